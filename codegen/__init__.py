@@ -1,0 +1,1 @@
+"""Schemas in, generated modules out."""

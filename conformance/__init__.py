@@ -1,0 +1,1 @@
+"""Compare a codec or a broker with Apache Kafka."""

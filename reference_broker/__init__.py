@@ -1,0 +1,1 @@
+"""A broker that keeps Kafka's own files."""

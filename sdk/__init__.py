@@ -1,0 +1,1 @@
+"""The client side: codecs, records, connection, producer, consumer and admin."""

@@ -1,0 +1,1 @@
+"""Look after topics, groups and configuration."""

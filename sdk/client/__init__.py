@@ -1,0 +1,1 @@
+"""State machines of a client, without I/O."""

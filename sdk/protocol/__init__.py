@@ -1,0 +1,1 @@
+"""Messages, their codecs, frames and the sans-I/O connection."""

@@ -1,0 +1,36 @@
+"""Choose the engine that decodes and encodes: `native`, `python` or `construct`.
+
+`KAFKAWIRE_ENGINE` selects one by name; without it the compiled extension is used where it was built, the Python twin elsewhere.
+All three give equal results; the whole test suite runs on each.
+"""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+__all__ = ["ENGINE", "ENGINES", "native"]
+
+ENGINES = ("native", "python", "construct")
+
+
+def _select() -> tuple[str, ModuleType | None]:
+    wanted = os.environ.get("KAFKAWIRE_ENGINE", "")
+    if wanted and wanted not in ENGINES:
+        raise ImportError(f"KAFKAWIRE_ENGINE={wanted!r}: expected one of {', '.join(ENGINES)}")
+    if wanted in ("python", "construct"):
+        return wanted, None
+    try:
+        from kafkawire.sdk.protocol import _native
+    except ImportError as error:
+        if wanted == "native":
+            raise ImportError("KAFKAWIRE_ENGINE=native, but the extension is not built here") from error
+        return "python", None
+    return "native", _native
+
+
+#: The engine in use by default: one of `ENGINES`.
+ENGINE: str
+#: The extension module of the codec, or None where it was not built or not wanted.
+native: ModuleType | None
+ENGINE, native = _select()

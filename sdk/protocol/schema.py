@@ -1,0 +1,135 @@
+"""What a generated message module is made of: `Message`, `Field` and `Schema`.
+
+A generated class lists its fields once, over all versions; `layout.py` narrows them to one version and the engines work from
+that. Field tables are data: nothing here reads or writes bytes.
+
+With the extension, message classes have no garbage collector header (a parse of many small objects spends most of its time in
+the collector otherwise); a reference cycle made through a message is therefore never freed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, NamedTuple
+
+from kafkawire.sdk.protocol.engine import native
+
+__all__ = ["DEFAULT", "Field", "Message", "Range", "Schema", "UnknownTags"]
+
+#: First and last version, both inclusive.
+Range = tuple[int, int]
+
+#: Tagged fields that the schema does not know: (tag, content), in the order in which they were read.
+UnknownTags = tuple[tuple[int, bytes], ...]
+
+#: Marks an argument that was not given, where None is a value of its own.
+DEFAULT: Final[Any] = object()
+
+
+class Field(NamedTuple):
+    """One field of a message, over all its versions.
+
+    Attributes:
+        name: the attribute, in snake_case.
+        type: a primitive (`bool int8 int16 uint16 int32 uint32 int64 float64 uuid string bytes records`) or the class of a
+            structure; of the elements, if `array`.
+        versions: where the field exists.
+        default: the value when it is absent; for a structure `DEFAULT` stands for a new instance.
+        array: whether it is a sequence of `type`.
+        nullable: where it may be None.
+        tag: its number among the tagged fields.
+        tagged: where it is a tagged field.
+        ignorable: dropped without an error when a version cannot carry it.
+        compact: False where the classic encoding stays even in flexible versions (`client_id` of the request header).
+    """
+
+    name: str
+    type: str | type[Message]
+    versions: Range
+    default: Any = DEFAULT
+    array: bool = False
+    nullable: Range | None = None
+    tag: int | None = None
+    tagged: Range | None = None
+    ignorable: bool = False
+    compact: bool = True
+
+    def default_value(self) -> Any:
+        """Return the value that the field has when nothing was set."""
+        if self.default is DEFAULT and isinstance(self.type, type):
+            return self.type()
+        return self.default
+
+
+class Schema(NamedTuple):
+    """What is known of a message beside its fields.
+
+    Attributes:
+        name: Kafka's name, as `FetchRequest`.
+        kind: `request`, `response`, `header`, `data`, `coordinator-key`, `coordinator-value` or `metadata`.
+        key: API key of a request or response, record type of a coordinator or metadata record, else None.
+        versions: the versions that exist.
+        flexible: the versions with compact lengths and tagged fields, None if there are none.
+    """
+
+    name: str
+    kind: str
+    key: int | None
+    versions: Range
+    flexible: Range | None
+
+
+class MessageType(type):
+    """Give message classes their slots: without a garbage collector header where the extension is there."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> MessageType:
+        fields = namespace.get("__slots__", ())
+        namespace.setdefault("__match_args__", fields)
+        if native is not None and fields:
+            bases = (native.slots_type(name, fields, bases[0]),)
+            namespace["__slots__"] = ()
+        return super().__new__(mcs, name, bases, namespace)
+
+
+class Message(metaclass=MessageType):
+    """The base of all generated messages and of the structures inside them.
+
+    Attributes are the schema's fields plus `unknown_tags`. Messages compare by value; a list and a tuple of equal elements are
+    equal. They can be changed and are therefore not hashable.
+    """
+
+    __slots__ = ()
+    FIELDS: ClassVar[tuple[Field, ...]] = ()
+    SCHEMA: ClassVar[Schema]
+    __match_args__: ClassVar[tuple[str, ...]]
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # mutable, hence unhashable
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(_equal(getattr(self, name), getattr(other, name)) for name in self.__match_args__)
+
+    def __repr__(self) -> str:
+        values = []
+        for field in self.FIELDS:
+            value = getattr(self, field.name)
+            if not _equal(value, field.default_value()):
+                values.append(f"{field.name}={value!r}")
+        unknown = getattr(self, "unknown_tags", ())
+        if unknown:
+            values.append(f"unknown_tags={unknown!r}")
+        return f"{type(self).__qualname__}({', '.join(values)})"
+
+    def __reduce__(self) -> tuple[type[Message], tuple[Any, ...]]:
+        return type(self), tuple(_owned(getattr(self, name)) for name in self.__match_args__)
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Compare field values: sequences by their elements, buffers by their bytes."""
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(_equal, left, right))
+    return bool(left == right)
+
+
+def _owned(value: Any) -> Any:
+    """Return `value`, a view replaced by a copy of its bytes, so that it can be pickled."""
+    return bytes(value) if isinstance(value, memoryview) else value

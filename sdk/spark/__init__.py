@@ -1,0 +1,1 @@
+"""Decode record batches in Spark."""

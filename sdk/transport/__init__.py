@@ -1,0 +1,1 @@
+"""The files that touch sockets and clocks."""
