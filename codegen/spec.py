@@ -1,0 +1,219 @@
+"""What a schema says, as Python values: messages, structures, fields.
+
+`load.py` makes these from YAML, `definitions.py` from the definitions inside a Kafka release, `dump.py` writes them back;
+emitters, the evolution check and the documentation read them. They know nothing of files or of the code that is generated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from kafkawire.codegen.versions import ALL, NONE, Versions
+
+__all__ = [
+    "INTEGERS",
+    "NO_DEFAULT",
+    "PRIMITIVES",
+    "ApiFile",
+    "Default",
+    "FieldSpec",
+    "MessageSpec",
+    "RecordFile",
+    "SchemaFile",
+    "SingleFile",
+    "StructSpec",
+    "camel_case",
+    "snake_case",
+]
+
+#: Integer types with their lowest and highest value.
+INTEGERS = {
+    "int8": (-(2**7), 2**7 - 1),
+    "int16": (-(2**15), 2**15 - 1),
+    "uint16": (0, 2**16 - 1),
+    "int32": (-(2**31), 2**31 - 1),
+    "uint32": (0, 2**32 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+}
+
+PRIMITIVES = frozenset({*INTEGERS, "bool", "float64", "uuid", "string", "bytes", "records"})
+
+
+class _NoDefault:
+    """The type of `NO_DEFAULT`, so that None can be a default."""
+
+    def __repr__(self) -> str:
+        return "NO_DEFAULT"
+
+
+#: The definition gives no default: the type's own (0, empty, a new structure) holds.
+NO_DEFAULT = _NoDefault()
+
+Default = bool | int | float | str | None | _NoDefault
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """One field of a message or structure.
+
+    Attributes:
+        name: snake_case.
+        type: a primitive or the name of a structure; of the elements, if `array`.
+        array: whether the field is a sequence.
+        versions: where it exists.
+        nullable: where it may be null.
+        tag: its number among the tagged fields, None for an ordinary field.
+        tagged: where it is a tagged field.
+        flexible: overrides the message's flexible versions for this field; None follows the message.
+        default: the value of a field that was not set.
+        ignorable: dropped silently when the version written cannot carry it.
+        map_key: part of the key by which Kafka indexes the elements.
+        zero_copy: Kafka reads it without a copy.
+        entity: what the value names, as `topic_name`.
+        about: one sentence of ours; empty where the name says it all.
+        fields: the fields of the structure, where it is defined in place.
+        line: where it stands in its file, for messages.
+    """
+
+    name: str
+    type: str
+    array: bool = False
+    versions: Versions = ALL
+    nullable: Versions = NONE
+    tag: int | None = None
+    tagged: Versions = NONE
+    flexible: Versions | None = None
+    default: Default = NO_DEFAULT
+    ignorable: bool = False
+    map_key: bool = False
+    zero_copy: bool = False
+    entity: str | None = None
+    about: str = ""
+    fields: tuple[FieldSpec, ...] | None = None
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StructSpec:
+    """A structure that several fields of a message share."""
+
+    name: str
+    versions: Versions
+    fields: tuple[FieldSpec, ...]
+    about: str = ""
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSpec:
+    """One message: a request, a response, a header, a record or another piece of data.
+
+    Attributes:
+        name: Kafka's name, as `FetchRequest`.
+        kind: `request`, `response`, `header`, `data`, `coordinator-key`, `coordinator-value` or `metadata`.
+        key: API key or record type; None for headers and data.
+        versions: the versions that exist.
+        flexible: the versions with compact lengths and tagged fields.
+        deprecated: versions that a later release will drop.
+        unstable: whether the highest version may still change.
+        listeners: where a request is accepted: `broker`, `controller`.
+        structs: shared structures.
+        fields: in wire order.
+        about: what it is for.
+        line: where it stands in its file.
+    """
+
+    name: str
+    kind: str
+    key: int | None
+    versions: Versions
+    flexible: Versions = NONE
+    deprecated: Versions = NONE
+    unstable: bool = False
+    listeners: tuple[str, ...] = ()
+    structs: tuple[StructSpec, ...] = ()
+    fields: tuple[FieldSpec, ...] = ()
+    about: str = ""
+    line: int = field(default=0, compare=False)
+
+    def struct_fields(self, name: str) -> tuple[FieldSpec, ...]:
+        """Return the fields of the structure `name`, wherever in the message it is defined."""
+        for struct, fields, _about in self.all_structs():
+            if struct == name:
+                return fields
+        raise KeyError(f"{self.name} has no structure {name}")
+
+    def all_structs(self) -> Iterator[tuple[str, tuple[FieldSpec, ...], str]]:
+        """Yield (name, fields, about) of each structure once, a structure before the ones that use it."""
+        for struct in self.structs:
+            yield from _inner(struct.fields)
+            yield struct.name, struct.fields, struct.about
+        yield from _inner(self.fields)
+
+
+def _inner(fields: tuple[FieldSpec, ...]) -> Iterator[tuple[str, tuple[FieldSpec, ...], str]]:
+    for item in fields:
+        if item.fields is not None:
+            yield from _inner(item.fields)
+            yield item.type, item.fields, item.about
+
+
+@dataclass(frozen=True, slots=True)
+class ApiFile:
+    """A file under `messages/`: one API with its request and response."""
+
+    name: str
+    request: MessageSpec
+    response: MessageSpec
+    #: Version of the response header where the rule (1 if flexible, else 0) does not hold; only ApiVersions has one.
+    response_header: int | None = None
+    about: str = ""
+
+    @property
+    def messages(self) -> tuple[MessageSpec, ...]:
+        """The messages of the file, in order."""
+        return self.request, self.response
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFile:
+    """A file under `coordinator/`: key and value of one record type of an internal topic."""
+
+    name: str
+    topic: str
+    key: MessageSpec
+    value: MessageSpec
+    about: str = ""
+
+    @property
+    def messages(self) -> tuple[MessageSpec, ...]:
+        """The messages of the file, in order."""
+        return self.key, self.value
+
+
+@dataclass(frozen=True, slots=True)
+class SingleFile:
+    """A file with messages that stand for themselves: headers, control records, metadata records."""
+
+    messages: tuple[MessageSpec, ...]
+
+
+SchemaFile = ApiFile | RecordFile | SingleFile
+
+
+def snake_case(name: str) -> str:
+    """Return a CamelCase name in snake_case: `TopicId` becomes `topic_id`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def camel_case(name: str) -> str:
+    """Return a snake_case name in camelCase: `topic_id` becomes `topicId`, the form of Kafka's JSON."""
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def with_about(spec: FieldSpec, about: str) -> FieldSpec:
+    """Return the field with another description."""
+    return replace(spec, about=about)

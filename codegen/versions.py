@@ -1,0 +1,85 @@
+"""Ranges of message versions, and their algebra.
+
+A range is written as in Kafka's definitions: `3`, `0-4`, `2+` (open: to whatever the newest version is) or `none`. Everything in
+a schema that depends on the version is such a range.
+
+Source: KIP-482; the version syntax of Apache Kafka's message definitions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["ALL", "NONE", "OPEN", "Versions"]
+
+#: The end of an open range: the highest int16, since versions travel as int16.
+OPEN = 32767
+
+_FORM = re.compile(r"(?P<first>\d+)(?:(?P<open>\+)|-(?P<last>\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A range of versions, both ends inclusive; empty when `last < first`.
+
+    Args:
+        first: the lowest version.
+        last: the highest version, `OPEN` for an open range.
+    """
+
+    first: int
+    last: int
+
+    @classmethod
+    def parse(cls, text: str) -> Versions:
+        """Read a range.
+
+        Args:
+            text: `3`, `0-4`, `2+` or `none`.
+
+        Raises:
+            ValueError: the text is none of these, or runs backwards.
+        """
+        if text == "none":
+            return NONE
+        match = _FORM.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r} is no version range; write 3, 0-4, 2+ or none")
+        first = int(match["first"])
+        last = OPEN if match["open"] else int(match["last"] or first)
+        if not first <= last <= OPEN:
+            raise ValueError(f"version range {text} runs backwards or beyond {OPEN}")
+        return cls(first, last)
+
+    def __str__(self) -> str:
+        if not self:
+            return "none"
+        if self.last == OPEN:
+            return f"{self.first}+"
+        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+
+    def __bool__(self) -> bool:
+        return self.first <= self.last
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.first <= version <= self.last
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.first, self.last + 1))
+
+    def __and__(self, other: Versions) -> Versions:
+        """Return the versions that are in both."""
+        both = Versions(max(self.first, other.first), min(self.last, other.last))
+        return both or NONE
+
+    def __le__(self, other: Versions) -> bool:
+        """Return whether every version of this range is in `other`."""
+        return not self or (other.first <= self.first and self.last <= other.last)
+
+
+#: No version.
+NONE = Versions(0, -1)
+#: Every version.
+ALL = Versions(0, OPEN)
