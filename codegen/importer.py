@@ -98,8 +98,8 @@ def arrange(messages: list[MessageSpec]) -> dict[Path, SchemaFile]:
         elif kind == "header":
             headers.append(message)
         elif kind == "metadata":
-            remote = name.startswith("Remote") and name not in ("RemoveTopicRecord",)
-            files[_path("metadata/remote_log" if remote else "metadata", name)] = SingleFile((message,))
+            topic = "remote_log_metadata" if name.startswith("Remote") else "cluster_metadata"
+            files[_path(topic, name)] = SingleFile((message,))
         elif kind == "data":
             files[_path(_DATA_FOLDERS.get(name, "records/control"), name)] = SingleFile((message,))
     files[Path("headers.yaml")] = SingleFile(tuple(headers))

@@ -13,10 +13,13 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from kafkawire.sdk.protocol.engine import native
 
-__all__ = ["DEFAULT", "Field", "Message", "Range", "Schema", "UnknownTags"]
+__all__ = ["DEFAULT", "Api", "Buffer", "Field", "Message", "Range", "Schema", "UnknownTags"]
 
 #: First and last version, both inclusive.
 Range = tuple[int, int]
+
+#: What a field of type `bytes` or `records` takes; `records` are decoded to views of the bytes received.
+Buffer = bytes | bytearray | memoryview
 
 #: Tagged fields that the schema does not know: (tag, content), in the order in which they were read.
 UnknownTags = tuple[tuple[int, bytes], ...]
@@ -76,6 +79,42 @@ class Schema(NamedTuple):
     key: int | None
     versions: Range
     flexible: Range | None
+
+
+class Api(NamedTuple):
+    """What is known of an API beside its messages.
+
+    Attributes:
+        name: Kafka's name, as `Fetch`; its messages are `FetchRequest` and `FetchResponse`.
+        key: the number that opens its requests.
+        versions: the versions that exist.
+        flexible: the versions with compact lengths and tagged fields, None if there are none.
+        request_headers: version of the request header of classic and of flexible versions.
+        response_headers: the same for the response header.
+        listeners: where requests are accepted: `broker`, `controller`.
+        unstable: whether the highest version may still change.
+    """
+
+    name: str
+    key: int
+    versions: Range
+    flexible: Range | None
+    request_headers: tuple[int, int]
+    response_headers: tuple[int, int]
+    listeners: tuple[str, ...]
+    unstable: bool = False
+
+    def request_header_version(self, version: int) -> int:
+        """Return the version of the header of a request in `version`."""
+        return self.request_headers[self.is_flexible(version)]
+
+    def response_header_version(self, version: int) -> int:
+        """Return the version of the header of a response in `version`."""
+        return self.response_headers[self.is_flexible(version)]
+
+    def is_flexible(self, version: int) -> bool:
+        """Return whether `version` has compact lengths and tagged fields."""
+        return self.flexible is not None and self.flexible[0] <= version <= self.flexible[1]
 
 
 class MessageType(type):

@@ -1,0 +1,155 @@
+"""Write the modules made from tables: error codes, enumerations, the list of APIs, the registry of messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from kafkawire.codegen.emit.messages import module_name
+from kafkawire.codegen.emit.source import header
+from kafkawire.codegen.spec import ApiFile, MessageSpec, SchemaFile, snake_case
+from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec
+
+__all__ = ["emit_apis", "emit_enumerations", "emit_errors", "emit_registry"]
+
+
+def emit_errors(errors: Iterable[ErrorSpec], digest: str) -> str:
+    """Return the module of error codes."""
+    errors = tuple(errors)
+    lines = [
+        *header("errors.yaml", digest),
+        '"""Error codes of the protocol, and what a client may do about them."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from enum import IntEnum",
+        "",
+        '__all__ = ["FATAL", "INVALID_METADATA", "RETRIABLE", "ErrorCode"]',
+        "",
+        "",
+        "class ErrorCode(IntEnum):",
+        '    """The number in a field named `error_code`."""',
+        "",
+    ]
+    for error in errors:
+        lines += [f"    #: {error.about}"] if error.about else []
+        lines.append(f"    {error.name} = {error.code}")
+    for name, about in (
+        ("retriable", "The same request may succeed later."),
+        ("invalid_metadata", "The client's metadata is out of date; refresh it before the next attempt."),
+        ("fatal", "The client that received it cannot go on."),
+    ):
+        members = [error.name for error in errors if getattr(error, name)]
+        lines += ["", f"#: {about}", f"{name.upper()} = frozenset(", "    {"]
+        lines += [f"        ErrorCode.{member}," for member in members]
+        lines += ["    }", ")"]
+    return "\n".join(lines).replace("\n\n#: The same", "\n\n\n#: The same") + "\n"
+
+
+def emit_enumerations(enumerations: Iterable[Enumeration], constants: Iterable[Constant], digest: str) -> str:
+    """Return the module of enumerations and constants."""
+    enumerations, constants = tuple(enumerations), tuple(constants)
+    names = sorted(item.name for item in constants) + sorted(item.name for item in enumerations)
+    lines = [
+        *header("enumerations.yaml", digest),
+        '"""Numbers that fields of messages carry, and the values that stand for "none"."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from enum import IntEnum",
+        "from typing import Final",
+        "",
+        "__all__ = [",
+        *(f"    {json.dumps(name)}," for name in names),
+        "]",
+        "",
+    ]
+    for constant in constants:
+        lines += [f"#: {constant.about}", f"{constant.name}: Final = {json.dumps(constant.value)}"]
+    for enumeration in enumerations:
+        about = enumeration.about[0].upper() + enumeration.about[1:]
+        lines += ["", "", f"class {enumeration.name}(IntEnum):", f'    """{about}."""', ""]
+        lines += [f"    {name} = {value}" for name, value in enumeration.values.items()]
+    return "\n".join(lines) + "\n"
+
+
+def emit_apis(files: Iterable[SchemaFile], digest: str) -> str:
+    """Return the module that lists every API with its versions and headers."""
+    files = tuple(files)
+    apis = sorted((file for file in files if isinstance(file, ApiFile)), key=lambda file: file.request.key or 0)
+    headers = {message.name: message for file in files for message in file.messages if message.kind == "header"}
+    lines = [
+        *header("messages/ and headers.yaml", digest),
+        '"""Every API of the protocol: its key, the versions of its messages and of their headers."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from enum import IntEnum",
+        "",
+        "from kafkawire.sdk.protocol.schema import Api",
+        "",
+        '__all__ = ["APIS", "ApiKey"]',
+        "",
+        "",
+        "class ApiKey(IntEnum):",
+        '    """The number that opens every request."""',
+        "",
+        *(f"    {snake_case(api.name).upper()} = {api.request.key}" for api in apis),
+        "",
+        "",
+        "#: The APIs that exist in at least one version, in order of their keys.",
+        "APIS = {",
+        *(f"    {line}" for api in apis if api.request.versions for line in _api(api, headers)),
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _api(api: ApiFile, headers: Mapping[str, MessageSpec]) -> Iterator[str]:
+    request = api.request
+    flexible = request.flexible & request.versions
+    key = f"ApiKey.{snake_case(api.name).upper()}"
+    response_headers = _header_versions(headers["ResponseHeader"])
+    if api.response_header is not None:
+        response_headers = (api.response_header, api.response_header)
+    yield f"{key}: Api("
+    yield f"    {json.dumps(api.name)},"
+    yield f"    {key},"
+    yield f"    versions=({request.versions.first}, {request.versions.last}),"
+    yield f"    flexible={(flexible.first, flexible.last) if flexible else None},"
+    yield f"    request_headers={_header_versions(headers['RequestHeader'])},"
+    yield f"    response_headers={response_headers},"
+    yield f"    listeners={json.dumps(list(request.listeners)).replace('[', '(').replace(']', ',)')},".replace("(,)", "()")
+    if request.unstable:
+        yield "    unstable=True,"
+    yield "),"
+
+
+def _header_versions(message: MessageSpec) -> tuple[int, int]:
+    """Return the header version of classic and of flexible messages."""
+    return message.flexible.first - 1, message.flexible.first
+
+
+def emit_registry(files: Mapping[Path, SchemaFile], digest: str) -> str:
+    """Return the package that finds a message by its name."""
+    modules = sorted(
+        (message.name, module_name(path))
+        for path, file in files.items()
+        for message in file.messages
+        if message.versions
+    )
+    lines = [
+        *header("", digest),
+        '"""Every message of the protocol, one module per schema file, loaded when it is first asked for."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        '__all__ = ["MODULES"]',
+        "",
+        "#: The module, below this package, of each message.",
+        "MODULES = {",
+        *(f"    {json.dumps(name)}: {json.dumps(module)}," for name, module in modules),
+        "}",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,103 @@
+"""Make the generated tree from a folder of schemas, and compare a tree with it.
+
+A tree is a mapping from relative path to text, so that writing and checking see the same thing. The same schemas give the same
+bytes, whatever the machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafkawire.codegen.emit.messages import emit_messages, module_name
+from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry
+from kafkawire.codegen.load import load_folder
+from kafkawire.codegen.tables import load_enumerations, load_errors
+
+__all__ = ["Drift", "drift", "generated_tree", "write_tree"]
+
+#: Names the folders of a tree that belong to the generator alone: a file there that it would not write is drift.
+OWNED_FOLDERS = ("messages",)
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How a tree on disk differs from the one that its schemas give: relative paths."""
+
+    missing: tuple[Path, ...]
+    changed: tuple[Path, ...]
+    surplus: tuple[Path, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.changed or self.surplus)
+
+
+def generated_tree(schemas: Path) -> dict[Path, str]:
+    """Return every generated file of the protocol package, by path relative to it.
+
+    Args:
+        schemas: a folder of schemas, Kafka's or a user's own; tables that are not there are left out.
+
+    Raises:
+        SchemaError: a schema is wrong.
+    """
+    files = load_folder(schemas)
+    tree: dict[Path, str] = {}
+    packages = {Path()}
+    for path, file in files.items():
+        if not any(message.versions for message in file.messages):
+            continue
+        module = Path(*module_name(path).split("."))
+        packages.update(module.parents)
+        tree["messages" / module.with_suffix(".py")] = emit_messages(path, file, _digest([schemas / path]))
+    everything = _digest(schemas / path for path in files)
+    for package in packages - {Path()}:
+        tree["messages" / package / "__init__.py"] = f'"""Messages of schemas/{package.as_posix()}."""\n'
+    tree[Path("messages/__init__.py")] = emit_registry(files, everything)
+    if any(message.kind == "header" for file in files.values() for message in file.messages):
+        tree[Path("apis.py")] = emit_apis(files.values(), everything)
+    errors, enumerations = schemas / "errors.yaml", schemas / "enumerations.yaml"
+    if errors.exists():
+        tree[Path("error_codes.py")] = emit_errors(load_errors(errors), _digest([errors]))
+    if enumerations.exists():
+        tree[Path("enums.py")] = emit_enumerations(*load_enumerations(enumerations), _digest([enumerations]))
+    return dict(sorted(tree.items()))
+
+
+def write_tree(tree: dict[Path, str], folder: Path) -> Drift:
+    """Bring `folder` to the state of `tree`.
+
+    Returns:
+        What was different before.
+    """
+    before = drift(tree, folder)
+    for path in before.missing + before.changed:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(tree[path], encoding="utf-8")
+    for path in before.surplus:
+        (folder / path).unlink()
+    return before
+
+
+def drift(tree: dict[Path, str], folder: Path) -> Drift:
+    """Compare `folder` with `tree`: every file of it, and what else lies in the folders that belong to the generator."""
+    missing = tuple(path for path in tree if not (folder / path).is_file())
+    changed = tuple(
+        path for path, text in tree.items() if path not in missing and (folder / path).read_text(encoding="utf-8") != text
+    )
+    present = {
+        path.relative_to(folder)
+        for owned in OWNED_FOLDERS
+        for path in (folder / owned).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    return Drift(missing, changed, tuple(sorted(present - set(tree))))
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

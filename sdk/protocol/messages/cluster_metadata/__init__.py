@@ -1,0 +1,1 @@
+"""Messages of schemas/cluster_metadata."""

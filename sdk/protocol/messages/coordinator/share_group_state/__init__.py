@@ -1,0 +1,1 @@
+"""Messages of schemas/coordinator/share_group_state."""
