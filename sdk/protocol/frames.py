@@ -1,0 +1,88 @@
+"""Split a byte stream into frames, and put frames together.
+
+Every request and response travels as a frame: an int32 length, then that many bytes. This is the first step after the socket and
+the last one before it; what a frame means is decided in `connection.py`. It does no I/O and keeps no clock.
+
+Source: Kafka protocol guide, "Network"; `NetworkReceive` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from kafkawire.sdk.errors import RemoteProtocolError
+
+__all__ = ["LENGTH_BYTES", "MAX_FRAME_BYTES", "FrameBuffer", "FrameTooLarge", "frame", "frame_length"]
+
+#: Largest frame accepted by default. Kafka's brokers take 100 MiB (`socket.request.max.bytes`); without a bound, four
+#: hostile bytes could make the receiver reserve 2 GiB.
+MAX_FRAME_BYTES = 100 * 1024 * 1024
+
+#: Bytes of the length in front of each frame.
+LENGTH_BYTES = 4
+
+
+class FrameTooLarge(RemoteProtocolError):
+    """The peer announced a frame outside 0..limit bytes; the connection cannot be read any further."""
+
+    def __init__(self, length: int, limit: int) -> None:
+        super().__init__(f"frame of {length} bytes announced, 0 to {limit} allowed")
+        self.length = length
+        self.limit = limit
+
+
+class FrameBuffer:
+    """Collect received bytes and give out whole frames.
+
+    Receiving costs O(bytes), however the stream was cut; at most one unfinished frame is held.
+
+    Args:
+        limit: largest frame accepted, in bytes.
+    """
+
+    __slots__ = ("_data", "_limit")
+
+    def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
+        self._data = bytearray()
+        self._limit = limit
+
+    def receive(self, data: bytes | bytearray | memoryview) -> list[bytes]:
+        """Add received bytes and return the frames that they complete.
+
+        Args:
+            data: the next bytes of the stream, any number of them.
+
+        Returns:
+            The content of each frame, without its length, in order.
+
+        Raises:
+            FrameTooLarge: as soon as an announced length is outside 0..limit, before its bytes are kept.
+        """
+        self._data += data
+        frames = []
+        start = 0
+        with memoryview(self._data) as view:
+            while len(view) - start >= LENGTH_BYTES:
+                length = frame_length(view[start : start + LENGTH_BYTES], self._limit)
+                end = start + LENGTH_BYTES + length
+                if end > len(view):
+                    break
+                frames.append(bytes(view[start + LENGTH_BYTES : end]))
+                start = end
+        del self._data[:start]
+        return frames
+
+
+def frame_length(prefix: bytes | bytearray | memoryview, limit: int = MAX_FRAME_BYTES) -> int:
+    """Return the length that the four bytes in front of a frame announce.
+
+    Raises:
+        FrameTooLarge: it is outside 0..limit.
+    """
+    length = int.from_bytes(prefix, "big", signed=True)
+    if not 0 <= length <= limit:
+        raise FrameTooLarge(length, limit)
+    return length
+
+
+def frame(content: bytes | bytearray | memoryview) -> bytes:
+    """Return `content` behind its int32 length."""
+    return len(content).to_bytes(LENGTH_BYTES, "big") + content

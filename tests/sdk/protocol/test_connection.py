@@ -1,0 +1,208 @@
+"""What one side sent is what the other side heard, and a peer that breaks the rules is named.
+
+Method: a client and a server connection joined by hand, pipelined and in all response orders; the version handshake against
+brokers of every age; damaged and unexpected frames.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+
+from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError, UnsupportedVersion
+from kafkawire.sdk.protocol.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.connection import ClientConnection, Request, Sent, ServerConnection
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.frames import FrameBuffer
+from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkawire.sdk.protocol.schema import Buffer
+
+ALL = {key: api.versions for key, api in APIS.items()}
+
+
+def frames(parts: list[Buffer]) -> list[bytes]:
+    return FrameBuffer().receive(b"".join(parts))
+
+
+def deliver(server: ServerConnection, sent: Sent) -> Request:
+    (frame,) = frames(sent.parts)
+    return server.receive(frame)
+
+
+def supported(**ranges: tuple[int, int]) -> dict[ApiKey, tuple[int, int]]:
+    return {ApiKey[name]: versions for name, versions in ranges.items()}
+
+
+def offer(ranges: dict[ApiKey, tuple[int, int]], error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
+    entries = [ApiVersionsResponse.ApiVersion(key, low, high) for key, (low, high) in ranges.items()]
+    return ApiVersionsResponse(error_code=error, api_keys=entries)
+
+
+@pytest.mark.parametrize("version", range(APIS[ApiKey.HEARTBEAT].versions[1] + 1))
+def test_request_and_response(version: int) -> None:
+    client, server = ClientConnection("me"), ServerConnection(ALL)
+    request = deliver(server, client.request(HeartbeatRequest("g", 3, "m"), version))
+    assert (request.api.name, request.version, request.client_id) == ("Heartbeat", version, "me")
+    assert request.message == HeartbeatRequest("g", 3, "m")
+    (frame,) = frames(server.respond(request, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
+    received = client.receive(frame)
+    assert received.message == HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    assert (received.version, received.unread_bytes, client.in_flight, server.pending) == (version, 0, 0, 0)
+
+
+@pytest.mark.parametrize("order", permutations(range(3)))
+def test_responses_leave_in_request_order(order: tuple[int, ...]) -> None:
+    client, server = ClientConnection(), ServerConnection(ALL)
+    requests = [deliver(server, client.request(HeartbeatRequest("g", i, "m"), 4)) for i in range(3)]
+    out: list[bytes] = []
+    for i in order:
+        out += frames(server.respond(requests[i], HeartbeatResponse(throttle_time_ms=i)))
+    assert [client.receive(frame).message for frame in out] == [HeartbeatResponse(throttle_time_ms=i) for i in range(3)]
+
+
+def test_request_without_response_does_not_hold_back_others() -> None:
+    client, server = ClientConnection(), ServerConnection(ALL)
+    silent = deliver(server, client.request(ProduceRequest(acks=0), 3, expect_response=False))
+    request = deliver(server, client.request(HeartbeatRequest(), 4))
+    assert server.respond(request, HeartbeatResponse()) == []
+    (frame,) = frames(server.respond(silent, None))
+    assert client.receive(frame).api.key == ApiKey.HEARTBEAT
+
+
+@pytest.mark.parametrize(
+    ("theirs", "asked"),
+    [((0, 4), [4]), ((0, 3), [4, 3]), ((0, 0), [4, 0]), ((0, 9), [4])],
+    ids=["same", "older", "oldest", "newer"],
+)
+def test_handshake(theirs: tuple[int, int], asked: list[int]) -> None:
+    client, server = ClientConnection(), ServerConnection(ALL | {ApiKey.API_VERSIONS: theirs})
+    versions, done = [], False
+    while not done:
+        sent = client.handshake()
+        versions.append(sent.version)
+        request = deliver(server, sent)
+        error = ErrorCode.UNSUPPORTED_VERSION if request.version_error else ErrorCode.NONE
+        answer = offer(ALL | {ApiKey.API_VERSIONS: theirs}, error)
+        (frame,) = frames(server.respond(request, answer))
+        response = client.receive(frame).message
+        assert isinstance(response, ApiVersionsResponse)
+        done = client.negotiate(response)
+    assert versions == asked
+    assert client.offers(APIS[ApiKey.FETCH])
+
+
+def test_handshake_with_a_broker_that_lists_nothing_falls_back_to_the_lowest() -> None:
+    client = ClientConnection()
+    assert client.handshake().version > 0
+    assert client.negotiate(offer({}, ErrorCode.UNSUPPORTED_VERSION)) is False
+    assert client.handshake().version == 0
+    with pytest.raises(RemoteProtocolError, match="error code 35"):
+        client.negotiate(offer({}, ErrorCode.UNSUPPORTED_VERSION))
+
+
+@pytest.mark.parametrize(
+    ("ranges", "version"),
+    [
+        (supported(HEARTBEAT=(0, 2)), 2),
+        (supported(HEARTBEAT=(4, 20)), 4),
+        (supported(HEARTBEAT=(5, 6)), "known here, the broker offers 5 to 6"),
+        (supported(FETCH=(4, 6)), "the broker does not offer it"),
+    ],
+)
+def test_version_for(ranges: dict[ApiKey, tuple[int, int]], version: int | str) -> None:
+    client = ClientConnection()
+    assert client.negotiate(offer(ranges))
+    if isinstance(version, int):
+        assert client.version_for(APIS[ApiKey.HEARTBEAT]) == version
+        assert client.request(HeartbeatRequest()).version == version
+    else:
+        with pytest.raises(UnsupportedVersion, match=version):
+            client.version_for(APIS[ApiKey.HEARTBEAT])
+
+
+def test_an_unstable_version_is_not_chosen() -> None:
+    unstable = [api for api in APIS.values() if api.unstable]
+    assert unstable
+    for api in unstable:
+        assert ClientConnection().version_for(api) == api.versions[1] - 1
+
+
+def test_only_requests_are_sent() -> None:
+    with pytest.raises(LocalProtocolError, match="HeartbeatResponse is a response"):
+        ClientConnection().request(HeartbeatResponse())
+
+
+def test_in_flight_limit() -> None:
+    client = ClientConnection(max_in_flight=1)
+    client.request(HeartbeatRequest())
+    with pytest.raises(LocalProtocolError, match="1 requests in flight, at most 1"):
+        client.request(HeartbeatRequest())
+
+
+def test_a_response_nobody_asked_for() -> None:
+    with pytest.raises(RemoteProtocolError, match="no request waits"):
+        ClientConnection().receive(bytes(10))
+
+
+def test_a_response_to_another_request() -> None:
+    client, server = ClientConnection(), ServerConnection(ALL)
+    client.request(HeartbeatRequest(), 4)
+    second = deliver(server, client.request(HeartbeatRequest(), 4))
+    server._pending.popleft() if server.pending > 1 else None
+    (frame,) = frames(server.respond(second, HeartbeatResponse()))
+    with pytest.raises(RemoteProtocolError, match=r"correlation id 1, 0 \(Heartbeat\) is next"):
+        client.receive(frame)
+
+
+@pytest.mark.parametrize(
+    ("frame", "text"),
+    [
+        (b"", "request of 0 bytes"),
+        (b"\x00\x01\x00", "request of 3 bytes"),
+        (b"\x03\xe7\x00\x00\x00\x00\x00\x00", "API key 999 is not served"),
+        (b"\x00\x0c\x00\x63\x00\x00\x00\x00\xff\xff", "Heartbeat version 99 is not served here, 0 to 4 are"),
+        (b"\x00\x0c\x00\x00\x00\x00\x00\x00\xff\xff\x00", "group_id"),
+    ],
+)
+def test_a_broken_request(frame: bytes, text: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=text):
+        ServerConnection(ALL).receive(frame)
+
+
+def test_a_response_of_another_api_is_refused() -> None:
+    client, server = ClientConnection(), ServerConnection(ALL)
+    request = deliver(server, client.request(HeartbeatRequest(), 4))
+    with pytest.raises(LocalProtocolError, match="ProduceResponse does not answer"):
+        server.respond(request, ProduceResponse())
+    server.respond(request, HeartbeatResponse())
+    with pytest.raises(LocalProtocolError, match="answered already"):
+        server.respond(request, HeartbeatResponse())
+
+
+def test_every_api_crosses_in_every_version() -> None:
+    """Each request with its defaults arrives as it left, with the header of its version; so does each response."""
+    import importlib
+
+    from kafkawire.sdk.protocol.messages import MODULES
+
+    for key, api in APIS.items():
+        module = importlib.import_module(f"kafkawire.sdk.protocol.messages.{MODULES[f'{api.name}Request']}")
+        for version in range(api.versions[0], api.versions[1] + 1):
+            client, server = ClientConnection(), ServerConnection(ALL)
+            message = getattr(module, f"{api.name}Request")()
+            request = deliver(server, client.request(message, version))
+            assert (request.api.key, request.version, request.message) == (key, version, message)
+            answer = getattr(module, f"{api.name}Response")()
+            (frame,) = frames(server.respond(request, answer))
+            assert client.receive(frame).message == answer
+
+
+def test_correlation_ids_wrap() -> None:
+    client, server = ClientConnection(), ServerConnection(ALL)
+    client._next_id = 2**31 - 1
+    ids = [deliver(server, client.request(FindCoordinatorRequest("g"), 0)).correlation_id for _ in range(2)]
+    assert ids == [2**31 - 1, 0]

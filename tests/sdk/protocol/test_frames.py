@@ -1,0 +1,59 @@
+"""Frames come out as they went in, however the stream was cut, and a hostile length stops the connection.
+
+Method: one stream is fed whole, byte by byte and in every two pieces; hypothesis varies frames and cuts; lengths at each limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkawire.sdk.protocol.frames import FrameBuffer, FrameTooLarge, frame, frame_length
+
+FRAMES = [b"", b"a", b"\x00" * 300]
+STREAM = b"".join(map(frame, FRAMES))
+
+
+def receive(chunks: Iterable[bytes], limit: int = 1000) -> list[bytes]:
+    buffer = FrameBuffer(limit)
+    return [content for chunk in chunks for content in buffer.receive(chunk)]
+
+
+def test_whole_stream() -> None:
+    assert receive([STREAM]) == FRAMES
+
+
+def test_byte_by_byte() -> None:
+    assert receive(STREAM[i : i + 1] for i in range(len(STREAM))) == FRAMES
+
+
+@pytest.mark.parametrize("cut", range(len(STREAM) + 1))
+def test_cut_in_two(cut: int) -> None:
+    assert receive([STREAM[:cut], STREAM[cut:]]) == FRAMES
+
+
+@given(frames=st.lists(st.binary(max_size=50)), data=st.data())
+def test_any_frames_any_cuts(frames: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(map(frame, frames))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)))))
+    pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    assert receive(pieces) == frames
+
+
+@pytest.mark.parametrize(
+    ("length", "accepted"), [(-1, False), (0, True), (1000, True), (1001, False), (2**31 - 1, False), (-(2**31), False)]
+)
+def test_limit(length: int, accepted: bool) -> None:
+    prefix = length.to_bytes(4, "big", signed=True)
+    stream = prefix + b"x" * min(max(length, 0), 2000)
+    if accepted:
+        assert receive([stream]) == [b"x" * length]
+        assert frame_length(prefix, 1000) == length
+    else:
+        with pytest.raises(FrameTooLarge, match=f"{length} bytes announced, 0 to 1000 allowed"):
+            receive([stream])
+        with pytest.raises(FrameTooLarge):
+            frame_length(prefix, 1000)
