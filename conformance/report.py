@@ -1,0 +1,83 @@
+"""Collect the outcome of conformance cases and print it: one line a suite, the failures, and JUnit XML for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+__all__ = ["Failure", "Suite", "summary", "write_junit"]
+
+#: Failures shown of one suite; the JUnit file has all of them.
+_SHOWN_FAILURES = 10
+
+
+@dataclass(slots=True)
+class Failure:
+    """One case that did not come out as Apache Kafka has it."""
+
+    case: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Suite:
+    """The cases of one vector file or one API.
+
+    Attributes:
+        name: what was checked.
+        passed: the number of cases that came out as they must.
+        failures: the others.
+        stricter: cases that Kafka accepts and this implementation refuses on purpose, by the reason; they count as passed.
+        seconds: how long it took.
+    """
+
+    name: str
+    passed: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    stricter: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def add(self, case: str, failure: str | None) -> None:
+        """Count a case: `failure` says what is wrong with it, None that it passed."""
+        if failure is None:
+            self.passed += 1
+        else:
+            self.failures.append(Failure(case, failure))
+
+    def lines(self) -> Iterable[str]:
+        """Return what is printed of the suite."""
+        note = "".join(f"; {count} stricter: {reason}" for reason, count in self.stricter.items())
+        yield f"{self.name}: {self.passed} passed, {len(self.failures)} failed{note}"
+        for failure in self.failures[:_SHOWN_FAILURES]:
+            yield f"    {failure.case}: {failure.reason}"
+        if len(self.failures) > _SHOWN_FAILURES:
+            yield f"    and {len(self.failures) - _SHOWN_FAILURES} more"
+
+
+def summary(suites: Iterable[Suite]) -> str:
+    """Return the closing line, `N passed, N failed`."""
+    suites = tuple(suites)
+    passed = sum(suite.passed for suite in suites)
+    return f"{passed} passed, {sum(len(suite.failures) for suite in suites)} failed"
+
+
+def write_junit(suites: Iterable[Suite], path: Path) -> None:
+    """Write the outcome as JUnit XML: a test suite each, a test case for each failure and one for those that passed."""
+    root = ElementTree.Element("testsuites")
+    for suite in suites:
+        element = ElementTree.SubElement(
+            root,
+            "testsuite",
+            name=suite.name,
+            tests=str(suite.passed + len(suite.failures)),
+            failures=str(len(suite.failures)),
+            time=f"{suite.seconds:.3f}",
+        )
+        if suite.passed:
+            ElementTree.SubElement(element, "testcase", classname=suite.name, name=f"{suite.passed} cases")
+        for failure in suite.failures:
+            case = ElementTree.SubElement(element, "testcase", classname=suite.name, name=failure.case)
+            ElementTree.SubElement(case, "failure", message=failure.reason)
+    ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
