@@ -1,7 +1,7 @@
 """Read the message definitions inside a Kafka release.
 
-Kafka's jars carry the JSON files that its own classes are generated from. Facts are taken over (names, types, versions, tags,
-defaults); texts are not: descriptions are written by this project and live in `schemas/` alone.
+Kafka's jars carry the JSON files that its own classes are generated from. Facts are taken over (names, types,
+versions, tags, defaults); texts are not: descriptions are written by this project and live in `schemas/` alone.
 
 Source: `common/message/*.json` in kafka-clients and the like in Kafka's coordinator, metadata, raft and storage jars.
 """
@@ -42,7 +42,8 @@ def read_jars(paths: Iterable[Path]) -> list[MessageSpec]:
         paths: jars, or folders with jars; others than Kafka's are passed over.
 
     Raises:
-        DefinitionError: a definition cannot be understood, no definition was found, or two disagree; names jar and entry.
+        DefinitionError: a definition cannot be understood, no definition was found, or two disagree; names jar and
+        entry.
     """
     found: dict[str, MessageSpec] = {}
     for jar in _jars(paths):
@@ -129,7 +130,7 @@ def _field(source: dict[str, Any]) -> FieldSpec:
 
 
 def _default(value: Any, kind: str, array: bool) -> Default:
-    """Return a default as a value of the field's type; a JSON null means that none is given, the text "null" means None."""
+    """Return a default as a value of the field's type; JSON's null gives none, the text "null" gives None."""
     if value is None:
         return NO_DEFAULT
     if value == "null":
@@ -143,5 +144,3 @@ def _default(value: Any, kind: str, array: bool) -> Default:
     if kind == "bool":
         return {"true": True, "false": False}[str(value).lower()]
     return float(value) if kind == "float64" else int(str(value), 0)
-
-

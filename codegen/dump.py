@@ -1,7 +1,7 @@
 """Write specs as YAML, in the one form that the schemas have.
 
-The opposite of `load.py`: loading what was written gives equal specs, and writing what was loaded gives the same text, so an
-import of a new release changes only the lines that the release changed.
+The opposite of `load.py`: loading what was written gives equal specs, and writing what was loaded gives the same
+text, so an import of a new release changes only the lines that the release changed.
 """
 
 from __future__ import annotations

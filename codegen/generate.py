@@ -1,7 +1,7 @@
 """Make the generated tree from a folder of schemas, and compare a tree with it.
 
-A tree is a mapping from relative path to text, so that writing and checking see the same thing. The same schemas give the same
-bytes, whatever the machine.
+A tree is a mapping from relative path to text, so that writing and checking see the same thing. The same schemas give
+the same bytes, whatever the machine.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ def write_tree(tree: dict[Path, str], folder: Path) -> Drift:
 
 
 def drift(tree: dict[Path, str], folder: Path) -> Drift:
-    """Compare `folder` with `tree`: every file of it, and what else lies in the folders that belong to the generator."""
+    """Compare `folder` with `tree`: each file of it, and what else lies in the folders that the generator owns."""
     missing = tuple(path for path in tree if not (folder / path).is_file())
     changed = tuple(
-        path for path, text in tree.items() if path not in missing and (folder / path).read_text(encoding="utf-8") != text
+        path for path in tree if path not in missing and (folder / path).read_bytes() != tree[path].encode()
     )
     present = {
         path.relative_to(folder)

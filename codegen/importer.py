@@ -1,7 +1,7 @@
 """Bring a folder of schemas to the state of a Kafka release.
 
-Facts come from the release, descriptions stay: a field or message keeps the text that it had, new ones arrive without. Files
-are written only where their text changes.
+Facts come from the release, descriptions stay: a field or message keeps the text that it had, new ones arrive
+without. Files are written only where their text changes.
 
 Source: the definitions inside Kafka's jars, see `definitions.py`.
 """
@@ -26,8 +26,8 @@ from kafkawire.codegen.spec import (
 
 __all__ = ["ImportResult", "arrange", "import_release"]
 
-#: The one API whose response header does not follow the rule: a client must be able to read the answer before it knows which
-#: versions the broker speaks (KIP-511).
+#: The one API whose response header does not follow the rule: a client must be able to read the answer before it
+#: knows which versions the broker speaks (KIP-511).
 _RESPONSE_HEADERS = {"ApiVersions": 0}
 
 #: Where messages live that are neither requests nor records of a topic.

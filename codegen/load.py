@@ -1,16 +1,18 @@
 """Read a folder of message schemas into specs.
 
-The language is described in `schemas/README.md`. Every error names the file, the line and the field. Record formats and the
-tables (errors, enumerations) have loaders of their own.
+The language is described in `schemas/README.md`. Every error names the file, the line and the field. Record formats
+and the tables (errors, enumerations) have loaders of their own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kafkawire.codegen.consistency import check_message
 from kafkawire.codegen.located import Located, SchemaError, read_documents
 from kafkawire.codegen.spec import (
     INTEGERS,
@@ -34,15 +36,24 @@ _FIELD = {
     "name", "type", "versions", "nullable", "tag", "tagged", "flexible", "default",
     "ignorable", "map_key", "zero_copy", "entity", "about", "fields",
 }  # fmt: skip
+#: The key that opens a document says what it holds; messages are read here, the others by loaders of their own.
+_MESSAGE_KINDS = {"api", "record", "message"}
+_OTHER_KINDS = {"record_format", "errors", "enumerations", "constants"}
 _SINGLE_KINDS = ("header", "data", "metadata")
+#: What YAML gives for a default of these types.
+_DEFAULT_TYPES: dict[str, type | tuple[type, ...]] = {"bool": bool, "string": str, "float64": (int, float)}
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _STRUCT = re.compile(r"[A-Z][A-Za-z0-9]*")
 _TYPE = re.compile(r"(?P<array>\[\])?(?P<name>\w+)(?P<nullable>\?)?")
 
 
 def message_paths(folder: Path) -> list[Path]:
-    """Return the files under `folder` that hold messages, sorted; record formats and tables are left out."""
-    return [path for path in sorted(folder.rglob("*.yaml")) if _opening_keys(path) & {"api", "record", "message"}]
+    """Return the files under `folder` that hold messages, sorted; record formats and tables are left out.
+
+    Raises:
+        SchemaError: a file begins with none of the keys that name a kind of document.
+    """
+    return [path for path in sorted(folder.rglob("*.yaml")) if _document_kind(path) in _MESSAGE_KINDS]
 
 
 def load_folder(folder: Path) -> dict[Path, SchemaFile]:
@@ -88,10 +99,16 @@ def load_file(path: Path) -> SchemaFile:
     return _api(first) if "api" in first else _record(first)
 
 
-def _opening_keys(path: Path) -> set[str]:
-    """Return the top-level keys of a file, read without parsing it whole."""
+def _document_kind(path: Path) -> str:
+    """Return the key that opens the first document of a file, found without parsing it whole."""
     with path.open(encoding="utf-8") as lines:
-        return {match[1] for line in lines if (match := re.match(r"(\w+):", line))}
+        for number, line in enumerate(lines, start=1):
+            if match := re.match(r"(\w+)\s*:", line):
+                if match[1] not in _MESSAGE_KINDS | _OTHER_KINDS:
+                    known = ", ".join(sorted(_MESSAGE_KINDS | _OTHER_KINDS))
+                    raise SchemaError(path, number, f"a schema opens with one of {known}; not with {match[1]!r}")
+                return match[1]
+    raise SchemaError(path, 0, "empty file")
 
 
 def _api(source: Located) -> ApiFile:
@@ -99,10 +116,14 @@ def _api(source: Located) -> ApiFile:
     name = source.require("api", str)
     key = source.require("key", int)
     listeners = tuple(source.require("listeners", list))
+    request = _body(source.require("request", dict), f"{name}Request", "request", key, listeners)
+    response = _body(source.require("response", dict), f"{name}Response", "response", key)
+    if request.versions != response.versions:
+        raise source.error(f"request has versions {request.versions}, response {response.versions}", "response")
     return ApiFile(
         name=name,
-        request=_body(source.require("request", dict), f"{name}Request", "request", key, listeners),
-        response=_body(source.require("response", dict), f"{name}Response", "response", key),
+        request=request,
+        response=response,
         response_header=source.optional("response_header", int, None),
         about=source.optional("about", str, ""),
     )
@@ -126,6 +147,10 @@ def _single(source: Located) -> MessageSpec:
     kind = source.require("kind", str)
     if kind not in _SINGLE_KINDS:
         raise source.error(f"kind {kind!r}: one of {', '.join(_SINGLE_KINDS)} is expected", "kind")
+    if kind == "metadata":
+        source.require("type", int)
+    elif "type" in source:
+        raise source.error(f"type: only metadata records have one, not a {kind}", "type")
     return _body(source, name, kind, source.optional("type", int, None), extra={"message", "kind", "type"})
 
 
@@ -148,7 +173,7 @@ def _body(
         about=source.optional("about", str, ""),
         line=source.line,
     )
-    _check_structs(source, message)
+    check_message(source.path, message)
     return message
 
 
@@ -224,16 +249,16 @@ def _with_default(source: Located, field: FieldSpec) -> FieldSpec:
     if value is None:
         if not field.nullable:
             raise source.error(f"{where}: the field is never null", "default")
-    elif field.array or field.type not in {*INTEGERS, "bool", "float64", "string"}:
+    elif field.array or field.type not in INTEGERS.keys() | _DEFAULT_TYPES:
         raise source.error(f"{where}: a field of this type can only have null as a default", "default")
     elif field.type in INTEGERS:
         low, high = INTEGERS[field.type]
         if type(value) is not int or not low <= value <= high:
             raise source.error(f"{where}: not within {low} and {high}", "default")
-    elif not isinstance(value, {"bool": bool, "string": str, "float64": (int, float)}[field.type]):  # type: ignore[arg-type]  # a type or a tuple of types
+    elif not isinstance(value, _DEFAULT_TYPES[field.type]):
         raise source.error(f"{where}: not a {field.type}", "default")
     default: Default = float(value) if field.type == "float64" and value is not None else value
-    return FieldSpec(**{**{name: getattr(field, name) for name in FieldSpec.__slots__}, "default": default})
+    return replace(field, default=default)
 
 
 def _versions(source: Located, key: str, default: Versions | None) -> Versions:
@@ -252,22 +277,3 @@ def _mappings(source: Located, key: str) -> Iterator[Located]:
         if not isinstance(item, Located):
             raise source.error(f"{key}: {item!r} is not a mapping", key)
         yield item
-
-
-def _check_structs(source: Located, message: MessageSpec) -> None:
-    """Check that every structure named is defined, and defined once."""
-    known: set[str] = set()
-    for name, _fields_, _about in message.all_structs():
-        if name in known:
-            raise source.error(f"{message.name}: structure {name} is defined twice")
-        known.add(name)
-
-    def check(fields: tuple[FieldSpec, ...]) -> None:
-        for field in fields:
-            if field.type not in PRIMITIVES and field.type not in known:
-                raise SchemaError(source.path, field.line, f"field {field.name}: structure {field.type} is not defined")
-            check(field.fields or ())
-
-    check(message.fields)
-    for struct in message.structs:
-        check(struct.fields)

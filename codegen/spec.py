@@ -1,14 +1,15 @@
 """What a schema says, as Python values: messages, structures, fields.
 
-`load.py` makes these from YAML, `definitions.py` from the definitions inside a Kafka release, `dump.py` writes them back;
-emitters, the evolution check and the documentation read them. They know nothing of files or of the code that is generated.
+`load.py` makes these from YAML, `definitions.py` from the definitions inside a Kafka release, `dump.py` writes them
+back; emitters, the evolution check and the documentation read them. They know nothing of files or of the code that is
+generated.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from kafkawire.codegen.versions import ALL, NONE, Versions
 
@@ -212,8 +213,3 @@ def camel_case(name: str) -> str:
     """Return a snake_case name in camelCase: `topic_id` becomes `topicId`, the form of Kafka's JSON."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
-
-
-def with_about(spec: FieldSpec, about: str) -> FieldSpec:
-    """Return the field with another description."""
-    return replace(spec, about=about)

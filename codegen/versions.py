@@ -1,7 +1,7 @@
 """Ranges of message versions, and their algebra.
 
-A range is written as in Kafka's definitions: `3`, `0-4`, `2+` (open: to whatever the newest version is) or `none`. Everything in
-a schema that depends on the version is such a range.
+A range is written as in Kafka's definitions: `3`, `0-4`, `2+` (open: to whatever the newest version is) or `none`.
+Everything in a schema that depends on the version is such a range.
 
 Source: KIP-482; the version syntax of Apache Kafka's message definitions.
 """

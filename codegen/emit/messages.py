@@ -1,7 +1,7 @@
 """Write the Python module of one schema file: a class per message, its field table and its schema.
 
-A class covers all versions of its message. The structures of a message are nested in its class. The tables come after the
-classes because a class body cannot see its neighbours.
+A class covers all versions of its message. The structures of a message are nested in its class. The tables come after
+the classes because a class body cannot see its neighbours.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _DEFAULTS = {
 
 
 def module_name(path: Path) -> str:
-    """Return the module of a schema file, relative to the package of messages: `coordinator.consumer_offsets.offset_commit`."""
+    """Return the module of a schema file below the package of messages, as `coordinator.share_group_state.share_update`."""
     parts = path.with_suffix("").parts
     return ".".join(parts[1:] if parts[0] == "messages" else parts)
 

@@ -120,7 +120,8 @@ def _api(api: ApiFile, headers: Mapping[str, MessageSpec]) -> Iterator[str]:
     yield f"    flexible={(flexible.first, flexible.last) if flexible else None},"
     yield f"    request_headers={_header_versions(headers['RequestHeader'])},"
     yield f"    response_headers={response_headers},"
-    yield f"    listeners={json.dumps(list(request.listeners)).replace('[', '(').replace(']', ',)')},".replace("(,)", "()")
+    listeners = ", ".join(map(json.dumps, request.listeners))
+    yield f"    listeners=({listeners}{',' if len(request.listeners) == 1 else ''}),"
     if request.unstable:
         yield "    unstable=True,"
     yield "),"

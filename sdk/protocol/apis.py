@@ -127,7 +127,7 @@ APIS = {
         flexible=(12, 18),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.LIST_OFFSETS: Api(
         "ListOffsets",
@@ -235,7 +235,7 @@ APIS = {
         flexible=None,
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.API_VERSIONS: Api(
         "ApiVersions",
@@ -244,7 +244,7 @@ APIS = {
         flexible=(3, 4),
         request_headers=(1, 2),
         response_headers=(0, 0),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.CREATE_TOPICS: Api(
         "CreateTopics",
@@ -253,7 +253,7 @@ APIS = {
         flexible=(5, 7),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.DELETE_TOPICS: Api(
         "DeleteTopics",
@@ -262,7 +262,7 @@ APIS = {
         flexible=(4, 6),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.DELETE_RECORDS: Api(
         "DeleteRecords",
@@ -344,7 +344,7 @@ APIS = {
         flexible=(2, 3),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.CREATE_ACLS: Api(
         "CreateAcls",
@@ -353,7 +353,7 @@ APIS = {
         flexible=(2, 3),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.DELETE_ACLS: Api(
         "DeleteAcls",
@@ -362,7 +362,7 @@ APIS = {
         flexible=(2, 3),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.DESCRIBE_CONFIGS: Api(
         "DescribeConfigs",
@@ -371,7 +371,7 @@ APIS = {
         flexible=(4, 4),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.ALTER_CONFIGS: Api(
         "AlterConfigs",
@@ -380,7 +380,7 @@ APIS = {
         flexible=(2, 2),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: Api(
         "AlterReplicaLogDirs",
@@ -407,7 +407,7 @@ APIS = {
         flexible=(2, 2),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.CREATE_PARTITIONS: Api(
         "CreatePartitions",
@@ -416,7 +416,7 @@ APIS = {
         flexible=(2, 3),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.CREATE_DELEGATION_TOKEN: Api(
         "CreateDelegationToken",
@@ -425,7 +425,7 @@ APIS = {
         flexible=(2, 3),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.RENEW_DELEGATION_TOKEN: Api(
         "RenewDelegationToken",
@@ -434,7 +434,7 @@ APIS = {
         flexible=(2, 2),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.EXPIRE_DELEGATION_TOKEN: Api(
         "ExpireDelegationToken",
@@ -443,7 +443,7 @@ APIS = {
         flexible=(2, 2),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: Api(
         "DescribeDelegationToken",
@@ -452,7 +452,7 @@ APIS = {
         flexible=(2, 3),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.DELETE_GROUPS: Api(
         "DeleteGroups",
@@ -470,7 +470,7 @@ APIS = {
         flexible=(2, 2),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Api(
         "IncrementalAlterConfigs",
@@ -479,7 +479,7 @@ APIS = {
         flexible=(1, 1),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Api(
         "AlterPartitionReassignments",
@@ -488,7 +488,7 @@ APIS = {
         flexible=(0, 1),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Api(
         "ListPartitionReassignments",
@@ -497,7 +497,7 @@ APIS = {
         flexible=(0, 0),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.OFFSET_DELETE: Api(
         "OffsetDelete",
@@ -524,7 +524,7 @@ APIS = {
         flexible=(1, 1),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Api(
         "DescribeUserScramCredentials",
@@ -533,7 +533,7 @@ APIS = {
         flexible=(0, 0),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Api(
         "AlterUserScramCredentials",
@@ -542,7 +542,7 @@ APIS = {
         flexible=(0, 0),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.VOTE: Api(
         "Vote",
@@ -578,7 +578,7 @@ APIS = {
         flexible=(0, 2),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.ALTER_PARTITION: Api(
         "AlterPartition",
@@ -596,7 +596,7 @@ APIS = {
         flexible=(0, 2),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.ENVELOPE: Api(
         "Envelope",
@@ -623,7 +623,7 @@ APIS = {
         flexible=(0, 2),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.DESCRIBE_PRODUCERS: Api(
         "DescribeProducers",
@@ -659,7 +659,7 @@ APIS = {
         flexible=(0, 0),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("broker", "controller",),
+        listeners=("broker", "controller"),
     ),
     ApiKey.DESCRIBE_TRANSACTIONS: Api(
         "DescribeTransactions",
@@ -803,7 +803,7 @@ APIS = {
         flexible=(0, 1),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("controller", "broker",),
+        listeners=("controller", "broker"),
     ),
     ApiKey.REMOVE_RAFT_VOTER: Api(
         "RemoveRaftVoter",
@@ -812,7 +812,7 @@ APIS = {
         flexible=(0, 0),
         request_headers=(1, 2),
         response_headers=(0, 1),
-        listeners=("controller", "broker",),
+        listeners=("controller", "broker"),
     ),
     ApiKey.UPDATE_RAFT_VOTER: Api(
         "UpdateRaftVoter",
