@@ -1,0 +1,225 @@
+"""Ask a running broker, from the schemas alone, and check that it answers as Apache Kafka does.
+
+Every API and version that the broker advertises and that is safe to ask gets a well-formed request; the answer must decode to
+its last byte and encode to the same bytes again. Then come frames that are not well-formed: Kafka answers an ApiVersions
+request of an unknown version, and closes the connection on everything else.
+
+Source: observed of Apache Kafka 4.3.0; KIP-511; `SocketServer` and `RequestContext` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import perf_counter
+
+from kafkawire.conformance.report import Suite
+from kafkawire.conformance.requests import UNSAFE, Names, message_class, requests
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.protocol.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.codec import codec
+from kafkawire.sdk.protocol.connection import ClientConnection, Sent
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES, frame
+from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
+from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
+from kafkawire.sdk.protocol.schema import Api, Message, Range
+from kafkawire.sdk.transport.blocking import ConnectionEnded, FrameSocket
+
+__all__ = ["BrokerSuite"]
+
+_CORRELATION_ID = 77
+
+#: Requests of the pipelining case: enough to fill several reads, few enough for any broker's limit.
+_PIPELINED = 50
+
+
+class BrokerSuite:
+    """The cases for one broker.
+
+    Args:
+        host: name or address.
+        port: of a plaintext listener.
+        names: what the requests speak of.
+        timeout_seconds: how long one answer may take.
+    """
+
+    def __init__(self, host: str, port: int, names: Names, timeout_seconds: float = 10.0) -> None:
+        self._address = (host, port, timeout_seconds)
+        self._names = names
+        self._offered: dict[ApiKey, Range] = {}
+
+    def run(self) -> Iterator[Suite]:
+        """Yield a suite for each API and one for each kind of broken frame.
+
+        Raises:
+            OSError: the broker cannot be reached.
+        """
+        yield self._timed("ApiVersions, advertised ranges", self._advertised)
+        for key, versions in sorted(self._offered.items()):
+            if key in UNSAFE:
+                suite = Suite(f"{APIS[key].name} (not asked: it {UNSAFE[key]})")
+                yield suite
+                continue
+            yield self._timed(APIS[key].name, lambda suite, key=key, versions=versions: self._api(suite, key, versions))  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
+        yield self._timed("pipelined requests", self._pipelined)
+        yield self._timed("unknown API and versions", self._unknown)
+        yield self._timed("broken frames", self._broken)
+
+    def _timed(self, name: str, check: Callable[[Suite], None]) -> Suite:
+        suite = Suite(name)
+        start = perf_counter()
+        check(suite)
+        suite.seconds = perf_counter() - start
+        return suite
+
+    def _socket(self) -> FrameSocket:
+        return FrameSocket(*self._address)
+
+    def _advertised(self, suite: Suite) -> None:
+        connection = ClientConnection("kafkawire-conformance")
+        with self._socket() as socket:
+            done = False
+            while not done:
+                socket.send(*connection.handshake().parts)
+                response = connection.receive(socket.receive()).message
+                assert isinstance(response, ApiVersionsResponse)
+                done = connection.negotiate(response)
+        suite.add("handshake", None)
+        for entry in response.api_keys:
+            case = f"key {entry.api_key} versions {entry.min_version} to {entry.max_version}"
+            known = entry.api_key in set(ApiKey)
+            if known and ApiKey(entry.api_key) in APIS:
+                low, high = APIS[ApiKey(entry.api_key)].versions
+                both = max(low, entry.min_version), min(high, entry.max_version)
+                if both[0] <= both[1]:
+                    self._offered[ApiKey(entry.api_key)] = both
+            suite.add(case, None if entry.min_version <= entry.max_version else "the range is empty")
+
+    def _api(self, suite: Suite, key: ApiKey, versions: Range) -> None:
+        api = APIS[key]
+        for version in range(versions[0], versions[1] + 1):
+            for shape, message in requests(api, self._names):
+                suite.add(f"version {version} {shape}", self._ask(api, version, message))
+
+    def _ask(self, api: Api, version: int, message: Message) -> str | None:
+        """Send one request on a connection of its own and return what is wrong with the answer."""
+        connection = ClientConnection("kafkawire-conformance")
+        try:
+            with self._socket() as socket:
+                socket.send(*connection.request(message, version).parts)
+                return _check_response(api, version, socket.receive(), connection)
+        except (KafkaWireError, OSError) as error:
+            return f"{type(error).__name__}: {error}"
+
+    def _pipelined(self, suite: Suite) -> None:
+        connection = ClientConnection("kafkawire-conformance", max_in_flight=_PIPELINED)
+        keys = [key for key in (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.LIST_GROUPS) if key in self._offered]
+        sent = []
+        for number in range(_PIPELINED):
+            api = APIS[keys[number % len(keys)]]
+            message = next(iter(requests(api, self._names)))[1]
+            sent.append(connection.request(message, self._offered[ApiKey(api.key)][1]))
+        with self._socket() as socket:
+            socket.send(*(part for request in sent for part in request.parts))
+            for request in sent:
+                suite.add(f"request {request.correlation_id}", _in_order(socket, connection, request))
+
+    def _unknown(self, suite: Suite) -> None:
+        api = APIS[ApiKey.API_VERSIONS]
+        for version in (self._offered.get(ApiKey.API_VERSIONS, api.versions)[1] + 1, 99, 32767):
+            suite.add(f"ApiVersions version {version}", self._unsupported_api_versions(version))
+        for name, key, version in (
+            ("unknown API key", 9999, 0),
+            ("negative API key", -1, 0),
+            ("removed API", ApiKey.LEADER_AND_ISR, 0),
+            ("Metadata beyond its highest version", ApiKey.METADATA, self._offered[ApiKey.METADATA][1] + 1),
+            ("Metadata version 32767", ApiKey.METADATA, 32767),
+            ("Metadata version -1", ApiKey.METADATA, -1),
+        ):
+            suite.add(name, self._closes(frame(_header(key, version, classic=True))))
+
+    def _unsupported_api_versions(self, version: int) -> str | None:
+        try:
+            with self._socket() as socket:
+                socket.send(frame(_header(ApiKey.API_VERSIONS, version, classic=False)))
+                answer = socket.receive()
+        except (KafkaWireError, OSError) as error:
+            return f"{type(error).__name__}: {error}"
+        lowest = APIS[ApiKey.API_VERSIONS].versions[0]
+        response, end = codec(ApiVersionsResponse, lowest).decode(answer, LENGTH_BYTES)
+        if end != len(answer):
+            return f"{len(answer) - end} bytes behind a response in version {lowest}"
+        if response.error_code != ErrorCode.UNSUPPORTED_VERSION:
+            return f"error code {response.error_code}, UNSUPPORTED_VERSION expected"
+        ranges = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
+        return None if ApiKey.API_VERSIONS in ranges else "the range of ApiVersions is missing"
+
+    def _broken(self, suite: Suite) -> None:
+        request = ClientConnection("kafkawire-conformance").request(
+            next(iter(requests(APIS[ApiKey.METADATA], self._names)))[1], self._offered[ApiKey.METADATA][1]
+        )
+        whole = b"".join(request.parts)
+        content = whole[LENGTH_BYTES:]
+        for name, data in (
+            ("negative length", b"\xff\xff\xff\xff" + content),
+            ("length of -2^31", b"\x80\x00\x00\x00" + content),
+            ("length beyond the maximum", (MAX_FRAME_BYTES + 1).to_bytes(LENGTH_BYTES, "big") + content),
+            ("length of 2^31-1", b"\x7f\xff\xff\xff" + content),
+            ("empty frame", frame(b"")),
+            ("frame with half a header", frame(content[:5])),
+            ("frame with a header cut in its client id", frame(content[:12])),
+            ("frame cut in its body", frame(content[:-1])),
+        ):
+            suite.add(name, self._closes(data))
+        suite.add("frame cut by the end of the connection", self._closes(whole[:-1], finish=True))
+        suite.add("nothing at all", self._closes(b"", finish=True))
+        suite.add("the broker still answers", self._ask(APIS[ApiKey.METADATA], request.version, _metadata(self._names)))
+
+    def _closes(self, data: bytes, *, finish: bool = False) -> str | None:
+        """Send bytes and return what is wrong unless the broker closes the connection without an answer."""
+        try:
+            with self._socket() as socket:
+                socket.send(data)
+                if finish:
+                    socket.finish_sending()
+                answer = socket.receive()
+        except ConnectionEnded:
+            return None
+        except TimeoutError:
+            return "the connection stays open, without an answer"
+        except (KafkaWireError, OSError) as error:
+            return f"{type(error).__name__}: {error}"
+        return f"an answer of {len(answer)} bytes, the end of the connection expected"
+
+
+def _header(key: int, version: int, *, classic: bool) -> bytes:
+    """Return a request header, written by hand since no connection would send it."""
+    header_version = RequestHeader.SCHEMA.versions[0 if classic else 1]
+    return codec(RequestHeader, header_version).encode(RequestHeader(key, version, _CORRELATION_ID, "conformance"))
+
+
+def _metadata(names: Names) -> Message:
+    return next(iter(requests(APIS[ApiKey.METADATA], names)))[1]
+
+
+def _in_order(socket: FrameSocket, connection: ClientConnection, request: Sent) -> str | None:
+    try:
+        received = connection.receive(socket.receive())
+    except (KafkaWireError, OSError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None if received.correlation_id == request.correlation_id else f"answers {received.correlation_id}"
+
+
+def _check_response(api: Api, version: int, answer: bytes, connection: ClientConnection) -> str | None:
+    """Return what is wrong with a response: it must be read to its last byte and be written the same."""
+    received = connection.receive(answer)
+    if received.unread_bytes:
+        return f"{received.unread_bytes} of {len(answer)} bytes lie behind the message"
+    if received.version != version:
+        return f"answered in version {received.version}"
+    header = codec(ResponseHeader, api.response_header_version(version)).encode(ResponseHeader(received.correlation_id))
+    again = header + codec(message_class(f"{api.name}Response"), version).encode(received.message)
+    if again != answer:
+        where = next((i for i, (a, b) in enumerate(zip(again, answer, strict=False)) if a != b), min(len(again), len(answer)))
+        return f"written again it differs from byte {where} on: {again[where:where + 8].hex()}, the broker sent {answer[where:where + 8].hex()}"
+    return None

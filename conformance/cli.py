@@ -1,0 +1,85 @@
+"""The command line of the conformance suite: `kafkawire conformance codec` and `kafkawire conformance run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kafkawire.conformance.report import Suite, summary, write_junit
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="Compare a codec or a broker with Apache Kafka.")
+
+JunitOption = Annotated[Path | None, typer.Option("--junit", help="Write the outcome as JUnit XML to this file.")]
+
+
+@app.command()
+def codec(
+    vectors: Annotated[Path | None, typer.Option(help="A folder of vectors; those of the package by default.")] = None,
+    engine: Annotated[
+        list[str] | None, typer.Option(help="native, python or construct; repeatable. All that are here by default.")
+    ] = None,
+    junit: JunitOption = None,
+) -> None:
+    """Run golden vectors of Apache Kafka against the codecs: decode equals the value, encode equals the bytes."""
+    from kafkawire.conformance.codec_suite import VECTORS, run_vectors
+    from kafkawire.sdk.protocol.engine import ENGINES, available
+
+    folder = vectors or VECTORS
+    if not folder.is_dir():
+        raise typer.BadParameter(f"{folder}: no such folder", param_hint="--vectors")
+    suites: list[Suite] = []
+    for name in engine or ENGINES:
+        if name not in ENGINES:
+            raise typer.BadParameter(f"{name!r}: one of {', '.join(ENGINES)} is expected", param_hint="--engine")
+        if not available(name):
+            typer.echo(f"engine {name}: the extension is not built here, not run")
+            if engine:
+                raise typer.Exit(2)
+            continue
+        typer.echo(f"engine {name}")
+        for suite in run_vectors(folder, name):
+            suite.name = f"{name} {suite.name}"
+            suites.append(suite)
+            for line in suite.lines():
+                typer.echo(f"  {line}")
+    _close(suites, junit)
+
+
+def _close(suites: list[Suite], junit: Path | None) -> None:
+    if junit is not None:
+        write_junit(suites, junit)
+    typer.echo(summary(suites))
+    if any(suite.failures for suite in suites):
+        raise typer.Exit(1)
+
+
+@app.command()
+def run(
+    bootstrap: Annotated[str, typer.Option(help="HOST:PORT of a plaintext listener.")],
+    topic: Annotated[str, typer.Option(help="A topic name that requests mention; it need not exist.")] = "",
+    group: Annotated[str, typer.Option(help="A group id that requests mention; it need not exist.")] = "",
+    timeout_seconds: Annotated[float, typer.Option(help="How long one answer may take.")] = 10.0,
+    junit: JunitOption = None,
+) -> None:
+    """Ask a running broker every API and version that it advertises, and send it broken frames."""
+    from kafkawire.conformance.broker_suite import BrokerSuite
+    from kafkawire.conformance.requests import Names
+
+    host, separator, port = bootstrap.rpartition(":")
+    if not separator or not port.isdigit():
+        raise typer.BadParameter(f"{bootstrap!r} is not HOST:PORT", param_hint="--bootstrap")
+    names = Names(topic=topic or Names().topic, group=group or Names().group)
+    suites: list[Suite] = []
+    try:
+        for suite in BrokerSuite(host.strip("[]"), int(port), names, timeout_seconds).run():
+            suites.append(suite)
+            for line in suite.lines():
+                typer.echo(line)
+    except OSError as error:
+        typer.echo(f"{bootstrap}: {error}", err=True)
+        raise typer.Exit(2) from error
+    _close(suites, junit)

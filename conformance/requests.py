@@ -1,0 +1,151 @@
+"""Make requests from the schemas alone, and know which of them are safe to send to a broker that somebody uses.
+
+A request comes in two shapes: `defaults` (nothing set: most APIs answer with empty lists or with an error) and `filled` (one
+element in every array, values by what a field names), the latter only for APIs that change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.messages import MODULES
+from kafkawire.sdk.protocol.schema import Api, Field, Message
+
+__all__ = ["READ_ONLY", "UNSAFE", "Names", "message_class", "requests"]
+
+#: APIs that are not asked, and why.
+UNSAFE = {
+    ApiKey.SASL_HANDSHAKE: "changes what the connection expects next",
+    ApiKey.SASL_AUTHENTICATE: "ends the connection where no handshake came before",
+    ApiKey.UNREGISTER_BROKER: "removes a broker",
+    ApiKey.ADD_RAFT_VOTER: "changes the quorum",
+    ApiKey.REMOVE_RAFT_VOTER: "changes the quorum",
+    ApiKey.UPDATE_RAFT_VOTER: "changes the quorum",
+    ApiKey.ELECT_LEADERS: "its defaults elect leaders of all partitions",
+    ApiKey.UPDATE_FEATURES: "changes the features of the cluster",
+    ApiKey.CREATE_DELEGATION_TOKEN: "makes a credential",
+    ApiKey.ALLOCATE_PRODUCER_IDS: "takes a block of producer ids, and is for brokers",
+    ApiKey.BROKER_REGISTRATION: "is for brokers",
+    ApiKey.BROKER_HEARTBEAT: "is for brokers",
+    ApiKey.CONTROLLER_REGISTRATION: "is for controllers",
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: "is for brokers",
+    ApiKey.ALTER_PARTITION: "is for brokers",
+    ApiKey.VOTE: "is for controllers",
+    ApiKey.BEGIN_QUORUM_EPOCH: "is for controllers",
+    ApiKey.END_QUORUM_EPOCH: "is for controllers",
+    ApiKey.ENVELOPE: "is for brokers",
+}
+
+#: APIs that change nothing, whatever they are asked; these are also sent filled.
+READ_ONLY = frozenset(
+    {
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.LIST_GROUPS,
+        ApiKey.API_VERSIONS,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.LIST_TRANSACTIONS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.LIST_CONFIG_RESOURCES,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        ApiKey.HEARTBEAT,
+    }
+)
+
+#: Fields that need a certain value for the request to be harmless or well-formed, by message and field.
+_VALUES: dict[tuple[str, str], Any] = {
+    ("MetadataRequest", "allow_auto_topic_creation"): False,
+    ("FetchRequest", "max_wait_ms"): 0,
+    ("FetchRequest", "max_bytes"): 1 << 20,
+    ("FetchRequest", "replica_id"): -1,
+    ("FetchRequest", "session_epoch"): -1,
+    ("FetchRequest", "partition_max_bytes"): 1 << 16,
+    ("ProduceRequest", "acks"): 1,
+    ("ListOffsetsRequest", "replica_id"): -1,
+    ("OffsetForLeaderEpochRequest", "replica_id"): -1,
+    ("ApiVersionsRequest", "client_software_name"): "kafkawire",
+    ("ApiVersionsRequest", "client_software_version"): "0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What filled requests speak of; neither needs to exist.
+
+    Attributes:
+        topic: a topic's name.
+        group: a group's id.
+    """
+
+    topic: str = "kafkawire-conformance"
+    group: str = "kafkawire-conformance"
+
+
+def requests(api: Api, names: Names) -> Iterator[tuple[str, Message]]:
+    """Yield the shapes in which an API is asked, with their names.
+
+    Raises:
+        KeyError: the API is in `UNSAFE`.
+    """
+    if api.key in UNSAFE:
+        raise KeyError(f"{api.name} is not safe to ask: {UNSAFE[ApiKey(api.key)]}")
+    message = message_class(f"{api.name}Request")
+    yield "defaults", _fill(message, message.SCHEMA.name, names, filled=False)
+    if api.key in READ_ONLY:
+        yield "filled", _fill(message, message.SCHEMA.name, names, filled=True)
+
+
+def message_class(name: str) -> type[Message]:
+    """Return the class of a message.
+
+    Raises:
+        KeyError: there is none of that name.
+    """
+    found: type[Message] = getattr(import_module(f"kafkawire.sdk.protocol.messages.{MODULES[name]}"), name)
+    return found
+
+
+def _fill(owner: type[Message], root: str, names: Names, *, filled: bool) -> Message:
+    message = owner()
+    for field in owner.FIELDS:
+        value = getattr(message, field.name)
+        if (root, field.name) in _VALUES:
+            value = _VALUES[root, field.name]
+        elif filled and field.tag is None and not (field.ignorable and field.nullable):
+            value = _value(field, root, names)
+        setattr(message, field.name, value)
+    return message
+
+
+def _value(field: Field, root: str, names: Names) -> Any:
+    """Return a harmless value: what the field names, where it names something, else its default."""
+    if isinstance(field.type, type):
+        value: Any = _fill(field.type, root, names, filled=True)
+    elif field.type == "string":
+        value = names.group if "group" in field.name else names.topic if "topic" in field.name else None
+        value = value if value is not None else (None if field.nullable else names.topic)
+    else:
+        value = field.default if not field.array else {"int32": 0, "int16": 0, "int8": 0, "int64": 0}.get(field.type)
+    if not field.array:
+        return value
+    return () if value is None else (value,)

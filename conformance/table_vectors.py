@@ -1,0 +1,221 @@
+"""Compare the generated tables with Apache Kafka's: fields of every message, error codes, APIs and enumerations.
+
+The tables lie beside the vectors: `schema_parity.json`, `error_codes.json`, `api_keys.json`, `coverage.json`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from kafkawire.sdk.protocol import enums
+from kafkawire.sdk.protocol.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
+from kafkawire.sdk.protocol.messages import MODULES
+from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, Range
+
+__all__ = ["check_api_keys", "check_coverage", "check_error_codes", "check_schema_parity"]
+
+Case = tuple[str, str | None]
+
+#: Where Kafka's name of an enumeration says less than ours.
+_ENUMERATIONS = {
+    "FindCoordinatorRequest.CoordinatorType": "CoordinatorType",
+    "ConfigResource.Type": "ConfigResourceType",
+    "DescribeConfigsResponse.ConfigSource": "ConfigSource",
+    "DescribeConfigsResponse.ConfigType": "ConfigType",
+    "AlterConfigOp.OpType": "AlterConfigOperation",
+    "FeatureUpdate.UpgradeType": "FeatureUpgradeType",
+    "TransactionState(coordinator)": "TransactionState",
+}
+
+#: Enumerations whose numbers never travel: Kafka sends the names, or they are internal to its classes.
+_NOT_ON_THE_WIRE = {
+    "AutoOffsetResetStrategy.StrategyType",
+    "ClassicGroupState",
+    "ClientTelemetryState",
+    "CompressionType",
+    "GroupState",
+    "GroupType",
+    "TimestampType",
+    "TransactionState",
+}
+
+
+def check_schema_parity(table: list[dict[str, Any]]) -> Iterator[Case]:
+    """Compare each message's versions and fields; yield (message, what differs or None)."""
+    for entry in table:
+        versions = _range(entry["valid_versions"])
+        if versions is None:
+            yield entry["name"], f"in {MODULES[entry['name']]}, but removed" if entry["name"] in MODULES else None
+        else:
+            yield entry["name"], _compare_message(entry, versions)
+
+
+def _compare_message(entry: dict[str, Any], versions: Range) -> str | None:
+    name = entry["name"]
+    if name not in MODULES:
+        return "there is no such message"
+    message: type[Message] = getattr(import_module(f"kafkawire.sdk.protocol.messages.{MODULES[name]}"), name)
+    theirs = (entry["type"], entry.get("api_key"), versions, _within(entry.get("flexible_versions"), versions))
+    schema = message.SCHEMA
+    ours = (schema.kind, schema.key, schema.versions, schema.flexible)
+    if theirs != ours:
+        return f"kind, key, versions, flexible: {ours}, expected {theirs}"
+    expected = {_path(field["path"]): _expected_field(field, versions) for field in entry["fields"]}
+    found = dict(_fields(message, ""))
+    for path in expected.keys() | found.keys():
+        if expected.get(path) != found.get(path):
+            return f"{path}: {found.get(path)}, expected {expected.get(path)}"
+    return None
+
+
+def _fields(owner: type[Message], prefix: str) -> Iterator[tuple[str, tuple[object, ...]]]:
+    for field in owner.FIELDS:
+        path = prefix + field.name
+        yield path, _found_field(field)
+        if isinstance(field.type, type):
+            yield from _fields(field.type, f"{path}.")
+
+
+def _found_field(field: Field) -> tuple[object, ...]:
+    kind = field.type if isinstance(field.type, str) else field.type.__name__
+    nothing = (0, -1)
+    return (
+        f"{'[]' if field.array else ''}{kind}",
+        field.versions,
+        field.nullable or nothing,
+        (field.tag, field.tagged or nothing) if field.tag is not None else None,
+        "structure" if field.default is DEFAULT else field.default,
+        field.ignorable,
+    )
+
+
+def _expected_field(field: dict[str, Any], versions: Range) -> tuple[object, ...]:
+    tagged = _within(field.get("tagged_versions"), versions)
+    nothing = (0, -1)
+    return (
+        field["type"],
+        _within(field["versions"], versions) or nothing,
+        _within(field.get("nullable_versions"), versions) or nothing,
+        (field["tag"], tagged or nothing) if "tag" in field else None,
+        _expected_default(field),
+        bool(field.get("ignorable", False)),
+    )
+
+
+def _expected_default(field: dict[str, Any]) -> object:
+    """Return the default as a value; the text "null" is null, a JSON null means that none is given."""
+    kind, value = field["type"], field.get("default")
+    if value == "null":
+        return None
+    if kind.startswith("[]"):
+        return ()
+    if kind == "string":
+        return value or ""
+    if kind == "bool":
+        return str(value).lower() == "true"
+    if kind == "float64":
+        return float(value or 0)
+    simple = {"uuid": bytes(16), "bytes": b"", "records": None}
+    if kind in simple:
+        return simple[kind]
+    return "structure" if kind[0].isupper() else int(str(value or 0), 0)
+
+
+def _range(text: str | None) -> Range | None:
+    if text in (None, "", "none"):
+        return None
+    match = re.fullmatch(r"(\d+)(\+|-(\d+))?", text or "")
+    if match is None:
+        raise ValueError(f"{text!r} is no version range")
+    first = int(match[1])
+    return first, 32767 if match[2] == "+" else int(match[3] or first)
+
+
+def _within(text: str | None, versions: Range) -> Range | None:
+    found = _range(text)
+    if found is None:
+        return None
+    both = max(found[0], versions[0]), min(found[1], versions[1])
+    return both if both[0] <= both[1] else None
+
+
+def _path(path: str) -> str:
+    return ".".join(
+        re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", part.replace("[]", "")).lower()
+        for part in path.split(".")
+    )
+
+
+def check_error_codes(table: list[dict[str, Any]]) -> Iterator[Case]:
+    """Compare each error code; yield (name, what differs or None)."""
+    for entry in table:
+        code = next((code for code in ErrorCode if code == entry["code"]), None)
+        found = None if code is None else (code.name, code in RETRIABLE, code in INVALID_METADATA)
+        expected = (entry["name"], entry["retriable"], entry["invalid_metadata"])
+        yield entry["name"], None if found == expected else f"{found}, expected {expected}"
+    surplus = [code.name for code in ErrorCode if code not in {entry["code"] for entry in table}]
+    yield "no others", f"Kafka does not know {surplus}" if surplus else None
+
+
+def check_api_keys(table: dict[str, Any]) -> Iterator[Case]:
+    """Compare each API's versions and header versions, and each enumeration; yield (name, what differs or None)."""
+    for entry in table["api_keys"]:
+        yield entry["name"], _compare_api(entry)
+    for name, members in table["enumerations"].items():
+        if name not in _NOT_ON_THE_WIRE:
+            yield name, _compare_enumeration(_ENUMERATIONS.get(name, name), members)
+
+
+def _compare_api(entry: dict[str, Any]) -> str | None:
+    key = next((key for key in ApiKey if key == entry["id"]), None)
+    if key is None:
+        return f"key {entry['id']} is not known"
+    if not entry["has_valid_version"]:
+        return "is listed, but removed" if key in APIS else None
+    api = APIS[key]
+    ours = [
+        (version, api.request_header_version(version), api.response_header_version(version))
+        for version in range(api.versions[0], api.versions[1] + 1)
+    ]
+    theirs = [
+        (item["version"], item["request_header_version"], item["response_header_version"]) for item in entry["versions"]
+    ]
+    if (api.name, set(api.listeners), api.unstable) != (
+        entry["message_name"],
+        set(entry["listeners"]),
+        entry["latest_version_unstable"],
+    ):
+        return f"{api.name} on {api.listeners}, expected {entry['message_name']} on {entry['listeners']}"
+    return None if ours == theirs else f"versions with header versions {ours}, expected {theirs}"
+
+
+def _compare_enumeration(name: str, members: list[dict[str, Any]]) -> str | None:
+    enumeration = getattr(enums, name, None)
+    if enumeration is None:
+        return f"there is no enumeration {name}"
+    ours = {member.name: int(member) for member in enumeration}
+    theirs = {}
+    for member in members:
+        number = next(member[key] for key in ("type_id", "id", "code", "value") if isinstance(member.get(key), int))
+        theirs[member["name"]] = int(number)
+    return None if ours == theirs else f"{ours}, expected {theirs}"
+
+
+def check_coverage(table: dict[str, Any], folder: Path) -> Iterator[Case]:
+    """Check that every file has the lines that the generator counted; yield (file, what differs or None)."""
+    for name, entry in table["files"].items():
+        path = folder / name
+        if not path.exists():
+            yield name, "is missing"
+        elif name.endswith(".gz"):
+            with gzip.open(path, "rt", encoding="utf-8") as lines:
+                count = sum(1 for _ in lines)
+            yield name, None if count == entry["lines"] else f"{count} lines, {entry['lines']} expected"
+        else:
+            yield name, None
