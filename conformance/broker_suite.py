@@ -10,6 +10,7 @@ Source: observed of Apache Kafka 4.3.0; KIP-511; `SocketServer` and `RequestCont
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from time import perf_counter
 
 from kafkawire.conformance.report import Suite
@@ -57,10 +58,9 @@ class BrokerSuite:
         yield self._timed("ApiVersions, advertised ranges", self._advertised)
         for key, versions in sorted(self._offered.items()):
             if key in UNSAFE:
-                suite = Suite(f"{APIS[key].name} (not asked: it {UNSAFE[key]})")
-                yield suite
+                yield Suite(f"{APIS[key].name} (not asked: it {UNSAFE[key]})")
                 continue
-            yield self._timed(APIS[key].name, lambda suite, key=key, versions=versions: self._api(suite, key, versions))  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
+            yield self._timed(APIS[key].name, partial(self._api, key=key, versions=versions))
         yield self._timed("pipelined requests", self._pipelined)
         yield self._timed("unknown API and versions", self._unknown)
         yield self._timed("broken frames", self._broken)
@@ -98,7 +98,7 @@ class BrokerSuite:
     def _api(self, suite: Suite, key: ApiKey, versions: Range) -> None:
         api = APIS[key]
         for version in range(versions[0], versions[1] + 1):
-            for shape, message in requests(api, self._names):
+            for shape, message in requests(api, version, self._names):
                 suite.add(f"version {version} {shape}", self._ask(api, version, message))
 
     def _ask(self, api: Api, version: int, message: Message) -> str | None:
@@ -117,8 +117,7 @@ class BrokerSuite:
         sent = []
         for number in range(_PIPELINED):
             api = APIS[keys[number % len(keys)]]
-            message = next(iter(requests(api, self._names)))[1]
-            sent.append(connection.request(message, self._offered[ApiKey(api.key)][1]))
+            sent.append(self._request(connection, ApiKey(api.key)))
         with self._socket() as socket:
             socket.send(*(part for request in sent for part in request.parts))
             for request in sent:
@@ -155,9 +154,7 @@ class BrokerSuite:
         return None if ApiKey.API_VERSIONS in ranges else "the range of ApiVersions is missing"
 
     def _broken(self, suite: Suite) -> None:
-        request = ClientConnection("kafkawire-conformance").request(
-            next(iter(requests(APIS[ApiKey.METADATA], self._names)))[1], self._offered[ApiKey.METADATA][1]
-        )
+        request = self._request(ClientConnection("kafkawire-conformance"), ApiKey.METADATA)
         whole = b"".join(request.parts)
         content = whole[LENGTH_BYTES:]
         for name, data in (
@@ -173,7 +170,14 @@ class BrokerSuite:
             suite.add(name, self._closes(data))
         suite.add("frame cut by the end of the connection", self._closes(whole[:-1], finish=True))
         suite.add("nothing at all", self._closes(b"", finish=True))
-        suite.add("the broker still answers", self._ask(APIS[ApiKey.METADATA], request.version, _metadata(self._names)))
+        (_, message), *_ = requests(request.api, request.version, self._names)
+        suite.add("the broker still answers", self._ask(request.api, request.version, message))
+
+    def _request(self, connection: ClientConnection, key: ApiKey) -> Sent:
+        """Return the plainest request of an API in the highest version that both sides know."""
+        version = self._offered[key][1]
+        (_, message), *_ = requests(APIS[key], version, self._names)
+        return connection.request(message, version)
 
     def _closes(self, data: bytes, *, finish: bool = False) -> str | None:
         """Send bytes and return what is wrong unless the broker closes the connection without an answer."""
@@ -198,10 +202,6 @@ def _header(key: int, version: int, *, classic: bool) -> bytes:
     return codec(RequestHeader, header_version).encode(RequestHeader(key, version, _CORRELATION_ID, "conformance"))
 
 
-def _metadata(names: Names) -> Message:
-    return next(iter(requests(APIS[ApiKey.METADATA], names)))[1]
-
-
 def _in_order(socket: FrameSocket, connection: ClientConnection, request: Sent) -> str | None:
     try:
         received = connection.receive(socket.receive())
@@ -220,6 +220,8 @@ def _check_response(api: Api, version: int, answer: bytes, connection: ClientCon
     header = codec(ResponseHeader, api.response_header_version(version)).encode(ResponseHeader(received.correlation_id))
     again = header + codec(message_class(f"{api.name}Response"), version).encode(received.message)
     if again != answer:
-        where = next((i for i, (a, b) in enumerate(zip(again, answer, strict=False)) if a != b), min(len(again), len(answer)))
-        return f"written again it differs from byte {where} on: {again[where:where + 8].hex()}, the broker sent {answer[where:where + 8].hex()}"
+        pairs = enumerate(zip(again, answer, strict=False))
+        where = next((i for i, (ours, theirs) in pairs if ours != theirs), min(len(again), len(answer)))
+        ours, theirs = again[where : where + 8].hex(), answer[where : where + 8].hex()
+        return f"written again it differs from byte {where} on: {ours}, the broker sent {theirs}"
     return None

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.enums import AclOperation, AclPermissionType, PatternType, ResourceType
 from kafkawire.sdk.protocol.messages import MODULES
 from kafkawire.sdk.protocol.schema import Api, Field, Message
 
@@ -25,7 +26,7 @@ UNSAFE = {
     ApiKey.ADD_RAFT_VOTER: "changes the quorum",
     ApiKey.REMOVE_RAFT_VOTER: "changes the quorum",
     ApiKey.UPDATE_RAFT_VOTER: "changes the quorum",
-    ApiKey.ELECT_LEADERS: "its defaults elect leaders of all partitions",
+    ApiKey.ELECT_LEADERS: "elects leaders of all partitions by default",
     ApiKey.UPDATE_FEATURES: "changes the features of the cluster",
     ApiKey.CREATE_DELEGATION_TOKEN: "makes a credential",
     ApiKey.ALLOCATE_PRODUCER_IDS: "takes a block of producer ids, and is for brokers",
@@ -38,6 +39,7 @@ UNSAFE = {
     ApiKey.BEGIN_QUORUM_EPOCH: "is for controllers",
     ApiKey.END_QUORUM_EPOCH: "is for controllers",
     ApiKey.ENVELOPE: "is for brokers",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "is never answered by Kafka 4.3.0 when it lists no transaction",
 }
 
 #: APIs that change nothing, whatever they are asked; these are also sent filled.
@@ -83,6 +85,10 @@ _VALUES: dict[tuple[str, str], Any] = {
     ("ProduceRequest", "acks"): 1,
     ("ListOffsetsRequest", "replica_id"): -1,
     ("OffsetForLeaderEpochRequest", "replica_id"): -1,
+    ("DescribeAclsRequest", "resource_type_filter"): ResourceType.ANY,
+    ("DescribeAclsRequest", "pattern_type_filter"): PatternType.ANY,
+    ("DescribeAclsRequest", "operation"): AclOperation.ANY,
+    ("DescribeAclsRequest", "permission_type"): AclPermissionType.ANY,
     ("ApiVersionsRequest", "client_software_name"): "kafkawire",
     ("ApiVersionsRequest", "client_software_version"): "0",
 }
@@ -101,8 +107,8 @@ class Names:
     group: str = "kafkawire-conformance"
 
 
-def requests(api: Api, names: Names) -> Iterator[tuple[str, Message]]:
-    """Yield the shapes in which an API is asked, with their names.
+def requests(api: Api, version: int, names: Names) -> Iterator[tuple[str, Message]]:
+    """Yield the shapes in which an API is asked in a version, with their names.
 
     Raises:
         KeyError: the API is in `UNSAFE`.
@@ -110,9 +116,9 @@ def requests(api: Api, names: Names) -> Iterator[tuple[str, Message]]:
     if api.key in UNSAFE:
         raise KeyError(f"{api.name} is not safe to ask: {UNSAFE[ApiKey(api.key)]}")
     message = message_class(f"{api.name}Request")
-    yield "defaults", _fill(message, message.SCHEMA.name, names, filled=False)
+    yield "defaults", _fill(message, message.SCHEMA.name, version, names, filled=False)
     if api.key in READ_ONLY:
-        yield "filled", _fill(message, message.SCHEMA.name, names, filled=True)
+        yield "filled", _fill(message, message.SCHEMA.name, version, names, filled=True)
 
 
 def message_class(name: str) -> type[Message]:
@@ -125,22 +131,24 @@ def message_class(name: str) -> type[Message]:
     return found
 
 
-def _fill(owner: type[Message], root: str, names: Names, *, filled: bool) -> Message:
+def _fill(owner: type[Message], root: str, version: int, names: Names, *, filled: bool) -> Message:
     message = owner()
     for field in owner.FIELDS:
+        if not field.versions[0] <= version <= field.versions[1]:
+            continue
         value = getattr(message, field.name)
         if (root, field.name) in _VALUES:
             value = _VALUES[root, field.name]
         elif filled and field.tag is None and not (field.ignorable and field.nullable):
-            value = _value(field, root, names)
+            value = _value(field, root, version, names)
         setattr(message, field.name, value)
     return message
 
 
-def _value(field: Field, root: str, names: Names) -> Any:
+def _value(field: Field, root: str, version: int, names: Names) -> Any:
     """Return a harmless value: what the field names, where it names something, else its default."""
     if isinstance(field.type, type):
-        value: Any = _fill(field.type, root, names, filled=True)
+        value: Any = _fill(field.type, root, version, names, filled=True)
     elif field.type == "string":
         value = names.group if "group" in field.name else names.topic if "topic" in field.name else None
         value = value if value is not None else (None if field.nullable else names.topic)

@@ -1,0 +1,181 @@
+"""Compare the message codecs with golden vectors: values, and the bytes that Apache Kafka's own classes encode them to.
+
+Each check takes one vector, as a line of a vector file holds it, and an engine, and returns None or what differs. The test suite
+and the conformance runner share them. `vectors/README.md` explains the fields of a vector.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kafkawire.sdk.errors import DecodeError, EncodeError, KafkaWireError, LocalProtocolError, UnsupportedVersion
+from kafkawire.sdk.protocol.codec import codec, message_class
+from kafkawire.sdk.protocol.construct_form import UnsignedVarint
+from kafkawire.sdk.protocol.json_form import from_json, to_json
+from kafkawire.sdk.protocol.schema import Message
+
+__all__ = [
+    "STRICTER",
+    "check_corrupt_message_vector",
+    "check_frame_vector",
+    "check_message_vector",
+    "check_write_rule_vector",
+]
+
+#: Kinds of corrupt input that Apache Kafka's message classes decode and this project refuses, and why.
+STRICTER = {
+    "unsupported-version": "Kafka's readers take any version number and leave the check to their callers; here no codec "
+    "exists for a version that the schema does not have, so that the check cannot be forgotten",
+}
+
+Vector = dict[str, Any]
+
+
+def check_message_vector(vector: Vector, engine: str) -> str | None:
+    """Decode `hex` to `value` and encode `value` to `hex`.
+
+    Args:
+        vector: a line of requests, responses, headers, data, coordinator or metadata.
+        engine: one of the engines.
+
+    Returns:
+        What differs, or None.
+    """
+    data = bytes.fromhex(vector["hex"])
+    expected = _message(vector["name"], vector["version"], vector["value"], vector.get("unknown_tags", []))
+    messages = codec(vector["name"], vector["version"], engine)
+    decoded, end = messages.decode(data)
+    if end != len(data):
+        return f"decoding ended at byte {end} of {len(data)}"
+    if decoded != expected:
+        return f"decoded {decoded!r}, expected {expected!r}"
+    if (value := to_json(decoded, vector["version"])) != vector["value"]:
+        return f"JSON {value!r}, expected {vector['value']!r}"
+    for message in (expected, decoded):
+        if (encoded := messages.encode(message)) != data:
+            return f"encoded {encoded.hex()}, expected {vector['hex']}"
+        if (parts := b"".join(messages.encode_parts(message))) != data:
+            return f"encoded in parts {parts.hex()}, expected {vector['hex']}"
+    if "framing" in vector and _prefix(vector) + encoded != bytes.fromhex(vector["framed_hex"]):
+        return f"framed {(_prefix(vector) + encoded).hex()}, expected {vector['framed_hex']}"
+    return None
+
+
+def check_frame_vector(vector: Vector, bodies: dict[tuple[str, int, int], Vector], engine: str) -> str | None:
+    """Decode a whole request or response, and build it again from its header and body.
+
+    Args:
+        vector: a line of frames.
+        bodies: the vectors of requests and responses by (name, version, index).
+        engine: one of the engines.
+
+    Returns:
+        What differs, or None.
+    """
+    data = bytes.fromhex(vector["hex"])
+    header_name = "RequestHeader" if vector["type"] == "request" else "ResponseHeader"
+    headers = codec(header_name, vector["header_version"], engine)
+    messages = codec(vector["name"], vector["version"], engine)
+    body = bodies[vector["name"], vector["version"], vector["index"]]
+    size = int.from_bytes(data[:4], "big")
+    header, start = headers.decode(data, 4)
+    message, end = messages.decode(data, start)
+    sizes = (size, start - 4, end - start)
+    if sizes != (len(data) - 4, vector["header_size"], vector["body_size"]):
+        return f"sizes of frame, header and body {sizes}"
+    if header != from_json(header_name, vector["header_version"], vector["header"]):
+        return f"header {header!r}, expected {vector['header']!r}"
+    if message != _message(vector["name"], vector["version"], body["value"], body.get("unknown_tags", [])):
+        return f"body {message!r}, expected {body['value']!r}"
+    content = headers.encode(header) + messages.encode(message)
+    encoded = len(content).to_bytes(4, "big") + content
+    return None if encoded == data else f"encoded {encoded.hex()}, expected {vector['hex']}"
+
+
+def check_write_rule_vector(vector: Vector, engine: str) -> str | None:
+    """Encode a value in a version that cannot carry all of it: as Kafka does, or with an error that names the field.
+
+    Args:
+        vector: a line of write_rules.
+        engine: one of the engines.
+
+    Returns:
+        What differs, or None.
+    """
+    message = from_json(vector["name"], vector["value_version"], vector["value"])
+    try:
+        encoded = codec(vector["name"], vector["version"], engine).encode(message)
+    except LocalProtocolError as error:
+        if vector["outcome"] != "error":
+            return f"refused with {error!r}, expected {vector['hex']}"
+        expected = UnsupportedVersion if vector["kind"] == "absent-field" else EncodeError
+        field = _snake(vector["path"].split(".")[-1])
+        return None if isinstance(error, expected) and field in str(error) else f"{error!r} does not name {field}"
+    if vector["outcome"] == "error":
+        return f"encoded {encoded.hex()}, expected an error"
+    return None if encoded.hex() == vector["hex"] else f"encoded {encoded.hex()}, expected {vector['hex']}"
+
+
+def check_corrupt_message_vector(vector: Vector, engine: str) -> str | None:
+    """Decode damaged bytes to the same value as Kafka, or refuse them where Kafka does.
+
+    Args:
+        vector: a line of corrupt whose target is `message`.
+        engine: one of the engines.
+
+    Returns:
+        What differs, or None; being stricter in a way that `STRICTER` lists is no difference.
+    """
+    data = bytes.fromhex(vector["hex"])
+    try:
+        messages = codec(vector["name"], vector["version"], engine)
+        message, end = messages.decode(data)
+    except UnsupportedVersion as error:
+        return None if vector["kind"] in STRICTER else f"refused with {error!r}"
+    except DecodeError as error:
+        return None if vector["outcome"] == "error" else f"refused with {error!r}, expected {vector['value']!r}"
+    if vector["outcome"] == "error":
+        return f"decoded {message!r}, expected an error as Kafka's {vector['error']}"
+    if (value := to_json(message, vector["version"])) != vector["value"]:
+        return f"decoded {value!r}, expected {vector['value']!r}"
+    if len(data) - end != vector["remaining"]:
+        return f"{len(data) - end} bytes left, expected {vector['remaining']}"
+    try:
+        encoded = messages.encode(message)
+    except KafkaWireError as error:
+        return None if "reencode_error" in vector else f"encoding again: {error!r}"
+    if "reencode_error" in vector:
+        return f"encoded again to {encoded.hex()}, expected an error as Kafka's {vector['reencode_error']}"
+    expected = vector.get("reencoded_hex", data[:end].hex())
+    return None if encoded.hex() == expected else f"encoded again to {encoded.hex()}, expected {expected}"
+
+
+def _message(name: str, version: int, value: Any, unknown_tags: list[Vector]) -> Message:
+    """Return the message of a JSON value, with the unknown tagged fields that stand beside it."""
+    message = from_json(name, version, value)
+    for entry in unknown_tags:
+        owner: Any = message
+        for step in entry["path"].split("/")[1:]:
+            owner = owner[int(step)] if step.isdigit() else getattr(owner, _snake(step))
+        owner.unknown_tags += ((entry["tag"], bytes.fromhex(entry["hex"])),)
+    return message
+
+
+def _prefix(vector: Vector) -> bytes:
+    """Return what stands before a message where Kafka stores it, see `framing` in the README of the vectors."""
+    key, version = message_class(vector["name"]).SCHEMA.key, vector["version"]
+    match vector["framing"]:
+        case "type-prefix":
+            assert key is not None
+            return key.to_bytes(2, "big")
+        case "version-prefix":
+            return bytes(version.to_bytes(2, "big"))
+        case "metadata-frame" | "remote-log-metadata-frame":
+            return b"".join(UnsignedVarint.build(number) for number in (1, key, version))
+        case framing:
+            raise ValueError(f"unknown framing {framing!r}")
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])([A-Z])|(?<=[A-Z])([A-Z])(?=[a-z])", r"_\1\2", name.removesuffix("[]")).lower()
