@@ -1,8 +1,9 @@
 """The errors that kafkawire raises.
 
-Three families answer "whose fault was it": `LocalProtocolError` (this program asked for something that the protocol cannot
-carry), `RemoteProtocolError` (the peer sent something that is not the protocol) and `BrokerError` (the peer answered with an
-error code). Every text names the thing, the value and the limit.
+Three families answer "whose fault was it": `LocalProtocolError` (this program asked for something that the protocol
+cannot carry), `RemoteProtocolError` (the peer sent something that is not the protocol) and `BrokerError` (the peer
+answered with an error code). Beside them stand the errors of networks, deadlines and limits. Every text names the
+thing, the value and the limit.
 """
 
 from __future__ import annotations
@@ -11,11 +12,20 @@ from kafkawire.sdk.protocol.error_codes import FATAL, RETRIABLE, ErrorCode
 
 __all__ = [
     "BrokerError",
+    "BufferFull",
+    "Closed",
+    "ConfigurationError",
+    "ConnectFailed",
+    "ConnectionLost",
     "DecodeError",
+    "DeliveryTimedOut",
     "EncodeError",
     "KafkaWireError",
     "LocalProtocolError",
+    "NoOffset",
+    "RecordTooLarge",
     "RemoteProtocolError",
+    "RequestTimedOut",
     "UnsupportedVersion",
 ]
 
@@ -90,3 +100,66 @@ class BrokerError(KafkaWireError):
         self.detail = detail
         self.retriable = self.code in RETRIABLE
         self.fatal = self.code in FATAL
+
+
+class ConnectFailed(KafkaWireError):
+    """A broker could not be reached, or none of several.
+
+    Args:
+        address: who was called.
+        reason: what went wrong.
+    """
+
+    retriable = True
+
+    def __init__(self, address: object, reason: object) -> None:
+        super().__init__(f"cannot connect to {address}: {reason}")
+        self.address = str(address)
+
+
+class ConnectionLost(KafkaWireError):
+    """A connection ended while an answer was awaited; whether the broker acted on the request is not known."""
+
+    retriable = True
+
+
+class RequestTimedOut(KafkaWireError):
+    """A broker did not answer in time; whether it acted on the request is not known."""
+
+    retriable = True
+
+
+class DeliveryTimedOut(KafkaWireError):
+    """Records were not acknowledged within `delivery_timeout_ms`; the cause is the last error that sending met."""
+
+
+class BufferFull(KafkaWireError):
+    """A record does not fit into the producer's buffer now; it was not taken."""
+
+    retriable = True
+
+
+class RecordTooLarge(LocalProtocolError):
+    """A record is larger than the largest request."""
+
+
+class NoOffset(KafkaWireError):
+    """A partition has no position to start from, and `auto_offset_reset` is "none"."""
+
+
+class Closed(LocalProtocolError):
+    """A client, or a connection, is used after it was closed or before it was started."""
+
+
+class ConfigurationError(KafkaWireError, ValueError):
+    """An option cannot be used.
+
+    Args:
+        option: its name.
+        value: what was given.
+        reason: what is wrong with it, with the limit.
+    """
+
+    def __init__(self, option: str, value: object, reason: str) -> None:
+        super().__init__(f"{option}={value!r}: {reason}")
+        self.option = option

@@ -1,0 +1,250 @@
+"""A connection to one broker: requests in, awaited responses out.
+
+`BrokerConnection` joins the sans-I/O `ClientConnection` with a wire. It pipelines: any number of callers may have
+requests in flight, the broker answers in order. A request that is not answered in time costs the whole connection,
+since no later answer can overtake it; every waiter then gets an error that says so, and the caller opens a new one.
+
+Source: Kafka protocol guide, "Network"; `NetworkClient` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple, TypeVar
+
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.errors import (
+    Closed,
+    ConnectFailed,
+    ConnectionLost,
+    KafkaWireError,
+    RemoteProtocolError,
+    RequestTimedOut,
+)
+from kafkawire.sdk.protocol.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.connection import MAX_IN_FLIGHT, ClientConnection, Sent
+from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
+from kafkawire.sdk.protocol.schema import Buffer, Message
+from kafkawire.sdk.transport.wire import Address, Network, Wire
+
+__all__ = ["BrokerConnection", "ConnectionSettings"]
+
+Response = TypeVar("Response", bound=Message)
+
+
+class ConnectionSettings(NamedTuple):
+    """How connections are made.
+
+    Attributes:
+        client_id: the name that brokers log and count quotas by.
+        connect_timeout_ms: for reaching a broker and agreeing on versions.
+        request_timeout_ms: for each answer, unless a request says otherwise.
+        max_in_flight: requests that may wait for an answer on one connection.
+    """
+
+    client_id: str | None = "kafkawire"
+    connect_timeout_ms: int = 10_000
+    request_timeout_ms: int = 30_000
+    max_in_flight: int = MAX_IN_FLIGHT
+
+
+class _Waiting(NamedTuple):
+    """A request in flight."""
+
+    future: asyncio.Future[Message]
+    api_name: str
+    deadline_ms: int
+    timeout_ms: int
+
+
+class BrokerConnection:
+    """One connection to one broker; made by `open`.
+
+    Args:
+        wire: where to write.
+        address: of the broker, for error texts.
+        settings: see `ConnectionSettings`.
+    """
+
+    def __init__(self, wire: Wire, address: Address, settings: ConnectionSettings) -> None:
+        self.address = address
+        self._wire = wire
+        self._settings = settings
+        self._protocol = ClientConnection(settings.client_id, settings.max_in_flight)
+        self._waiting: dict[int, _Waiting] = {}
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms = 0
+        self._ended: KafkaWireError | None = None
+
+    @classmethod
+    async def open(cls, network: Network, address: Address, settings: ConnectionSettings) -> BrokerConnection:
+        """Connect to a broker and agree on versions with it.
+
+        Raises:
+            ConnectFailed: it cannot be reached, does not answer in time, or does not speak the protocol; the cause says
+                why.
+        """
+        try:
+            async with asyncio.timeout(settings.connect_timeout_ms / 1000):
+                connection = await network.open(address, lambda wire: cls(wire, address, settings))
+                try:
+                    await connection._negotiate()
+                except BaseException:
+                    connection.close()
+                    raise
+        except TimeoutError as error:
+            raise ConnectFailed(
+                address, f"no answer within connect_timeout_ms={settings.connect_timeout_ms}"
+            ) from error
+        except (OSError, KafkaWireError) as error:
+            raise ConnectFailed(address, error) from error
+        return connection
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self._ended is None and self._wire.is_open
+
+    @property
+    def in_flight(self) -> int:
+        """The number of requests that wait for their answer."""
+        return len(self._waiting)
+
+    def version_for(self, request: type[Message], carrying: tuple[type[Message], str] | None = None) -> int:
+        """Return the version in which a request will be sent.
+
+        Args:
+            request: its class.
+            carrying: a structure and a field of it; only versions that have the field come into question.
+
+        Raises:
+            UnsupportedVersion: the broker and this release have none in common.
+        """
+        key = request.SCHEMA.key
+        assert key is not None
+        version = self._protocol.version_for(APIS[ApiKey(key)])
+        if carrying is None:
+            return version
+        structure, name = carrying
+        return min(version, next(field.versions[1] for field in structure.FIELDS if field.name == name))
+
+    def send(
+        self, request: Message, response: type[Response], version: int | None = None, timeout_ms: int | None = None
+    ) -> asyncio.Future[Response]:
+        """Write a request now; requests reach the broker in the order of the calls.
+
+        Args:
+            request: of any API.
+            response: the class of its response.
+            version: None for the highest that both sides know.
+            timeout_ms: for the answer; None for `request_timeout_ms` of the settings.
+
+        Returns:
+            The response, when it comes.
+
+        Raises:
+            Closed: the connection has ended.
+            LocalProtocolError: the request cannot be written; nothing was sent.
+        """
+        if self._ended is not None or not self._wire.is_open:
+            raise Closed(f"connection to {self.address} has ended") from self._ended
+        timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        sent = self._protocol.request(request, version)
+        future: asyncio.Future[Response] = self._loop.create_future()
+        self._wire.write(sent.parts)
+        self._await_answer(sent, future, timeout_ms)  # type: ignore[arg-type]  # its class is checked by the API key
+        return future
+
+    async def request(
+        self, request: Message, response: type[Response], version: int | None = None, timeout_ms: int | None = None
+    ) -> Response:
+        """Write a request as soon as the peer takes more, and wait for its response; see `send`.
+
+        Raises:
+            ConnectionLost: the connection ended first.
+            RequestTimedOut: there was no answer in time; the connection is closed.
+            RemoteProtocolError: the answer is not what the protocol asks for; the connection is closed.
+            Closed, LocalProtocolError: nothing was sent.
+        """
+        await self._wire.drain()
+        return await self.send(request, response, version, timeout_ms)
+
+    def post(self, request: Message, version: int | None = None) -> None:
+        """Write a request that has no response: Produce with `acks` 0."""
+        if not self.is_open:
+            raise Closed(f"connection to {self.address} has ended") from self._ended
+        self._wire.write(self._protocol.request(request, version, expect_response=False).parts)
+
+    async def drain(self) -> None:
+        """Wait until the peer has taken enough of what was written."""
+        await self._wire.drain()
+
+    def close(self) -> None:
+        """Close the connection; whoever waits for an answer gets `ConnectionLost`."""
+        self._end(ConnectionLost(f"connection to {self.address} was closed here"))
+
+    # What the wire calls.
+
+    def receive_frame(self, frame: Buffer) -> None:
+        try:
+            received = self._protocol.receive(frame)
+        except RemoteProtocolError as error:
+            self._end(error)
+            return
+        waiting = self._waiting.pop(received.correlation_id)
+        if not waiting.future.done():
+            waiting.future.set_result(received.message)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if isinstance(error, RemoteProtocolError):
+            self._end(error)
+        else:
+            self._end(ConnectionLost(f"connection to {self.address} was lost: {error or 'closed by the broker'}"))
+
+    async def _negotiate(self) -> None:
+        agreed = False
+        while not agreed:
+            sent = self._protocol.handshake()
+            future: asyncio.Future[Message] = self._loop.create_future()
+            self._wire.write(sent.parts)
+            self._await_answer(sent, future, self._settings.connect_timeout_ms)
+            answer = await future
+            assert isinstance(answer, ApiVersionsResponse)
+            agreed = self._protocol.negotiate(answer)
+
+    def _await_answer(self, sent: Sent, future: asyncio.Future[Message], timeout_ms: int) -> None:
+        deadline_ms = monotonic_ms() + timeout_ms
+        self._waiting[sent.correlation_id] = _Waiting(future, sent.api.name, deadline_ms, timeout_ms)
+        if self._timer is None or deadline_ms < self._timer_due_ms:
+            self._set_timer(deadline_ms, timeout_ms)
+
+    def _set_timer(self, due_ms: int, delay_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due_ms = due_ms
+        self._timer = self._loop.call_later(delay_ms / 1000, self._check_deadlines)
+
+    def _check_deadlines(self) -> None:
+        """End the connection if a request is overdue, else look again when the next one may be."""
+        self._timer = None
+        now_ms = monotonic_ms()
+        late = min(self._waiting.values(), key=lambda waiting: waiting.deadline_ms, default=None)
+        if late is None:
+            return
+        if late.deadline_ms > now_ms:
+            self._set_timer(late.deadline_ms, late.deadline_ms - now_ms)
+            return
+        self._end(RequestTimedOut(f"{self.address} did not answer {late.api_name} within {late.timeout_ms} ms"))
+
+    def _end(self, error: KafkaWireError) -> None:
+        if self._ended is not None:
+            return
+        self._ended = error
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wire.close()
+        waiting, self._waiting = self._waiting, {}
+        for entry in waiting.values():
+            if not entry.future.done():
+                entry.future.set_exception(error)

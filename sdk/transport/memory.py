@@ -1,0 +1,109 @@
+"""Frames inside the process: client and broker without a socket between them.
+
+Every test of a client or of a broker starts here: nothing listens, nothing is cut, and a test decides when a connection
+breaks. Frames are delivered by the event loop in the order in which they were written, never from inside `write`, as
+over TCP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from kafkawire.sdk.errors import RemoteProtocolError
+from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES, FrameBuffer
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.transport.wire import Address, FrameReceiver, Receiver, Wire
+
+__all__ = ["MemoryNetwork", "MemoryWire", "join"]
+
+
+class MemoryWire:
+    """One end of a connection inside the process; made in pairs by `join`."""
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self.receiver: FrameReceiver | None = None
+        self._peer: MemoryWire | None = None
+        self._frames = FrameBuffer(max_frame_bytes)
+        self._open = True
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    def write(self, parts: Sequence[Buffer]) -> None:
+        peer = self._peer
+        if self._open and peer is not None and parts:
+            asyncio.get_running_loop().call_soon(peer._receive, b"".join(parts))
+
+    async def drain(self) -> None:
+        await asyncio.sleep(0)
+
+    def close(self) -> None:
+        self.break_off(None)
+
+    def break_off(self, error: Exception | None) -> None:
+        """End the connection; both receivers are told, this one of `error`.
+
+        Args:
+            error: why; None for an orderly close.
+        """
+        if not self._open:
+            return
+        loop = asyncio.get_running_loop()
+        for wire, reason in ((self, error), (self._peer, None)):
+            if wire is not None and wire._open:
+                wire._open = False
+                loop.call_soon(wire._lost, reason)
+
+    def _receive(self, data: bytes) -> None:
+        if self.receiver is None or not self._open:
+            return
+        try:
+            for frame in self._frames.receive(data):
+                self.receiver.receive_frame(frame)
+        except RemoteProtocolError as error:
+            self.break_off(error)
+
+    def _lost(self, error: Exception | None) -> None:
+        if self.receiver is not None:
+            self.receiver.connection_lost(error)
+
+
+def join(
+    client: Callable[[Wire], Receiver], server: Callable[[Wire], FrameReceiver], max_frame_bytes: int = MAX_FRAME_BYTES
+) -> Receiver:
+    """Connect a client's end to a server's end.
+
+    Args:
+        client: makes the client's receiver, given its wire.
+        server: makes the server's.
+        max_frame_bytes: largest frame that either end accepts.
+
+    Returns:
+        The client's receiver.
+    """
+    near, far = MemoryWire(max_frame_bytes), MemoryWire(max_frame_bytes)
+    near._peer, far._peer = far, near
+    far.receiver = server(far)
+    receiver = client(near)
+    near.receiver = receiver
+    return receiver
+
+
+class MemoryNetwork:
+    """Reach servers inside the process by address.
+
+    Attributes:
+        servers: what listens where; each connection makes a receiver of its own. A test adds and removes entries.
+    """
+
+    def __init__(self) -> None:
+        self.servers: dict[Address, Callable[[Wire], FrameReceiver]] = {}
+
+    async def open(self, address: Address, receiver: Callable[[Wire], Receiver]) -> Receiver:
+        """Connect to the server at `address`."""
+        server = self.servers.get(address)
+        if server is None:
+            raise ConnectionRefusedError(f"nothing listens at {address}")
+        return join(receiver, server)

@@ -1,0 +1,150 @@
+"""Frames over TCP: an asyncio protocol that receives into its own memory, and the network that opens it.
+
+Small frames pass through one reusable buffer and are copied out of it; a big one is received straight into memory of
+its own, which the records decoded from it keep alive, so its bytes are never copied. The announced length is checked
+before any of it is kept. Both roles use it: a client through `TcpNetwork`, a server by giving `FrameProtocol` to its
+listening socket.
+
+Source: Kafka protocol guide, "Network".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from kafkawire.sdk.errors import RemoteProtocolError
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES, frame_length
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.transport.wire import Address, FrameReceiver, Receiver, Wire
+
+__all__ = ["RECEIVE_BUFFER_BYTES", "WRITE_BUFFER_BYTES", "FrameProtocol", "TcpNetwork"]
+
+#: The reusable buffer: one read of the socket, and the longest frame that is copied instead of received in place. Above
+#: this, setting up memory of its own costs less than a copy.
+RECEIVE_BUFFER_BYTES = 64 * 1024
+
+#: Bytes that may wait in the process before `drain` waits. A few produce requests: enough to keep the socket busy.
+WRITE_BUFFER_BYTES = 4 * 1024 * 1024
+
+
+class FrameProtocol(asyncio.BufferedProtocol):
+    """The `Wire` of one TCP connection.
+
+    Args:
+        receiver: makes the receiver of the frames, given this wire.
+        max_frame_bytes: largest frame accepted; a peer that announces more is disconnected.
+    """
+
+    def __init__(self, receiver: Callable[[Wire], FrameReceiver], max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self.receiver = receiver(self)
+        self._max_frame_bytes = max_frame_bytes
+        self._transport: asyncio.Transport | None = None
+        self._buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
+        self._filled = 0
+        self._big: memoryview | None = None
+        self._writable: asyncio.Future[None] | None = None
+        self._failure: Exception | None = None
+
+    # What the receiver's side uses.
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def write(self, parts: Sequence[Buffer]) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.writelines(parts)
+
+    async def drain(self) -> None:
+        if self._writable is not None:
+            await asyncio.shield(self._writable)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return (self._buffer if self._big is None else self._big)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._filled += nbytes
+        try:
+            if self._big is None:
+                self._cut_frames()
+            elif self._filled == len(self._big):
+                frame, self._big, self._filled = self._big, None, 0
+                self.receiver.receive_frame(frame)
+        except RemoteProtocolError as error:
+            self._fail(error)
+
+    def pause_writing(self) -> None:
+        self._writable = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        if self._writable is not None:
+            self._writable.set_result(None)
+            self._writable = None
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.resume_writing()
+        self.receiver.connection_lost(self._failure or exc)
+
+    def _cut_frames(self) -> None:
+        """Hand over the frames in the reusable buffer, and give a big one that began there memory of its own."""
+        start, end = 0, self._filled
+        while end - start >= LENGTH_BYTES and self.is_open:
+            length = frame_length(self._buffer[start : start + LENGTH_BYTES], self._max_frame_bytes)
+            content = start + LENGTH_BYTES
+            if content + length <= end:
+                self.receiver.receive_frame(bytes(self._buffer[content : content + length]))
+                start = content + length
+            elif length > RECEIVE_BUFFER_BYTES - LENGTH_BYTES:
+                self._big = memoryview(bytearray(length))
+                self._filled = end - content
+                self._big[: self._filled] = self._buffer[content:end]
+                return
+            else:
+                break
+        self._filled = end - start
+        if start and self._filled:
+            self._buffer[: self._filled] = bytes(self._buffer[start:end])
+
+    def _fail(self, error: Exception) -> None:
+        """Disconnect at once: what was not sent is of no use to a peer that broke the protocol."""
+        self._failure = error
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class TcpNetwork:
+    """Reach brokers over TCP.
+
+    Args:
+        max_frame_bytes: largest response accepted.
+    """
+
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max_frame_bytes = max_frame_bytes
+
+    async def open(self, address: Address, receiver: Callable[[Wire], Receiver]) -> Receiver:
+        """Connect; every address that the name stands for is tried."""
+        made: list[Receiver] = []
+
+        def make(wire: Wire) -> Receiver:
+            made.append(receiver(wire))
+            return made[-1]
+
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: FrameProtocol(make, self._max_frame_bytes), *address)
+        return made[-1]
