@@ -1,10 +1,10 @@
 """What a generated message module is made of: `Message`, `Field` and `Schema`.
 
-A generated class lists its fields once, over all versions; `layout.py` narrows them to one version and the engines work from
-that. Field tables are data: nothing here reads or writes bytes.
+A generated class lists its fields once, over all versions; `layout.py` narrows them to one version and the engines work
+from that. Field tables are data: nothing here reads or writes bytes.
 
-With the extension, message classes have no garbage collector header (a parse of many small objects spends most of its time in
-the collector otherwise); a reference cycle made through a message is therefore never freed.
+With the extension, message classes have no garbage collector header (a parse of many small objects spends most of its
+time in the collector otherwise); a reference cycle made through a message is therefore never freed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from kafkawire.sdk.protocol.engine import native
 
-__all__ = ["DEFAULT", "Api", "Buffer", "Field", "Message", "Range", "Schema", "UnknownTags"]
+__all__ = ["DEFAULT", "Api", "Buffer", "Field", "Message", "Range", "Schema", "UnknownTags", "equal", "hidden_slot"]
 
 #: First and last version, both inclusive.
 Range = tuple[int, int]
@@ -33,7 +33,8 @@ class Field(NamedTuple):
 
     Attributes:
         name: the attribute, in snake_case.
-        type: a primitive (`bool int8 int16 uint16 int32 uint32 int64 float64 uuid string bytes records`) or the class of a
+        type: a primitive (`bool int8 int16 uint16 int32 uint32 int64 float64 uuid string bytes records`) or the class
+        of a
             structure; of the elements, if `array`.
         versions: where the field exists.
         default: the value when it is absent; for a structure `DEFAULT` stands for a new instance.
@@ -118,22 +119,60 @@ class Api(NamedTuple):
 
 
 class MessageType(type):
-    """Give message classes their slots: without a garbage collector header where the extension is there."""
+    """Give message classes their slots: without a garbage collector header where the extension is there.
+
+    A field that defaults to a new structure gets a hidden slot, which holds `DEFAULT` until somebody reads the field:
+    most messages read and written never have these structures, and a partition of a fetch response alone has three of
+    them.
+    """
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> MessageType:
-        fields = namespace.get("__slots__", ())
+        fields: tuple[str, ...] = namespace.get("__slots__", ())
+        structures = _defaulted(namespace["__init__"]) if fields else frozenset()
+        slots = tuple(hidden_slot(field) if field in structures else field for field in fields)
         namespace.setdefault("__match_args__", fields)
+        namespace["__slots__"] = slots
         if native is not None and fields:
-            bases = (native.slots_type(name, fields, bases[0]),)
+            bases = (native.slots_type(name, slots, bases[0]),)
             namespace["__slots__"] = ()
-        return super().__new__(mcs, name, bases, namespace)
+        cls = super().__new__(mcs, name, bases, namespace)
+        for field in structures:
+            setattr(cls, field, _structure_property(field, getattr(cls, hidden_slot(field))))
+        if native is not None and fields:
+            native.seal(cls)
+        return cls
+
+
+def hidden_slot(field: str) -> str:
+    """Return the slot behind a field that defaults to a new structure."""
+    return f"_{field}"
+
+
+def _defaulted(init: Any) -> frozenset[str]:
+    """Return the arguments of a constructor that default to `DEFAULT`."""
+    names = init.__code__.co_varnames[1 : init.__code__.co_argcount]
+    return frozenset(name for name, default in zip(names, init.__defaults__, strict=True) if default is DEFAULT)
+
+
+def _structure_property(field: str, slot: Any) -> property:
+    """Return the face of a hidden slot: reading puts a new structure in the place of `DEFAULT`."""
+    read, write = slot.__get__, slot.__set__
+
+    def structure(message: Message) -> Any:
+        value = read(message)
+        if value is DEFAULT:
+            value = next(known for known in message.FIELDS if known.name == field).default_value()
+            write(message, value)
+        return value
+
+    return property(structure, write)
 
 
 class Message(metaclass=MessageType):
     """The base of all generated messages and of the structures inside them.
 
-    Attributes are the schema's fields plus `unknown_tags`. Messages compare by value; a list and a tuple of equal elements are
-    equal. They can be changed and are therefore not hashable.
+    Attributes are the schema's fields plus `unknown_tags`. Messages compare by value; a list and a tuple of equal
+    elements are equal. They can be changed and are therefore not hashable.
     """
 
     __slots__ = ()
@@ -145,13 +184,13 @@ class Message(metaclass=MessageType):
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(_equal(getattr(self, name), getattr(other, name)) for name in self.__match_args__)
+        return all(equal(getattr(self, name), getattr(other, name)) for name in self.__match_args__)
 
     def __repr__(self) -> str:
         values = []
         for field in self.FIELDS:
             value = getattr(self, field.name)
-            if not _equal(value, field.default_value()):
+            if not equal(value, field.default_value()):
                 values.append(f"{field.name}={value!r}")
         unknown = getattr(self, "unknown_tags", ())
         if unknown:
@@ -162,10 +201,10 @@ class Message(metaclass=MessageType):
         return type(self), tuple(_owned(getattr(self, name)) for name in self.__match_args__)
 
 
-def _equal(left: Any, right: Any) -> bool:
+def equal(left: Any, right: Any) -> bool:
     """Compare field values: sequences by their elements, buffers by their bytes."""
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(_equal, left, right))
+        return len(left) == len(right) and all(map(equal, left, right))
     return bool(left == right)
 
 

@@ -1,0 +1,213 @@
+"""The declarative form of a layout, and what can be done with it: read it, run it, annotate bytes.
+
+`construct_form` and `construct_text` are the same declaration, as an object and as source. It is one of the three engines, the
+one that the others fall back on to explain an error, and what `explain` prints offsets with.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from construct import Construct
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol import constructs
+from kafkawire.sdk.protocol.constructs import (
+    Array,
+    CompactArray,
+    CompactNullableArray,
+    NullableArray,
+    NullableStructure,
+    Span,
+    Structure,
+    TaggedFields,
+    TaggedNullableStructure,
+    new_context,
+)
+from kafkawire.sdk.protocol.layout import FieldLayout, Layout
+from kafkawire.sdk.protocol.primitives import APART_BYTES, cut
+from kafkawire.sdk.protocol.schema import Message
+
+__all__ = ["ConstructProgram", "construct_form", "construct_text", "decode", "encode_parts", "trace"]
+
+
+@cache
+def construct_form(layout: Layout) -> Structure:
+    """Return the declarative form of a layout: it parses to and builds from messages."""
+    fields = [field.name / _form(field) for field in layout.fields]
+    if layout.flexible:
+        tagged = {field.tag: field.name / _form(field) for field in layout.tagged}
+        fields.append("unknown_tags" / TaggedFields(tagged))
+    return Structure(layout.cls, layout.version, *fields)
+
+
+def construct_text(layout: Layout) -> str:
+    """Return the declarative form as Python source: an assignment, in the words of `constructs.py`.
+
+    Args:
+        layout: of a message.
+    """
+    return f"{layout.name}_{layout.version} = " + "\n".join(_text(layout)) + "\n"
+
+
+def decode(layout: Layout, buffer: Any, offset: int, spans: list[Span] | None = None) -> tuple[Message, int]:
+    """Read a message.
+
+    Args:
+        layout: its layout.
+        buffer: any contiguous buffer.
+        offset: where the message begins in it.
+        spans: takes what was read, in the order in which it was read.
+
+    Returns:
+        The message, whose records are views of `buffer`, and where it ends.
+
+    Raises:
+        DecodeError: the bytes are not such a message.
+    """
+    stream = io.BytesIO(buffer)
+    if not 0 <= offset <= len(stream.getbuffer()):
+        raise ValueError(f"offset {offset} is outside the buffer of {len(stream.getbuffer())} bytes")
+    stream.seek(offset)
+    view = memoryview(buffer).cast("B") if layout.has_records and len(buffer) else memoryview(b"")
+    context = new_context(spans=spans, view=view)
+    message = construct_form(layout)._parsereport(stream, context, "(parsing)")
+    return message, stream.tell()
+
+
+def encode_parts(layout: Layout, message: Message, threshold: int | None = APART_BYTES) -> list[Any]:
+    """Write a message.
+
+    Args:
+        layout: its layout.
+        message: the message.
+        threshold: size in bytes from which `records` stay apart; None leaves none apart.
+
+    Returns:
+        The encoding, in parts.
+
+    Raises:
+        EncodeError: a value does not fit.
+        UnsupportedVersion: a field does not exist in this version and cannot be left out.
+    """
+    stream = io.BytesIO()
+    apart: list[tuple[int, Any]] = []
+    context = new_context(apart=apart, threshold=threshold)
+    construct_form(layout)._build(message, stream, context, "(building)")
+    return cut(stream.getvalue(), apart)
+
+
+class ConstructProgram:
+    """The construct engine of one layout: `decode`, `encode` and `encode_parts` as `Codec` wants them."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    def decode(self, buffer: Any, offset: int = 0) -> tuple[Message, int]:
+        """Read the message at `offset`."""
+        return decode(self.layout, buffer, offset)
+
+    def encode(self, message: Message) -> bytes:
+        """Return the encoding of `message`."""
+        (data,) = encode_parts(self.layout, message, threshold=None)
+        return bytes(data)
+
+    def encode_parts(self, message: Message) -> list[Any]:
+        """Return the encoding of `message`, large records apart."""
+        return encode_parts(self.layout, message)
+
+
+def trace(layout: Layout, buffer: Any, offset: int = 0) -> tuple[list[Span], DecodeError | None]:
+    """Return what the bytes of a message are, one by one.
+
+    Args:
+        layout: of the message.
+        buffer: any contiguous buffer.
+        offset: where the message begins in it.
+
+    Returns:
+        The spans in the order of the bytes, and the error if the message could not be read to its end: the spans are then
+        those before the error.
+    """
+    spans: list[Span] = []
+    try:
+        decode(layout, buffer, offset, spans)
+    except DecodeError as error:
+        return spans, error
+    return spans, None
+
+
+_WRAPPERS = {
+    (False, False): ("Array", Array),
+    (False, True): ("NullableArray", NullableArray),
+    (True, False): ("CompactArray", CompactArray),
+    (True, True): ("CompactNullableArray", CompactNullableArray),
+}
+
+_NUMBERS = {
+    "bool": "Bool",
+    "int8": "Int8",
+    "int16": "Int16",
+    "uint16": "UInt16",
+    "int32": "Int32",
+    "uint32": "UInt32",
+    "int64": "Int64",
+    "float64": "Float64",
+    "uuid": "Uuid",
+}
+
+
+def _form(field: FieldLayout) -> Construct:
+    structure = field.structure
+    element = construct_form(structure) if structure else getattr(constructs, _leaf_name(field))
+    if field.array:
+        return _WRAPPERS[field.compact, field.nullable][1](element)
+    if field.structure is not None and field.nullable:
+        return NullableStructure(element) if field.tag is None else TaggedNullableStructure(element)
+    return element
+
+
+def _leaf_name(field: FieldLayout) -> str:
+    if field.kind in _NUMBERS:
+        return _NUMBERS[field.kind]
+    nullable = field.nullable and not field.array
+    return f"{'Compact' if field.compact else ''}{'Nullable' if nullable else ''}{field.kind.title()}"
+
+
+def _text(layout: Layout) -> Iterator[str]:
+    """Yield the source of a structure, line by line."""
+    yield f"Structure({layout.name}, {layout.version},"
+    for field in layout.fields:
+        yield from _indented(_field_text(field, ","))
+    if layout.flexible and layout.tagged:
+        yield '    "unknown_tags" / TaggedFields({'
+        for field in layout.tagged:
+            lines = _field_text(field, ",")
+            lines[0] = f"{field.tag}: {lines[0]}"
+            yield from _indented(lines, "        ")
+        yield "    }),"
+    elif layout.flexible:
+        yield '    "unknown_tags" / TaggedFields({}),'
+    yield ")"
+
+
+def _field_text(field: FieldLayout, end: str) -> list[str]:
+    lines = [_leaf_name(field)] if field.structure is None else list(_text(field.structure))
+    wrapper = ""
+    if field.array:
+        wrapper = _WRAPPERS[field.compact, field.nullable][0]
+    elif field.structure is not None and field.nullable:
+        wrapper = "NullableStructure" if field.tag is None else "TaggedNullableStructure"
+    if wrapper:
+        lines[0] = f"{wrapper}({lines[0]}"
+        lines[-1] += ")"
+    lines[0] = f'"{field.name}" / {lines[0]}'
+    lines[-1] += end
+    return lines
+
+
+def _indented(lines: list[str], margin: str = "    ") -> Iterator[str]:
+    return (margin + line for line in lines)

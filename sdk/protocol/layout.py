@@ -1,0 +1,184 @@
+"""Narrow a message class to one version: the flat description that all three engines work from.
+
+A generated class lists its fields over all versions (`schema.py`). A `Layout` says for one version which fields are on the wire,
+in which order and encoding, and which are not; every question about versions is answered here, so that the engines ask none.
+
+Source: Kafka protocol guide; KIP-482 for flexible versions; `MessageDataGenerator` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from typing import Any, NamedTuple
+
+from kafkawire.sdk.errors import UnsupportedVersion
+from kafkawire.sdk.protocol.primitives import FIXED
+from kafkawire.sdk.protocol.schema import Field, Message, Range
+
+__all__ = ["AbsentField", "FieldLayout", "Layout", "absent_fields", "layout"]
+
+
+class FieldLayout(NamedTuple):
+    """One field as it is encoded in one version.
+
+    Attributes:
+        name: the attribute.
+        kind: a primitive, or `struct`; of the elements, if `array`.
+        array: whether it is an array.
+        nullable: whether null is allowed.
+        compact: whether lengths are unsigned varints of length + 1; else they are int16 (strings) or int32.
+        tag: its number if it is a tagged field, else None.
+        structure: the layout of a `struct`, else None.
+        default: the value when absent; `DEFAULT` for a new instance of the structure.
+    """
+
+    name: str
+    kind: str
+    array: bool
+    nullable: bool
+    compact: bool
+    tag: int | None
+    structure: Layout | None
+    default: Any
+
+
+class AbsentField(NamedTuple):
+    """One field that the version does not have.
+
+    Attributes:
+        name: the attribute.
+        default: its value; `DEFAULT` for a new instance of the structure.
+        array: whether it is an array.
+        structure: the class of a structure, else None.
+        ignorable: whether another value than the default is dropped silently.
+        versions: where it exists, as text.
+    """
+
+    name: str
+    default: Any
+    array: bool
+    structure: type[Message] | None
+    ignorable: bool
+    versions: str
+
+
+class Layout:
+    """A structure in one version.
+
+    Attributes:
+        cls: the message class.
+        version: the version.
+        flexible: whether tagged fields follow the fields.
+        fields: the fields on the wire, in order.
+        tagged: the tagged fields, by tag.
+        absent: the fields that are not in this version.
+    """
+
+    def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
+        self.cls = cls
+        self.version = version
+        self.flexible = flexible
+        present = [field for field in cls.FIELDS if _present(field, version)]
+        tagged = [field for field in present if field.tagged is not None and _within(field.tagged, version)]
+        self.fields = tuple(self._narrow(field, None) for field in present if field not in tagged)
+        self.tagged = tuple(
+            self._narrow(field, field.tag) for field in sorted(tagged, key=lambda field: field.tag or 0)
+        )
+        self.absent = absent_fields(cls, version)
+        if any(field.kind == "records" or (field.structure and field.structure.has_records) for field in self.tagged):
+            # `encode_parts` leaves records out of the buffer, where the size of a tagged field would have to count them.
+            raise TypeError(f"{self.name}: a tagged field holds records, which is not supported")
+
+    def __repr__(self) -> str:
+        return f"<layout of {self.name} version {self.version}>"
+
+    @property
+    def name(self) -> str:
+        """The name of the structure, as `FetchRequest.FetchTopic`."""
+        return self.cls.__qualname__
+
+    @cached_property
+    def size(self) -> int | None:
+        """The size in bytes if it is the same for all values, else None."""
+        total = 0
+        for field in self.fields:
+            size = field.structure.size if field.structure else getattr(FIXED.get(field.kind), "size", None)
+            if size is None or field.array or (field.structure and field.nullable):
+                return None
+            total += size
+        return None if self.flexible else total
+
+    @cached_property
+    def has_records(self) -> bool:
+        """Whether it holds `records`, which are views of the bytes that were read."""
+        return any(
+            field.kind == "records" or (field.structure is not None and field.structure.has_records)
+            for field in self.fields
+        )
+
+    def _narrow(self, field: Field, tag: int | None) -> FieldLayout:
+        structure = _structure(field.type, self.version, self.flexible) if isinstance(field.type, type) else None
+        return FieldLayout(
+            name=field.name,
+            kind="struct" if isinstance(field.type, type) else field.type,
+            array=field.array,
+            nullable=field.nullable is not None and _within(field.nullable, self.version),
+            compact=self.flexible and field.compact,
+            tag=tag,
+            structure=structure,
+            default=field.default,
+        )
+
+
+@cache
+def layout(cls: type[Message], version: int) -> Layout:
+    """Return the layout of a message in one version.
+
+    Args:
+        cls: a message class, one that has a schema.
+        version: one of its versions.
+
+    Raises:
+        UnsupportedVersion: the message does not exist in this version.
+    """
+    schema = cls.SCHEMA
+    if not _within(schema.versions, version):
+        first, last = schema.versions
+        raise UnsupportedVersion(f"{schema.name} has no version {version}, versions {first} to {last} exist")
+    return _structure(cls, version, schema.flexible is not None and _within(schema.flexible, version))
+
+
+@cache
+def _structure(cls: type[Message], version: int, flexible: bool) -> Layout:
+    return Layout(cls, version, flexible)
+
+
+def absent_fields(cls: type[Message], version: int) -> tuple[AbsentField, ...]:
+    """Return the fields of a structure that a version does not have."""
+    return tuple(
+        AbsentField(
+            name=field.name,
+            default=field.default,
+            array=field.array,
+            structure=field.type if isinstance(field.type, type) and not field.array else None,
+            ignorable=field.ignorable,
+            versions=_text(
+                field.versions if field.versions[0] <= field.versions[1] else field.tagged or field.versions
+            ),
+        )
+        for field in cls.FIELDS
+        if not _present(field, version)
+    )
+
+
+def _present(field: Field, version: int) -> bool:
+    return _within(field.versions, version) or (field.tagged is not None and _within(field.tagged, version))
+
+
+def _text(versions: Range) -> str:
+    first, last = versions
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _within(versions: Range, version: int) -> bool:
+    return versions[0] <= version <= versions[1]

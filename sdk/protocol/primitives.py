@@ -1,0 +1,273 @@
+"""The primitive types of the protocol: sizes, limits, and what is wrong with a value that does not fit.
+
+The three engines read and write these types each in its own way; what they must agree on stands here once: the limits, the
+texts of errors, the replacement of malformed UTF-8, and the checks of everything that is off the fast path.
+
+Source: Kafka protocol guide, "Protocol Primitive Types"; `ByteBufferAccessor` and `ByteUtils` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from kafkawire.sdk.protocol.schema import Buffer, equal
+
+__all__ = [
+    "APART_BYTES",
+    "BOOLEANS",
+    "FIXED",
+    "LIMITS",
+    "MALFORMED_UTF8",
+    "MAX_LENGTH",
+    "MAX_STRING_BYTES",
+    "MAX_TAG",
+    "Fixed",
+    "Refused",
+    "as_buffer",
+    "as_sequence",
+    "as_string",
+    "as_tags",
+    "as_uuid",
+    "cut",
+    "is_default",
+    "records_size",
+    "reject_null",
+    "short",
+    "too_many",
+]
+
+#: Longest string in bytes of UTF-8, also in the compact form: Kafka's classic strings have an int16 length.
+MAX_STRING_BYTES = 32767
+
+#: Largest length of an array or of bytes: lengths are int32.
+MAX_LENGTH = 2**31 - 1
+
+#: Largest tag that can be written. Kafka's writer reserves 2147483647 as its end mark.
+MAX_TAG = 2**31 - 2
+
+#: A `records` value of at least so many bytes is not copied by `encode_parts`: below, the copy costs less than one more
+#: buffer in `writelines`.
+APART_BYTES = 4096
+
+#: What a bool field may hold: True and False, and what equals them.
+BOOLEANS = {False: False, True: True}
+
+#: Name of the error handler that replaces malformed UTF-8 as Java does.
+MALFORMED_UTF8 = "kafkawire.java"
+
+
+class Fixed(NamedTuple):
+    """A primitive of fixed size: its `struct` format and its size in bytes."""
+
+    format: str
+    size: int
+
+
+FIXED = {
+    "bool": Fixed("?", 1),
+    "int8": Fixed("b", 1),
+    "int16": Fixed("h", 2),
+    "uint16": Fixed("H", 2),
+    "int32": Fixed("i", 4),
+    "uint32": Fixed("I", 4),
+    "int64": Fixed("q", 8),
+    "float64": Fixed("d", 8),
+    "uuid": Fixed("16s", 16),
+}
+
+#: Smallest and largest value of each integer type.
+LIMITS = {
+    "int8": (-(2**7), 2**7 - 1),
+    "int16": (-(2**15), 2**15 - 1),
+    "uint16": (0, 2**16 - 1),
+    "int32": (-(2**31), 2**31 - 1),
+    "uint32": (0, 2**32 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+}
+
+
+class Refused(Exception):
+    """A value or its encoding is not allowed; the text is the reason. It never leaves the codecs, which add the path."""
+
+
+def short(size: int, left: int) -> str:
+    """Return the reason of a read past the end."""
+    return f"{size} bytes needed, {left} left"
+
+
+def too_many(count: int, left: int) -> str:
+    """Return the reason of an element count that the bytes left cannot hold: an element takes at least one byte."""
+    return f"{count} elements announced, {left} bytes left"
+
+
+def reject_null(length: int | None = None) -> str:
+    """Return the reason of a null that the version does not allow."""
+    return "null is not allowed in this version" + ("" if length is None else f" (length {length})")
+
+
+def is_default(value: Any, default: Any, array: bool) -> bool:
+    """Return whether a field has its default, so that it need not be written.
+
+    Args:
+        value: what the field holds.
+        default: its default, a structure as an instance.
+        array: whether it is an array; the default is then empty or null.
+    """
+    if value is default:
+        return True
+    try:
+        if array and default is not None:
+            return value is not None and len(value) == 0
+        return equal(value, default)
+    except Exception:  # a foreign type that cannot be compared or has no length is no default
+        return False
+
+
+def cut(data: bytes, apart: list[tuple[int, Any]]) -> list[Any]:
+    """Return an encoding in parts: values that were left out of it in their places.
+
+    Args:
+        data: the encoding without these values.
+        apart: where in `data` each value belongs, ascending, and the value.
+    """
+    parts = []
+    start = 0
+    for position, value in apart:
+        if position > start:
+            parts.append(data[start:position])
+        parts.append(value)
+        start = position
+    if start < len(data) or not parts:
+        parts.append(data[start:])
+    return parts
+
+
+def as_string(value: object) -> bytes:
+    """Return the UTF-8 of a string value.
+
+    Raises:
+        Refused: it is not a str, has half a surrogate pair, or is too long.
+    """
+    if not isinstance(value, str):
+        raise Refused(f"expected a str, got {_kind(value)}")
+    try:
+        encoded = value.encode()
+    except UnicodeEncodeError as error:
+        raise Refused(f"{value!r} has no UTF-8: {error.reason}") from None
+    if len(encoded) > MAX_STRING_BYTES:
+        raise Refused(f"string of {len(encoded)} bytes, at most {MAX_STRING_BYTES} allowed")
+    return encoded
+
+
+def as_uuid(value: object) -> bytes:
+    """Return a UUID value.
+
+    Raises:
+        Refused: it is not 16 bytes.
+    """
+    if not isinstance(value, bytes) or len(value) != FIXED["uuid"].size:
+        got = f"{len(value)} bytes" if isinstance(value, bytes) else _kind(value)
+        raise Refused(f"expected a UUID of 16 bytes, got {got}")
+    return value
+
+
+def as_buffer(value: object) -> Buffer:
+    """Return a bytes value as a buffer whose `len` is its size in bytes.
+
+    Raises:
+        Refused: it is not a contiguous buffer, or too long.
+    """
+    if isinstance(value, bytes):
+        buffer: Buffer = value
+    else:
+        try:
+            view = memoryview(value)  # type: ignore[arg-type]  # whatever the caller gave
+            # An empty view cannot be cast.
+            buffer = view.cast("B") if view.nbytes else b""
+        except (TypeError, BufferError, ValueError):
+            raise Refused(f"expected bytes or another contiguous buffer, got {_kind(value)}") from None
+    if len(buffer) > MAX_LENGTH:
+        raise Refused(f"{len(buffer)} bytes, at most {MAX_LENGTH} allowed")
+    return buffer
+
+
+def records_size(value: Any) -> int:
+    """Return the size in bytes of a `records` value that is not a buffer but has a length, as a part of a file has.
+
+    Raises:
+        Refused: it has no length, or is a container of Python values.
+    """
+    if isinstance(value, str | list | tuple | dict | set | frozenset) or not hasattr(value, "__len__"):
+        raise Refused(f"expected a buffer or an object with a length in bytes, got {_kind(value)}")
+    size = len(value)
+    if size > MAX_LENGTH:
+        raise Refused(f"{size} bytes, at most {MAX_LENGTH} allowed")
+    return size
+
+
+def as_sequence(value: Any) -> Sequence[Any]:
+    """Return an array value as a tuple or list.
+
+    Raises:
+        Refused: it is not a sequence, or is text or bytes, which are sequences only by accident.
+    """
+    if isinstance(value, tuple | list):
+        return value
+    if isinstance(value, str | bytes | bytearray | memoryview | dict) or not (
+        hasattr(value, "__len__") and hasattr(value, "__getitem__")
+    ):
+        raise Refused(f"expected a sequence, got {_kind(value)}")
+    return tuple(value)
+
+
+def as_tags(value: Any, known: Iterable[int]) -> list[tuple[int, Buffer]]:
+    """Return the unknown tagged fields of a message.
+
+    Args:
+        value: what `unknown_tags` holds.
+        known: tags that the version defines.
+
+    Raises:
+        Refused: they are not pairs of a tag and bytes, are not in ascending order, or use a tag that is known or too large.
+    """
+    tags: list[tuple[int, Buffer]] = []
+    known = frozenset(known)
+    previous = -1
+    for pair in as_sequence(value):
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], int):
+            raise Refused(f"expected pairs of a tag and bytes, got {_kind(pair)}")
+        tag, content = pair
+        if tag in known:
+            raise Refused(f"tag {tag} belongs to a field of this version")
+        if not 0 <= tag <= MAX_TAG:
+            raise Refused(f"tag {tag} is outside 0 to {MAX_TAG}")
+        if tag <= previous:
+            raise Refused(f"tag {tag} after tag {previous}, ascending order needed")
+        previous = tag
+        tags.append((tag, as_buffer(content)))
+    return tags
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"{type(value).__name__} {value!r:.60}"
+
+
+def _replace_malformed(error: UnicodeError) -> tuple[str, int]:
+    """Stand in for the replacement of `java.lang.String`.
+
+    It differs from Python's in one case: an encoded surrogate (ED A0..BF, and the byte that continues it) is replaced
+    as a whole, where Python replaces each byte.
+    """
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    text, start, end = error.object, error.start, error.end
+    if text[start] == 0xED and start + 1 < len(text) and 0xA0 <= text[start + 1] <= 0xBF:
+        end = start + 2
+        if end < len(text) and 0x80 <= text[end] <= 0xBF:
+            end += 1
+    return "\N{REPLACEMENT CHARACTER}", end
+
+
+codecs.register_error(MALFORMED_UTF8, _replace_malformed)
