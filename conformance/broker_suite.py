@@ -1,8 +1,8 @@
 """Ask a running broker, from the schemas alone, and check that it answers as Apache Kafka does.
 
-Every API and version that the broker advertises and that is safe to ask gets a well-formed request; the answer must decode to
-its last byte and encode to the same bytes again. Then come frames that are not well-formed: Kafka answers an ApiVersions
-request of an unknown version, and closes the connection on everything else.
+Every API and version that the broker advertises and that is safe to ask gets a well-formed request; the answer must
+decode to its last byte and encode to the same bytes again. Then come frames that are not well-formed: Kafka answers an
+ApiVersions request of an unknown version, and closes the connection on everything else.
 
 Source: observed of Apache Kafka 4.3.0; KIP-511; `SocketServer` and `RequestContext` in Apache Kafka.
 """

@@ -1,7 +1,7 @@
 """Run a folder of golden vectors against the codecs: one suite a file, on one engine.
 
-Every file of the folder must have a checker: a file that nobody knows is a failure, not a gap. What the files hold is described
-in `vectors/README.md`.
+Every file of the folder must have a checker: a file that nobody knows is a failure, not a gap. What the files hold is
+described in `vectors/README.md`.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ class Suite:
         name: what was checked.
         passed: the number of cases that came out as they must.
         failures: the others.
-        stricter: cases that Kafka accepts and this implementation refuses on purpose, by the reason; they count as passed.
-        seconds: how long it took.
+        stricter: cases that Kafka accepts and this implementation refuses on purpose, by the reason; they count as
+        passed. seconds: how long it took.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Make requests from the schemas alone, and know which of them are safe to send to a broker that somebody uses.
 
-A request comes in two shapes: `defaults` (nothing set: most APIs answer with empty lists or with an error) and `filled` (one
-element in every array, values by what a field names), the latter only for APIs that change nothing.
+A request comes in two shapes: `defaults` (nothing set: most APIs answer with empty lists or with an error) and `filled`
+(one element in every array, values by what a field names), the latter only for APIs that change nothing.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """One connection to a broker, or to a client, without the socket: frames in, messages out, and back.
 
-`ClientConnection` numbers requests, pairs responses with them and negotiates versions; `ServerConnection` reads requests and
-lets responses out in the order of their requests. Both pipeline. Frames are cut by `frames.py` or by a transport; a
-connection that raised `RemoteProtocolError` is to be closed.
+`ClientConnection` numbers requests, pairs responses with them and negotiates versions; `ServerConnection` reads
+requests and lets responses out in the order of their requests. Both pipeline. Frames are cut by `frames.py` or by a
+transport; a connection that raised `RemoteProtocolError` is to be closed.
 
-Source: Kafka protocol guide, "Network" and "Retrieving supported API versions"; KIP-511 (ApiVersions), KIP-482 (headers).
+Source: Kafka protocol guide, "Network" and "Retrieving supported API versions"; KIP-511 (ApiVersions), KIP-482
+(headers).
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ __all__ = [
     "response_class",
 ]
 
-#: Requests that may wait for their response on one connection. Kafka's clients use 5 for producing and few for the rest; the
-#: bound only keeps a runaway caller from filling the memory.
+#: Requests that may wait for their response on one connection. Kafka's clients use 5 for producing and few for the
+#: rest; the bound only keeps a runaway caller from filling the memory.
 MAX_IN_FLIGHT = 1000
 
 #: Correlation ids are int32 and wrap to 0.
@@ -278,8 +279,8 @@ class ServerConnection:
             message: the response; None if the request has none (Produce with `acks` 0).
 
         Returns:
-            What may be written now, in pieces for `writelines`: nothing while an earlier request waits, else this response
-            and all later ones that were held back by it.
+            What may be written now, in pieces for `writelines`: nothing while an earlier request waits, else this
+            response and all later ones that were held back by it.
 
         Raises:
             LocalProtocolError: the response does not belong to the request, or cannot be written in its version.

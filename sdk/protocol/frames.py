@@ -1,7 +1,7 @@
 """Split a byte stream into frames, and put frames together.
 
-Every request and response travels as a frame: an int32 length, then that many bytes. This is the first step after the socket and
-the last one before it; what a frame means is decided in `connection.py`. It does no I/O and keeps no clock.
+Every request and response travels as a frame: an int32 length, then that many bytes. This is the first step after the
+socket and the last one before it; what a frame means is decided in `connection.py`. It does no I/O and keeps no clock.
 
 Source: Kafka protocol guide, "Network"; `NetworkReceive` in Apache Kafka.
 """
