@@ -54,7 +54,7 @@ def test_request_and_response(version: int) -> None:
     assert (received.version, received.unread_bytes, client.in_flight, server.pending) == (version, 0, 0, 0)
 
 
-@pytest.mark.parametrize("order", permutations(range(3)))
+@pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_responses_leave_in_request_order(order: tuple[int, ...]) -> None:
     client, server = ClientConnection(), ServerConnection(ALL)
     requests = [deliver(server, client.request(HeartbeatRequest("g", i, "m"), 4)) for i in range(3)]

@@ -1,0 +1,206 @@
+"""A real Apache Kafka on loopback: one KRaft node from its Maven jars, and its command line tools.
+
+    python tests/kafka/apache.py jars [VERSION]           fetch the jars of a release once, print their folder
+    python tests/kafka/apache.py serve PORT [KEY=VALUE…]  run a node until interrupted
+    python tests/kafka/apache.py run CLASS [ARG…]         run a tool, org.apache.kafka.tools.DumpLogSegments for one
+
+Needs `java` (17 or newer) and `mvn`. Jars are kept in the user's cache folder, the node's data in a temporary one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+__all__ = ["RELEASE", "ApacheKafka", "fetch_jars", "missing_tools", "run_tool"]
+
+#: The release that the schemas describe.
+RELEASE = "4.3.0"
+
+#: A node answers after 4 seconds on two idle cores; a loaded machine takes its time.
+START_TIMEOUT_SECONDS = 120
+
+_HERE = Path(__file__).parent
+
+_SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+}
+
+_LOGGING = """rootLogger.level=WARN
+rootLogger.appenderRef.console.ref=Console
+appender.console.type=Console
+appender.console.name=Console
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=%d %p %m (%c)%n
+"""
+
+
+def missing_tools() -> list[str]:
+    """Return which of the programs that are needed cannot be found."""
+    return [name for name in ("java", "mvn") if shutil.which(name) is None]
+
+
+def fetch_jars(release: str = RELEASE) -> Path:
+    """Return the folder with the jars of a release, fetched on first use.
+
+    Raises:
+        subprocess.CalledProcessError: Maven could not resolve them; its output goes to standard error.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkawire"
+    folder = cache / f"kafka-{release}"
+    if not (folder / ".complete").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}", f"-Dkafka.version={release}"]
+        subprocess.run(["mvn", "-q", "-B", "-f", str(_HERE / "pom.xml"), *goal], check=True, stdout=sys.stderr)
+        (folder / ".complete").touch()
+    return folder
+
+
+def run_tool(name: str, *arguments: str, timeout_seconds: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run one of Kafka's classes to its end and return what it printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        return subprocess.run(
+            [*_java(Path(folder)), name, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=timeout_seconds,
+            check=False,
+        )
+
+
+class ApacheKafka:
+    """One node, up inside a `with` block.
+
+    Args:
+        port: of the PLAINTEXT listener on 127.0.0.1; 0 for a free one. The controller takes another free one.
+        settings: server properties beside those that a single node needs.
+    """
+
+    def __init__(self, port: int = 0, settings: dict[str, str] | None = None) -> None:
+        self._port = port or _free_port()
+        self._settings = settings or {}
+        self._folder: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """The address that clients connect to."""
+        return f"127.0.0.1:{self._port}"
+
+    def __enter__(self) -> ApacheKafka:
+        self._folder = Path(tempfile.mkdtemp(prefix="kafkawire-apache-kafka-"))
+        try:
+            self._start(self._folder)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the node and remove its data."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._process = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self, folder: Path) -> None:
+        java = _java(folder)
+        controller = _free_port()
+        listeners = f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{controller}"
+        settings = _SETTINGS | {
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
+            "log.dirs": str(folder / "data"),
+            "listeners": listeners,
+            "advertised.listeners": listeners,
+        }
+        properties = folder / "server.properties"
+        properties.write_text("".join(f"{key}={value}\n" for key, value in (settings | self._settings).items()))
+        storage = [*java, "kafka.tools.StorageTool"]
+        cluster_id = subprocess.run([*storage, "random-uuid"], check=True, capture_output=True, text=True).stdout.strip()
+        format_command = [*storage, "format", "--standalone", "-t", cluster_id, "-c", str(properties)]
+        subprocess.run(format_command, check=True, capture_output=True)
+        log = folder / "server.log"
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*java, "kafka.Kafka", str(properties)], stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while not _answers(self._port):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"Apache Kafka did not start:\n{log.read_text()[-2000:]}")
+            time.sleep(0.1)
+
+
+def _java(folder: Path) -> list[str]:
+    logging = folder / "log4j2.properties"
+    logging.write_text(_LOGGING)
+    return ["java", "-Xmx1g", f"-Dlog4j2.configurationFile={logging}", "-cp", f"{fetch_jars()}/*"]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _main(arguments: list[str]) -> int:
+    match arguments:
+        case ["jars", *release]:
+            print(fetch_jars(*release))
+        case ["serve", port, *settings]:
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+            with ApacheKafka(int(port), dict(setting.split("=", 1) for setting in settings)) as kafka:
+                print(kafka.bootstrap, flush=True)
+                signal.pause()
+        case ["run", name, *rest]:
+            result = run_tool(name, *rest)
+            print(result.stdout, end="")
+            print(result.stderr, end="", file=sys.stderr)
+            return result.returncode
+        case _:
+            print(__doc__)
+            return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))

@@ -1,0 +1,20 @@
+"""Tests beside a real Apache Kafka. They run by `make test-kafka` alone, which asks for them by KAFKAWIRE_TEST_KAFKA."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kafka.apache import ApacheKafka
+
+if not os.environ.get("KAFKAWIRE_TEST_KAFKA"):
+    collect_ignore_glob = ["test_*.py"]
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[ApacheKafka]:
+    """One node for all tests; each takes topics and groups of its own."""
+    with ApacheKafka() as node:
+        yield node
