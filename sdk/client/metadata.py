@@ -1,0 +1,192 @@
+"""What a client knows of a cluster: brokers, topics, and who leads each partition.
+
+Filled from Metadata responses, read when a request is routed. A newer leader epoch is never replaced by an older one,
+so a broker that lags behind cannot send the client back to a former leader.
+
+Source: Apache Kafka, `MetadataCache`; KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders in responses).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["Broker", "Metadata", "Partition", "Topic"]
+
+#: Stands for "no broker" where the protocol has a node id.
+_NO_NODE = -1
+
+_ZERO_UUID = bytes(16)
+
+
+class Broker(NamedTuple):
+    """A broker of the cluster.
+
+    Attributes:
+        node_id: its number.
+        address: where clients reach it.
+        rack: where it stands, None if it does not say.
+    """
+
+    node_id: int
+    address: Address
+    rack: str | None = None
+
+
+class Partition(NamedTuple):
+    """A partition and its replicas, all by node id.
+
+    Attributes:
+        leader: None while there is none.
+        leader_epoch: grows with each change of the leader, -1 if not known.
+        replicas: all of them, the preferred leader first.
+        in_sync: those that have all acknowledged records.
+    """
+
+    leader: int | None
+    leader_epoch: int = -1
+    replicas: tuple[int, ...] = ()
+    in_sync: tuple[int, ...] = ()
+
+
+class Topic(NamedTuple):
+    """A topic.
+
+    Attributes:
+        name: its name.
+        topic_id: 16 bytes, zeros if the broker knows no topic ids.
+        partitions: by number, from 0.
+        is_internal: whether it belongs to Kafka itself.
+    """
+
+    name: str
+    topic_id: bytes
+    partitions: dict[int, Partition]
+    is_internal: bool = False
+
+
+class Metadata:
+    """The latest known state of a cluster.
+
+    Args:
+        max_age_ms: after this it counts as stale.
+
+    Attributes:
+        brokers: by node id.
+        topics: by name; those without an error.
+        errors: why a topic that was asked for is not among `topics`.
+        cluster_id: the cluster's name for itself.
+        controller_id: node that takes requests for the controller, None if not known.
+    """
+
+    def __init__(self, max_age_ms: int = 300_000) -> None:
+        self.brokers: dict[int, Broker] = {}
+        self.topics: dict[str, Topic] = {}
+        self.errors: dict[str, ErrorCode] = {}
+        self.cluster_id: str | None = None
+        self.controller_id: int | None = None
+        self._names: dict[bytes, str] = {}
+        self._max_age_ms = max_age_ms
+        self._updated_ms: int | None = None
+
+    def update(self, response: MetadataResponse, now_ms: int) -> None:
+        """Take over an answer; topics that it does not mention stay as they are."""
+        self.brokers = {
+            broker.node_id: Broker(broker.node_id, Address(broker.host, broker.port), broker.rack)
+            for broker in response.brokers
+        }
+        self.cluster_id = response.cluster_id
+        self.controller_id = _node(response.controller_id)
+        for topic in response.topics:
+            self._update_topic(topic)
+        self._updated_ms = now_ms
+
+    def is_stale(self, now_ms: int) -> bool:
+        """Return whether it is time to ask again."""
+        return self._updated_ms is None or now_ms - self._updated_ms >= self._max_age_ms
+
+    def invalidate(self) -> None:
+        """Count as stale from now on: a broker said that it does not lead what was asked of it."""
+        self._updated_ms = None
+
+    def partition(self, partition: TopicPartition) -> Partition | None:
+        """Return what is known of a partition."""
+        topic = self.topics.get(partition.topic)
+        return None if topic is None else topic.partitions.get(partition.partition)
+
+    def leader(self, partition: TopicPartition) -> int | None:
+        """Return the node id of the leader; None if there is none, or none that is known."""
+        known = self.partition(partition)
+        return known.leader if known is not None and known.leader in self.brokers else None
+
+    def topic_id(self, name: str) -> bytes:
+        """Return the id of a topic, zeros if it has none that is known."""
+        topic = self.topics.get(name)
+        return _ZERO_UUID if topic is None else topic.topic_id
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        """Return the name of the topic with this id."""
+        return self._names.get(topic_id)
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Return those of the names of which nothing is known."""
+        return [name for name in names if name not in self.topics]
+
+    def move_leader(self, partition: TopicPartition, leader: int, leader_epoch: int) -> bool:
+        """Take over a leader that a broker named in an answer to another request.
+
+        Returns:
+            Whether it is news.
+        """
+        known = self.partition(partition)
+        if known is None or leader not in self.brokers or leader_epoch <= known.leader_epoch:
+            return False
+        moved = known._replace(leader=leader, leader_epoch=leader_epoch)
+        self.topics[partition.topic].partitions[partition.partition] = moved
+        return True
+
+    def _update_topic(self, topic: MetadataResponse.MetadataResponseTopic) -> None:
+        name = topic.name or self._names.get(topic.topic_id)
+        if name is None:
+            return
+        if topic.error_code != ErrorCode.NONE:
+            self._forget(name)
+            self.errors[name] = _error_code(topic.error_code)
+            return
+        known = self.topics.get(name)
+        former = known.partitions if known is not None and known.topic_id == topic.topic_id else {}
+        partitions = {
+            partition.partition_index: _newer(former.get(partition.partition_index), partition)
+            for partition in topic.partitions
+        }
+        self._forget(name)
+        self.topics[name] = Topic(name, topic.topic_id, partitions, topic.is_internal)
+        if topic.topic_id != _ZERO_UUID:
+            self._names[topic.topic_id] = name
+
+    def _forget(self, name: str) -> None:
+        self.errors.pop(name, None)
+        former = self.topics.pop(name, None)
+        if former is not None:
+            self._names.pop(former.topic_id, None)
+
+
+def _newer(former: Partition | None, partition: MetadataResponse.MetadataResponsePartition) -> Partition:
+    if former is not None and partition.leader_epoch < former.leader_epoch:
+        return former
+    return Partition(
+        _node(partition.leader_id), partition.leader_epoch, tuple(partition.replica_nodes), tuple(partition.isr_nodes)
+    )
+
+
+def _node(node_id: int) -> int | None:
+    return None if node_id == _NO_NODE else node_id
+
+
+def _error_code(code: int) -> ErrorCode:
+    return ErrorCode(code) if code in ErrorCode._value2member_map_ else ErrorCode.UNKNOWN_SERVER_ERROR
