@@ -48,7 +48,8 @@ _SHARE_STATE_RECORDS = ("ShareSnapshot", "ShareUpdate")
 class ImportResult:
     """What an import changed, as paths relative to the folder of schemas."""
 
-    written: tuple[Path, ...]
+    added: tuple[Path, ...]
+    changed: tuple[Path, ...]
     removed: tuple[Path, ...]
 
 
@@ -56,27 +57,28 @@ def import_release(messages: list[MessageSpec], folder: Path) -> ImportResult:
     """Write `messages` into `folder`, keeping the descriptions that stand there.
 
     Returns:
-        The files written and those that hold nothing any more and were removed.
+        The files that were written, and those that hold nothing any more and were removed.
 
     Raises:
         SchemaError: a schema that is there already is wrong.
     """
     old = load_folder(folder) if any(folder.rglob("*.yaml")) else {}
     texts = _Texts(old)
-    written = []
+    added: list[Path] = []
+    changed: list[Path] = []
     new = arrange(messages)
     for relative, file in new.items():
         path = folder / relative
         text = dump(texts.describe(file), depth=len(relative.parts) - 1)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
+            (changed if path.exists() else added).append(relative)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             load_file(path)
-            written.append(relative)
     removed = tuple(path for path in old if path not in new)
     for path in removed:
         (folder / path).unlink()
-    return ImportResult(tuple(written), removed)
+    return ImportResult(tuple(added), tuple(changed), removed)
 
 
 def arrange(messages: list[MessageSpec]) -> dict[Path, SchemaFile]:

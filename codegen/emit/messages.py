@@ -47,7 +47,7 @@ _DEFAULTS = {
 
 
 def module_name(path: Path) -> str:
-    """Return the module of a schema file below the package of messages, as `coordinator.share_group_state.share_update`."""
+    """Return the module of a schema file below the package of messages, as `groups.consumer_protocol_assignment`."""
     parts = path.with_suffix("").parts
     return ".".join(parts[1:] if parts[0] == "messages" else parts)
 

@@ -1,0 +1,65 @@
+"""Print for people in a terminal, and plainly for everything else.
+
+A table in a terminal is drawn by rich and fits its width; in a pipe or file it is text with aligned columns and nothing
+is cut, so that other programs can read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kafkawire.codegen.definitions import DefinitionError
+from kafkawire.codegen.located import SchemaError
+
+__all__ = ["errors_on_one_line", "print_line", "print_table"]
+
+
+def print_line(text: str, style: str = "") -> None:
+    """Print one line; `style` counts in a terminal only."""
+    Console(soft_wrap=True, highlight=False).print(Text(text), style=style)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], styles: Iterable[str] = ()) -> None:
+    """Print rows under the names of their columns.
+
+    Args:
+        columns: the names.
+        rows: cells as text.
+        styles: one for each row, in a terminal.
+    """
+    rows = [tuple(row) for row in rows]
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+        for row in (tuple(columns), *rows):
+            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row, style in zip(rows, [*styles, *[""] * len(rows)], strict=False):
+        table.add_row(*map(Text, row), style=style)
+    console.print(table)
+
+
+@contextmanager
+def errors_on_one_line(*kinds: type[Exception]) -> Iterator[None]:
+    """End the program with code 2 and one line on stderr where a schema, a definition or a file is wrong.
+
+    Args:
+        kinds: exceptions beside `SchemaError`, `DefinitionError` and `OSError` that are the user's to mend.
+    """
+    wrong: tuple[type[Exception], ...] = (SchemaError, DefinitionError, OSError, *kinds)
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except wrong as error:
+        typer.echo(f"error: {error}".replace("\n", " "), err=True)
+        raise typer.Exit(2) from None
