@@ -1,12 +1,114 @@
-# Every command that a developer needs; CI runs the same ones.
+# Every command that a developer needs; CI runs the same ones. `make` alone lists them.
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
+BOOTSTRAP ?=
+LISTEN ?= 127.0.0.1:9092
+DATA ?= build/broker
+PYTEST_ARGUMENTS ?= -n 2 -q
+
 BIN := $(VENV)/bin
+RUN := $(BIN)/python -m
+EXTENSION_SOURCES := $(wildcard sdk/*/*.pyx sdk/*/*.pxd sdk/*/*.pxi)
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+# Checks and runs of one `make` share two cores and one tree: they come one after the other.
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+title = @printf '\n== %s\n' '$(1)'
+
+.PHONY: help
+help: ## list the commands
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "make %-16s %s\n", $$1, $$2 }'
+
+# --- set-up ------------------------------------------------------------------------------------------------------------
 
 .PHONY: venv
-venv: $(VENV)/.installed
+venv: $(VENV)/.dev ## the virtual environment with all that development needs
 
-$(VENV)/.installed: pyproject.toml setup.py
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	touch $@
+# One stamp per kind of environment; a changed dependency or extension source brings the install up to date.
+$(VENV)/.%: pyproject.toml setup.py $(EXTENSION_SOURCES)
+	@$(PYTHON) tools/environment.py $* --venv $(VENV)
+	@touch $@ $(VENV)/.core
+
+# --- use ---------------------------------------------------------------------------------------------------------------
+
+.PHONY: demo broker conformance
+demo: $(VENV)/.core ## produce, consume, restart and inspect on the embedded broker, or on BOOTSTRAP=host:port
+	@$(BIN)/kafkawire demo $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
+
+broker: $(VENV)/.core ## the reference broker on LISTEN=host:port with its files in DATA=folder
+	@$(BIN)/kafkawire broker --listen $(LISTEN) --data $(DATA)
+
+conformance: $(VENV)/.core ## the vectors of Apache Kafka on every engine; with BOOTSTRAP=host:port also that broker
+	@$(BIN)/kafkawire conformance codec
+	@$(if $(BOOTSTRAP),$(BIN)/kafkawire conformance run --bootstrap $(BOOTSTRAP))
+
+# --- checks ------------------------------------------------------------------------------------------------------------
+
+.PHONY: test fmt lint types layers tidy generated test-native test-python test-construct
+test: lint types layers tidy generated test-native test-python test-construct ## every check, and the tests on every engine
+	$(call title,everything passed)
+
+fmt: $(VENV)/.dev ## format the code and mend what can be mended
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+lint: $(VENV)/.dev ## ruff: rules and format
+	$(call title,lint)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev ## mypy strict and pyright
+	$(call title,types: mypy)
+	@$(BIN)/mypy
+	$(call title,types: pyright)
+	@if $(BIN)/pyright --version >/dev/null 2>&1; then $(BIN)/pyright; \
+	else echo 'pyright cannot run on this machine (its Node.js does not start): left out'; fi
+
+layers: $(VENV)/.dev ## import-linter: who may import whom
+	$(call title,layers)
+	@$(BIN)/lint-imports --no-logo
+
+tidy: $(VENV)/.dev ## the house rules
+	$(call title,tidy)
+	@$(RUN) tools.tidy
+
+generated: $(VENV)/.dev ## generated code equals what the schemas give
+	$(call title,generated code)
+	@$(BIN)/kafkawire codegen check
+
+# Tests that never reach a codec give the same answer on every engine: they run once, with the first one.
+ENGINE_FREE := --ignore=tests/codegen --ignore-glob='tests/test_*.py'
+TESTS := tests --ignore=tests/kafka
+NATIVE := $(BIN)/python -c 'from kafkawire.sdk.protocol.engine import ENGINE; raise SystemExit(ENGINE != "native")'
+
+test-native: $(VENV)/.dev
+	$(call title,tests: native engine)
+	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS) $(TESTS); \
+	else echo 'the extension is not built here: left out'; fi
+
+test-python: $(VENV)/.dev
+	$(call title,tests: python engine)
+	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $(TESTS) $$($(NATIVE) && echo "$(ENGINE_FREE)")
+
+test-construct: $(VENV)/.dev
+	$(call title,tests: construct engine (codec))
+	@KAFKAWIRE_ENGINE=construct $(RUN) pytest $(PYTEST_ARGUMENTS) tests/sdk/protocol
+
+.PHONY: test-kafka test-asan
+test-kafka: $(VENV)/.dev ## tests beside a real Apache Kafka, fetched with Maven
+	$(call title,tests: beside Apache Kafka)
+	@$(RUN) pytest -q tests/kafka
+
+test-asan: $(VENV)/.dev ## the tests of the extensions under AddressSanitizer and UBSan
+	$(call title,tests: sanitizers)
+	@tools/test_asan.sh $(BIN)/python
+
+# --- the rest ----------------------------------------------------------------------------------------------------------
+
+.PHONY: clean
+clean: ## remove everything that was built; sources and generated code stay
+	@rm -rf build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(VENV)
+	@find sdk -name '_native*.so' -delete -o -name '_native*.c' -delete
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

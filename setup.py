@@ -1,19 +1,23 @@
 """Build the optional extension modules; a machine without a compiler installs the pure-Python twins instead."""
 
+import os
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-modules = sorted(Path("src/kafkawire").glob("sdk/*/_native*.pyx"))
+#: CFLAGS of the environment, as a sanitizer build sets them, stand alone: setuptools puts these behind them.
+COMPILE_ARGUMENTS = [] if "CFLAGS" in os.environ else ["-O3", "-g0"]
+
+sources = sorted(Path("src/kafkawire").glob("sdk/*/_native*.pyx"))
 extensions = cythonize(
     [
         Extension(
-            ".".join(path.with_suffix("").relative_to("src").parts),
-            [str(path)],
-            extra_compile_args=["-O3", "-g0"],
+            ".".join(source.with_suffix("").relative_to("src").parts),
+            [str(source)],
+            extra_compile_args=COMPILE_ARGUMENTS,
         )
-        for path in modules
+        for source in sources
     ],
     language_level=3,
 )
