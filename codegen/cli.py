@@ -110,7 +110,8 @@ def diff(
         columns = ("MESSAGE", "VERSIONS", "FIELD", "CHANGE", "VERDICT")
         print_table(columns, rows, [styles[change.verdict] for change in shown])
     counts = Counter(change.verdict for change in changes)
-    print_line(", ".join(f"{counts[kind]} {kind}" for kind in Verdict))
+    compatible, note, breaks = (counts[kind] for kind in Verdict)
+    print_line(f"{len(changes)} changes: {compatible} compatible, {note} with a note, {breaks} that break the wire")
     if counts[Verdict.BREAKS]:
         raise typer.Exit(1)
 

@@ -91,12 +91,17 @@ def _message(source: dict[str, Any]) -> MessageSpec:
         deprecated=Versions.parse(source.get("deprecatedVersions", "none")),
         unstable=bool(source.get("latestVersionUnstable", False)),
         listeners=tuple(listeners),
-        structs=tuple(
-            StructSpec(struct["name"], Versions.parse(struct["versions"]), _fields(struct["fields"]))
-            for struct in source.get("commonStructs", ())
-        ),
+        structs=tuple(_used_structs(source)),
         fields=_fields(source.get("fields", ())),
     )
+
+
+def _used_structs(source: dict[str, Any]) -> Iterator[StructSpec]:
+    """Yield the shared structures, without those that a release left behind unused (4.1 has one)."""
+    used = set(re.findall(r'"type": "(?:\[\])?(\w+)"', json.dumps(source)))
+    for struct in source.get("commonStructs", ()):
+        if struct["name"] in used:
+            yield StructSpec(struct["name"], Versions.parse(struct["versions"]), _fields(struct["fields"]))
 
 
 def _fields(source: Iterable[dict[str, Any]]) -> tuple[FieldSpec, ...]:

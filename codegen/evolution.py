@@ -238,4 +238,4 @@ def _declared_changes(old: Entry, new: Entry, where: str) -> Iterator[_Found]:
 
 def _default(entry: Entry) -> str:
     default = entry.field.default
-    return "of the type" if default is NO_DEFAULT else "null" if default is None else repr(default)
+    return "that of the type" if default is NO_DEFAULT else "null" if default is None else repr(default)

@@ -1,0 +1,217 @@
+"""Each way in which a message can change gets the verdict that its bytes deserve.
+
+Method: one message is changed in one place; the table says which change is found, for which versions, and the verdict.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.codegen.evolution import Change, Verdict, compare
+from kafkawire.codegen.load import load_file
+from kafkawire.codegen.spec import SchemaFile
+from kafkawire.codegen.versions import Versions
+
+from .conftest import Write
+
+OLD = """\
+api: Ping
+key: 900
+listeners: [broker, controller]
+request:
+  versions: 0-3
+  flexible: 2+
+  fields:
+    - {name: group, type: string}
+    - {name: count, type: int32, default: 5}
+    - name: items
+      type: "[]Item"
+      fields:
+        - {name: index, type: int32}
+        - {name: text, type: string, versions: 1+, ignorable: true}
+    - {name: rack, type: string?, versions: 2+, tag: 0, default: null}
+response:
+  versions: 0-3
+  flexible: 2+
+  fields: []
+"""
+
+OK, NOTE, BREAKS = Verdict
+
+CASES: dict[str, tuple[str, str, list[tuple[str, str, str, Verdict]]]] = {
+    "nothing": ("name: group", "name: group", []),
+    "structure renamed": ("[]Item", "[]Thing", []),
+    "description": ("type: int32, default: 5", "type: int32, default: 5, about: how many", []),
+    "field renamed": ("name: count", "name: number", [("0-3", "count", "renamed to number", NOTE)]),
+    "field retyped": (
+        "count, type: int32, default: 5",
+        "count, type: int64, default: 5",
+        [("0-3", "count", "type int32 became int64", BREAKS)],
+    ),
+    "array of it": (
+        "count, type: int32, default: 5",
+        'count, type: "[]int32"',
+        [("0-3", "count", "type int32 became []int32", BREAKS)],
+    ),
+    "field removed": ("    - {name: count, type: int32, default: 5}\n", "", [("0-3", "count", "removed", BREAKS)]),
+    "field ends early": (
+        "type: int32, default: 5",
+        "type: int32, default: 5, versions: 0-1",
+        [("2-3", "count", "removed", BREAKS)],
+    ),
+    "field reaches back": (
+        "text, type: string, versions: 1+",
+        "text, type: string",
+        [("0", "items.text", "added, string", BREAKS)],
+    ),
+    "field inserted": (
+        "    - {name: count",
+        "    - {name: extra, type: int8}\n    - {name: count",
+        [("0-3", "extra", "added, int8", BREAKS)],
+    ),
+    "fields swapped": (
+        "    - {name: group, type: string}\n    - {name: count, type: int32, default: 5}\n",
+        "    - {name: count, type: int32, default: 5}\n    - {name: group, type: string}\n",
+        [("0-3", "group", "moved", BREAKS)],
+    ),
+    "inside a structure": (
+        "index, type: int32",
+        "index, type: int16",
+        [("0-3", "items.index", "type int32 became int16", BREAKS)],
+    ),
+    "nullable": ("group, type: string", "group, type: string?", [("0-3", "group", "may now be null", BREAKS)]),
+    "never null": (
+        "string?, versions: 2+, tag: 0, default: null",
+        "string, versions: 2+, tag: 0",
+        [
+            ("2-3", "rack", "may no longer be null", BREAKS),
+            ("2-3", "rack", "default null became that of the type", BREAKS),
+        ],
+    ),
+    "default": ("default: 5", "default: 6", [("0-3", "count", "default 5 became 6", NOTE)]),
+    "default of a tagged field": (
+        "default: null",
+        'default: "x"',
+        [("2-3", "rack", "default null became 'x'", BREAKS)],
+    ),
+    "tag added": (
+        "default: null}\n",
+        "default: null}\n    - {name: zone, type: string, versions: 3+, tag: 1}\n",
+        [("3", "zone", "added, string, tag 1", OK)],
+    ),
+    "tag removed": (
+        "    - {name: rack, type: string?, versions: 2+, tag: 0, default: null}\n",
+        "",
+        [("2-3", "rack", "removed", NOTE)],
+    ),
+    "tag renumbered": (
+        "versions: 2+, tag: 0, default: null}",
+        "versions: 2+, tag: 1, default: null}\n    - {name: zone, type: string, versions: 2+, tag: 0}",
+        [("2-3", "rack", "tag 0 became tag 1", BREAKS), ("2-3", "zone", "added, string, tag 0", OK)],
+    ),
+    "tag becomes a field": (
+        "versions: 2+, tag: 0",
+        "versions: 2+",
+        [("2-3", "rack", "tag 0 became an ordinary field", BREAKS)],
+    ),
+    "ignorable": ("type: string}", "type: string, ignorable: true}", [("0-3", "group", "became ignorable", OK)]),
+    "not ignorable": (
+        ", ignorable: true",
+        "",
+        [("1-3", "items.text", "no longer ignorable: writing an older version may fail", NOTE)],
+    ),
+    "entity": (
+        "type: string}",
+        "type: string, entity: group_id}",
+        [("0-3", "group", "entity none became group_id", NOTE)],
+    ),
+    "listener": ("[broker, controller]", "[broker]", [("0-3", "", "no longer accepted by controller", NOTE)]),
+    "key": ("key: 900", "key: 901", [("0-3", "", "request 900 became request 901", BREAKS)]),
+}
+
+
+def state(write: Write, text: str) -> list[SchemaFile]:
+    return [load_file(write(text))]
+
+
+def of_request(changes: list[Change]) -> list[Change]:
+    return [change for change in changes if change.message == "PingRequest"]
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), CASES.values(), ids=CASES)
+def test_change_within_versions(
+    write: Write, old: str, new: str, expected: list[tuple[str, str, str, Verdict]]
+) -> None:
+    assert OLD.count(old) == 1
+    changes = of_request(compare(state(write, OLD), state(write, OLD.replace(old, new))))
+    assert changes == [Change("PingRequest", Versions.parse(v), *rest) for v, *rest in expected]
+
+
+VERSIONS: dict[str, tuple[str, str, list[tuple[str, str, str, Verdict]]]] = {
+    "new version": ("0-3", "0-4", [("4", "", "new version", OK)]),
+    "two new versions": ("0-3", "0-5", [("4-5", "", "new version", OK)]),
+    "oldest dropped": ("0-3", "2-3", [("0-1", "", "version dropped", NOTE)]),
+    "newest taken back": ("0-3", "0-2", [("3", "", "the newest version was taken back", BREAKS)]),
+    "all dropped": ("0-3", "none", [("0-3", "", "version dropped", NOTE)]),
+    "flexible earlier": (
+        "2+",
+        "1+",
+        [
+            ("1", "", "encoding became flexible", BREAKS),
+            ("1", "group", "length became compact", BREAKS),
+            ("1", "items", "length became compact", BREAKS),
+            ("1", "items.text", "length became compact", BREAKS),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), VERSIONS.values(), ids=VERSIONS)
+def test_change_of_versions(write: Write, old: str, new: str, expected: list[tuple[str, str, str, Verdict]]) -> None:
+    key = "flexible" if "+" in old else "versions"
+    text = OLD.replace(f"{key}: {old}\n", f"{key}: {new}\n")
+    if new == "none":
+        fields = text[text.index("  fields:") : text.index("response:")]
+        text = text.replace(fields, "  fields: []\n")
+    changes = of_request(compare(state(write, OLD), state(write, text)))
+    assert changes == [Change("PingRequest", Versions.parse(v), *rest) for v, *rest in expected]
+
+
+def test_new_version_says_what_is_new(write: Write) -> None:
+    text = OLD.replace("versions: 0-3", "versions: 0-4").replace(
+        "count, type: int32, default: 5}",
+        "count, type: int32, default: 5, versions: 0-3}\n    - {name: size, type: int64, versions: 4+}",
+    )
+    found = {
+        (change.field, change.what, change.verdict)
+        for change in of_request(compare(state(write, OLD), state(write, text)))
+    }
+    assert found == {("", "new version", OK), ("count", "removed", OK), ("size", "added, int64", OK)}
+
+
+def test_unstable_version_may_change(write: Write) -> None:
+    unstable = OLD.replace("  versions: 0-3", "  versions: 0-3\n  unstable: true", 1)
+    changes = compare(
+        state(write, unstable), state(write, unstable.replace("count, type: int32", "count, type: int64"))
+    )
+    assert [(str(change.versions), change.verdict) for change in changes] == [("0-2", BREAKS), ("3", NOTE)]
+
+
+def test_messages_come_and_go(write: Write) -> None:
+    old, new = state(write, OLD), state(write, OLD.replace("api: Ping", "api: Pong"))
+    assert [(change.message, change.what, change.verdict) for change in compare(old, new)] == [
+        ("PingRequest", "message removed", NOTE),
+        ("PingResponse", "message removed", NOTE),
+        ("PongRequest", "new message", OK),
+        ("PongResponse", "new message", OK),
+    ]
+
+
+def test_response_header(write: Write) -> None:
+    new = OLD.replace("key: 900", "key: 900\nresponse_header: 0")
+    (change,) = compare(state(write, OLD), state(write, new))
+    assert str(change) == "PingResponse 0-3: version of its header changed (breaks the wire)"
+
+
+def test_flexible_start_and_dead_versions_of_kafka_are_no_change(schemas: dict[object, SchemaFile]) -> None:
+    assert compare(schemas.values(), schemas.values()) == []
