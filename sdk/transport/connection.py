@@ -14,7 +14,6 @@ from typing import NamedTuple, TypeVar
 
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import (
-    Closed,
     ConnectFailed,
     ConnectionLost,
     KafkaWireError,
@@ -144,11 +143,10 @@ class BrokerConnection:
             The response, when it comes.
 
         Raises:
-            Closed: the connection has ended.
+            ConnectionLost: the connection has ended already.
             LocalProtocolError: the request cannot be written; nothing was sent.
         """
-        if self._ended is not None or not self._wire.is_open:
-            raise Closed(f"connection to {self.address} has ended") from self._ended
+        self._check_open()
         timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
         sent = self._protocol.request(request, version)
         future: asyncio.Future[Response] = self._loop.create_future()
@@ -165,15 +163,14 @@ class BrokerConnection:
             ConnectionLost: the connection ended first.
             RequestTimedOut: there was no answer in time; the connection is closed.
             RemoteProtocolError: the answer is not what the protocol asks for; the connection is closed.
-            Closed, LocalProtocolError: nothing was sent.
+            LocalProtocolError: nothing was sent.
         """
         await self._wire.drain()
         return await self.send(request, response, version, timeout_ms)
 
     def post(self, request: Message, version: int | None = None) -> None:
         """Write a request that has no response: Produce with `acks` 0."""
-        if not self.is_open:
-            raise Closed(f"connection to {self.address} has ended") from self._ended
+        self._check_open()
         self._wire.write(self._protocol.request(request, version, expect_response=False).parts)
 
     async def drain(self) -> None:
@@ -201,6 +198,10 @@ class BrokerConnection:
             self._end(error)
         else:
             self._end(ConnectionLost(f"connection to {self.address} was lost: {error or 'closed by the broker'}"))
+
+    def _check_open(self) -> None:
+        if not self.is_open:
+            raise ConnectionLost(f"connection to {self.address} has ended") from self._ended
 
     async def _negotiate(self) -> None:
         agreed = False

@@ -1,0 +1,133 @@
+"""Requests whose shape changed between versions, and what their answers say in one form.
+
+Everything else is written by its sender: fields that a version does not carry are dropped by the codec. Here the newer
+versions take a list of what the older ones took one of, so the version must be known first. Which versions carry what
+stands in the field tables of the messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.enums import CoordinatorType
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest
+from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kafkawire.sdk.protocol.schema import Message
+
+__all__ = [
+    "by_topic",
+    "carries",
+    "check",
+    "committed_offsets",
+    "coordinator",
+    "find_coordinator",
+    "leave_group",
+    "offset_fetch",
+]
+
+#: The offset of a partition for which a group has committed nothing.
+_NOTHING_COMMITTED = -1
+
+
+def carries(structure: type[Message], field_name: str, version: int) -> bool:
+    """Return whether a version has a field."""
+    versions = next(field.versions for field in structure.FIELDS if field.name == field_name)
+    return versions[0] <= version <= versions[1]
+
+
+def check(error_code: int, detail: str) -> None:
+    """Raise `BrokerError` unless the code says that all went well.
+
+    Args:
+        error_code: of an answer.
+        detail: what was asked.
+    """
+    if error_code != ErrorCode.NONE:
+        raise BrokerError(error_code, detail)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the partition numbers of each topic, in the order given."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return topics
+
+
+def find_coordinator(group_id: str, version: int) -> FindCoordinatorRequest:
+    """Ask which broker coordinates a group."""
+    if carries(FindCoordinatorRequest, "coordinator_keys", version):
+        return FindCoordinatorRequest(key_type=CoordinatorType.GROUP, coordinator_keys=[group_id])
+    return FindCoordinatorRequest(key=group_id)
+
+
+def coordinator(response: FindCoordinatorResponse, group_id: str) -> tuple[int, str, int]:
+    """Return node id, host and port of the coordinator.
+
+    Raises:
+        BrokerError: there is none.
+    """
+    found = response.coordinators[0] if response.coordinators else response
+    check(found.error_code, f"coordinator of group {group_id}")
+    return found.node_id, found.host, found.port
+
+
+def leave_group(
+    group_id: str, member_id: str, group_instance_id: str | None, reason: str, version: int
+) -> LeaveGroupRequest:
+    """Take a member out of its group."""
+    if carries(LeaveGroupRequest, "members", version):
+        identity = LeaveGroupRequest.MemberIdentity(member_id, group_instance_id, reason)
+        return LeaveGroupRequest(group_id, members=[identity])
+    return LeaveGroupRequest(group_id, member_id)
+
+
+def offset_fetch(group_id: str, partitions: Iterable[TopicPartition] | None, version: int) -> OffsetFetchRequest:
+    """Ask for the positions that a group has committed.
+
+    Args:
+        group_id: the group.
+        partitions: None for all of them.
+        version: one with topic names.
+    """
+    topics = None if partitions is None else by_topic(partitions).items()
+    if carries(OffsetFetchRequest, "groups", version):
+        named = (
+            None
+            if topics is None
+            else [
+                OffsetFetchRequest.OffsetFetchRequestTopics(topic, partition_indexes=numbers)
+                for topic, numbers in topics
+            ]
+        )
+        return OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id, topics=named)])
+    asked = (
+        None
+        if topics is None
+        else [OffsetFetchRequest.OffsetFetchRequestTopic(topic, partition_indexes=numbers) for topic, numbers in topics]
+    )
+    return OffsetFetchRequest(group_id, topics=asked)
+
+
+def committed_offsets(response: OffsetFetchResponse, group_id: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
+    """Return the positions of an answer; partitions without one are left out.
+
+    Raises:
+        BrokerError: of the group, or of the first partition with an error.
+    """
+    answer = response.groups[0] if response.groups else response
+    check(answer.error_code, f"committed offsets of group {group_id}")
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
+            check(partition.error_code, f"committed offset of group {group_id} in {key}")
+            if partition.committed_offset != _NOTHING_COMMITTED:
+                found[key] = OffsetAndMetadata(
+                    partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
+                )
+    return found
