@@ -119,7 +119,7 @@ class Api(NamedTuple):
 
 
 class MessageType(type):
-    """Give message classes their slots: without a garbage collector header where the extension is there.
+    """Give message classes their slots, and no garbage collector header where the extension is there.
 
     A field that defaults to a new structure gets a hidden slot, which holds `DEFAULT` until somebody reads the field:
     most messages read and written never have these structures, and a partition of a fetch response alone has three of
@@ -132,9 +132,6 @@ class MessageType(type):
         slots = tuple(hidden_slot(field) if field in structures else field for field in fields)
         namespace.setdefault("__match_args__", fields)
         namespace["__slots__"] = slots
-        if native is not None and fields:
-            bases = (native.slots_type(name, slots, bases[0]),)
-            namespace["__slots__"] = ()
         cls = super().__new__(mcs, name, bases, namespace)
         for field in structures:
             setattr(cls, field, _structure_property(field, getattr(cls, hidden_slot(field))))

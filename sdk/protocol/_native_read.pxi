@@ -1,0 +1,326 @@
+# Reading: from bytes to messages. Each function returns an owned reference, or NULL with the failure noted in the reader.
+
+cdef inline PyObject* refuse(Reader* r, Failure failure, const uint8_t* where, int64_t first, int64_t second) noexcept:
+    r.failure = failure
+    r.where = where
+    r.first = first
+    r.second = second
+    return NULL
+
+
+cdef inline PyObject* made(Reader* r, PyObject* value) noexcept:
+    """Return a value that CPython made, or note that it could not."""
+    if value == NULL:
+        r.failure = PYTHON
+    return value
+
+
+cdef inline PyObject* shared(PyObject* value) noexcept:
+    Py_INCREF(value)
+    return value
+
+
+cdef void step_out(Reader* r, PyObject* name, Py_ssize_t index) noexcept:
+    """Add a step to the path of a failure: a field, or with no name the index of an element."""
+    if r.steps < MAX_STEPS:
+        r.names[r.steps] = name
+        r.indexes[r.steps] = index
+        r.steps += 1
+
+
+cdef int read_long_varint(Reader* r, const uint8_t* where, int32_t* value) noexcept:
+    cdef uint32_t result = 0
+    cdef uint8_t byte
+    cdef int shift
+    for shift in range(0, 35, 7):
+        if r.p >= r.end:
+            refuse(r, SHORT, where, 1, 0)
+            return -1
+        byte = r.p[0]
+        r.p += 1
+        result |= <uint32_t>(byte & 0x7F) << shift
+        if byte < 0x80:
+            value[0] = <int32_t>result
+            return 0
+    refuse(r, LONG_VARINT, where, 0, 0)
+    return -1
+
+
+cdef inline int read_varint(Reader* r, const uint8_t* where, int32_t* value) noexcept:
+    """Read an unsigned varint, wrapped to int32; return -1 if there is none."""
+    if r.p < r.end and r.p[0] < 0x80:
+        value[0] = r.p[0]
+        r.p += 1
+        return 0
+    return read_long_varint(r, where, value)
+
+
+cdef inline int read_length(Reader* r, Op* op, int width, int64_t* length) noexcept:
+    """Read a length or count of `width` bytes or compact; return 1 for a value, 0 for null, -1 for a failure."""
+    cdef const uint8_t* where = r.p
+    cdef int32_t value
+    if op.compact:
+        if read_varint(r, where, &value) < 0:
+            return -1
+        # int32 arithmetic wraps.
+        length[0] = <int64_t>value - 1 if value != -2147483647 - 1 else 2147483647
+    else:
+        if r.end - r.p < width:
+            refuse(r, SHORT, where, width, r.end - r.p)
+            return -1
+        length[0] = <int16_t>load16(r.p) if width == 2 else <int32_t>load32(r.p)
+        r.p += width
+    if length[0] >= 0:
+        return 1
+    if op.nullable and (op.array or op.kind != STRUCT):
+        return 0
+    refuse(r, NULL_LENGTH, where, length[0], 0)
+    return -1
+
+
+cdef PyObject* read_sized(Op* op, Reader* r) noexcept:
+    """Read a string, bytes or records."""
+    cdef const uint8_t* where = r.p
+    cdef int64_t length
+    cdef int found = read_length(r, op, 2 if op.kind == STRING else 4, &length)
+    if found <= 0:
+        return NULL if found < 0 else shared(Py_None)
+    if op.kind == STRING and length > MAX_STRING_BYTES:
+        return refuse(r, LONG_STRING, where, length, 0)
+    if length > r.end - r.p:
+        return refuse(r, SHORT, where, length, r.end - r.p)
+    cdef const uint8_t* content = r.p
+    r.p += length
+    if op.kind == STRING:
+        return made(r, PyUnicode_DecodeUTF8(<const char*>content, length, "kafkawire.java"))
+    if op.kind == BYTES:
+        return made(r, PyBytes_FromStringAndSize(<const char*>content, length))
+    if r.view == NULL:
+        r.view = made(r, whole_view(r.source))
+        if r.view == NULL:
+            return NULL
+    return made(r, part_view(r.view, content, length))
+
+
+cdef PyObject* read_nullable_structure(Op* op, Reader* r) noexcept:
+    cdef const uint8_t* where = r.p
+    cdef int32_t marker
+    if op.tag >= 0:
+        if read_varint(r, where, &marker) < 0:
+            return NULL
+        if marker <= 0:
+            return shared(Py_None)
+    else:
+        if r.p >= r.end:
+            return refuse(r, SHORT, where, 1, 0)
+        r.p += 1
+        if where[0] > 127:
+            return shared(Py_None)
+    return read_structure(op.sub, r)
+
+
+cdef inline PyObject* read_element(Op* op, Reader* r) noexcept:
+    """Read a value that is not an array."""
+    cdef const uint8_t* p = r.p
+    cdef Py_ssize_t left = r.end - p
+    cdef int size
+    if op.kind == INT32:
+        if left < 4:
+            return refuse(r, SHORT, p, 4, left)
+        r.p = p + 4
+        return made(r, PyLong_FromLong(<int32_t>load32(p)))
+    if op.kind == INT16:
+        if left < 2:
+            return refuse(r, SHORT, p, 2, left)
+        r.p = p + 2
+        return made(r, PyLong_FromLong(<int16_t>load16(p)))
+    if op.kind == INT64:
+        if left < 8:
+            return refuse(r, SHORT, p, 8, left)
+        r.p = p + 8
+        return made(r, PyLong_FromLongLong(<int64_t>load64(p)))
+    if op.kind == STRUCT:
+        if op.nullable and not op.array:
+            return read_nullable_structure(op, r)
+        return read_structure(op.sub, r)
+    if op.kind >= STRING:
+        return read_sized(op, r)
+    return read_other(op, r)
+
+
+cdef PyObject* read_other(Op* op, Reader* r) noexcept:
+    """Read a value of the rarer types of fixed size."""
+    cdef const uint8_t* p = r.p
+    cdef Py_ssize_t left = r.end - p
+    cdef int size
+    if op.kind == BOOL or op.kind == INT8:
+        size = 1
+    elif op.kind == UINT16:
+        size = 2
+    elif op.kind == UINT32:
+        size = 4
+    elif op.kind == FLOAT64:
+        size = 8
+    else:
+        size = 16
+    if left < size:
+        return refuse(r, SHORT, p, size, left)
+    r.p = p + size
+    if op.kind == BOOL:
+        return shared(Py_True if p[0] else Py_False)
+    if op.kind == INT8:
+        return made(r, PyLong_FromLong(<int8_t>p[0]))
+    if op.kind == UINT16:
+        return made(r, PyLong_FromLong(load16(p)))
+    if op.kind == UINT32:
+        return made(r, PyLong_FromLongLong(load32(p)))
+    if op.kind == FLOAT64:
+        return made(r, PyFloat_FromDouble(load_double(p)))
+    return made(r, PyBytes_FromStringAndSize(<const char*>p, size))
+
+
+cdef PyObject* read_array(Op* op, Reader* r) noexcept:
+    cdef const uint8_t* where = r.p
+    cdef int64_t count, index
+    cdef PyObject* elements
+    cdef PyObject* element
+    cdef Op single
+    cdef int found = read_length(r, op, 4, &count)
+    if found <= 0:
+        return NULL if found < 0 else shared(Py_None)
+    if count > r.end - r.p:
+        return refuse(r, MANY, where, count, r.end - r.p)
+    if count == 0:
+        return shared(<PyObject*>EMPTY)
+    elements = made(r, PyTuple_New(count))
+    if elements == NULL:
+        return NULL
+    single = op[0]
+    single.nullable = False
+    for index in range(count):
+        element = read_structure(op.sub, r) if op.kind == STRUCT else read_element(&single, r)
+        if element == NULL:
+            step_out(r, NULL, index)
+            Py_DECREF(elements)
+            return NULL
+        tuple_set(elements, index, element)
+    return elements
+
+
+cdef inline PyObject* read_field(Op* op, Reader* r) noexcept:
+    cdef PyObject* value = read_array(op, r) if op.array else read_element(op, r)
+    if value == NULL:
+        step_out(r, op.name, 0)
+    return value
+
+
+cdef PyObject* read_structure(Shape* shape, Reader* r) noexcept:
+    cdef PyObject* message = made(r, new_message(shape.cls))
+    cdef Op* op
+    cdef PyObject* value
+    cdef int i
+    if message == NULL:
+        return NULL
+    for i in range(shape.field_count):
+        op = &shape.fields[i]
+        value = read_field(op, r)
+        if value == NULL:
+            Py_DECREF(message)
+            return NULL
+        slot_at(message, op.slot)[0] = value
+    for i in range(shape.absent_count):
+        op = &shape.absent[i]
+        slot_at(message, op.slot)[0] = shared(op.default)
+    for i in range(shape.tagged_count):
+        op = &shape.tagged[i]
+        slot_at(message, op.slot)[0] = shared(op.default)
+    slot_at(message, shape.unknown_slot)[0] = shared(<PyObject*>EMPTY)
+    if shape.flexible:
+        if r.p < r.end and r.p[0] == 0:  # most structures have no tagged fields
+            r.p += 1
+        elif read_tagged(shape, message, r) < 0:
+            Py_DECREF(message)
+            return NULL
+    return message
+
+
+cdef int read_tagged(Shape* shape, PyObject* message, Reader* r) noexcept:
+    cdef const uint8_t* where = r.p
+    cdef PyObject* unknown = NULL
+    cdef PyObject* value
+    cdef Op* op
+    cdef int32_t count, tag, size
+    cdef int i
+    if read_varint(r, where, &count) < 0:
+        step_out(r, <PyObject*>UNKNOWN_TAGS, 0)
+        return -1
+    while count > 0:
+        count -= 1
+        where = r.p
+        if read_varint(r, where, &tag) < 0 or read_varint(r, where, &size) < 0:
+            step_out(r, <PyObject*>UNKNOWN_TAGS, 0)
+            Py_XDECREF(unknown)
+            return -1
+        op = NULL
+        for i in range(shape.tagged_count):
+            if shape.tagged[i].tag == tag:
+                op = &shape.tagged[i]
+                break
+        if op != NULL:
+            value = read_field(op, r)
+            if value == NULL:
+                Py_XDECREF(unknown)
+                return -1
+            replace_slot(message, op.slot, value)
+        elif read_unknown(r, where, tag, size, &unknown) < 0:
+            step_out(r, <PyObject*>UNKNOWN_TAGS, 0)
+            Py_XDECREF(unknown)
+            return -1
+    if unknown != NULL:
+        value = made(r, PyList_AsTuple(unknown))
+        Py_DECREF(unknown)
+        if value == NULL:
+            return -1
+        replace_slot(message, shape.unknown_slot, value)
+    return 0
+
+
+cdef int read_unknown(Reader* r, const uint8_t* where, int32_t tag, int32_t size, PyObject** unknown) noexcept:
+    """Keep a tagged field that the version does not know in the list `unknown`."""
+    cdef PyObject* pair
+    cdef PyObject* number
+    cdef PyObject* content
+    cdef int failed
+    if size < 0:
+        refuse(r, TAG_SIZE, where, size, 0)
+        return -1
+    if size > r.end - r.p:
+        refuse(r, SHORT, where, size, r.end - r.p)
+        return -1
+    if unknown[0] == NULL:
+        unknown[0] = made(r, PyList_New(0))
+        if unknown[0] == NULL:
+            return -1
+    pair = made(r, PyTuple_New(2))
+    number = made(r, PyLong_FromLong(tag))
+    content = made(r, PyBytes_FromStringAndSize(<const char*>r.p, size))
+    if pair == NULL or number == NULL or content == NULL:
+        Py_XDECREF(pair)
+        Py_XDECREF(number)
+        Py_XDECREF(content)
+        return -1
+    tuple_set(pair, 0, number)
+    tuple_set(pair, 1, content)
+    r.p += size
+    failed = PyList_Append(unknown[0], pair)
+    Py_DECREF(pair)
+    if failed < 0:
+        r.failure = PYTHON
+    return failed
+
+
+cdef inline void replace_slot(PyObject* message, Py_ssize_t slot, PyObject* value) noexcept:
+    cdef PyObject** place = slot_at(message, slot)
+    cdef PyObject* previous = place[0]
+    place[0] = value
+    Py_XDECREF(previous)
