@@ -68,13 +68,12 @@ def check_message_vector(vector: Vector, engine: str) -> str | None:
     return None
 
 
-def check_frame_vector(vector: Vector, engine: str) -> str | None:
+def check_frame_vector(vector: Vector, bodies: dict[tuple[str, int, int], Vector], engine: str) -> str | None:
     """Take a whole request or response apart and put it together again.
-
-    The values of the body are those of the vector of the same name, version and index; here its bytes must come back.
 
     Args:
         vector: a line of frames.
+        bodies: the vectors of requests and responses by name, version and index.
         engine: one of the engines.
 
     Returns:
@@ -91,6 +90,9 @@ def check_frame_vector(vector: Vector, engine: str) -> str | None:
         return f"sizes of frame, header and body {sizes}"
     if header != from_json(header_name, vector["header_version"], vector["header"]):
         return f"header {header!r}, expected {vector['header']!r}"
+    body = bodies[vector["name"], vector["version"], vector["index"]]
+    if message != _message(vector["name"], vector["version"], body["value"], body.get("unknown_tags", [])):
+        return f"body {message!r}, expected {body['value']!r}"
     content = headers.encode(header) + messages.encode(message)
     encoded = len(content).to_bytes(4, "big") + content
     return None if encoded == data else f"encoded {encoded.hex()}, expected {vector['hex']}"
