@@ -1,8 +1,8 @@
 """Make the virtual environment that the Makefile's targets run in, and install the package into it with its extensions.
 
-Runs on the system's own Python with nothing installed. What pip prints is shown only when it fails. A machine without a C
-compiler gets the pure-Python engine, and one line that says so; what is missing beyond PyPI is installed where this user may
-do that, and named where not.
+Runs on the system's own Python with nothing installed. What pip prints is shown only when it fails. A machine without
+a C compiler gets the pure-Python engine, and one line that says so; what is missing beyond PyPI is installed where this
+user may do that, and named where not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Find a Java that Spark runs on, and install one where this user may.
 
-Looks at `JAVA_HOME`, at `java` on the path, and where Debian puts its runtimes. As a command it prints the `JAVA_HOME` to
-use, or says on standard error that there is none and exits with 1. Runs on the system's own Python with nothing installed.
+Looks at `JAVA_HOME`, at `java` on the path, and where Debian puts its runtimes. As a command it prints the `JAVA_HOME`
+to use, or says on standard error that there is none and exits with 1. Runs on the system's own Python with nothing
+installed.
 """
 
 from __future__ import annotations
