@@ -113,7 +113,7 @@ def _document_kind(path: Path) -> str:
 
 def _api(source: Located) -> ApiFile:
     source.only({"api", "key", "listeners", "about", "response_header", "request", "response"})
-    name = source.require("api", str)
+    name = _type_name(source, "api")
     key = source.require("key", int)
     listeners = tuple(source.require("listeners", list))
     request = _body(source.require("request", dict), f"{name}Request", "request", key, listeners)
@@ -125,25 +125,25 @@ def _api(source: Located) -> ApiFile:
         request=request,
         response=response,
         response_header=source.optional("response_header", int, None),
-        about=source.optional("about", str, ""),
+        about=_about(source),
     )
 
 
 def _record(source: Located) -> RecordFile:
     source.only({"record", "type", "topic", "about", "key", "value"})
-    name = source.require("record", str)
+    name = _type_name(source, "record")
     number = source.require("type", int)
     return RecordFile(
         name=name,
         topic=source.require("topic", str),
         key=_body(source.require("key", dict), f"{name}Key", "coordinator-key", number),
         value=_body(source.require("value", dict), f"{name}Value", "coordinator-value", number),
-        about=source.optional("about", str, ""),
+        about=_about(source),
     )
 
 
 def _single(source: Located) -> MessageSpec:
-    name = source.require("message", str)
+    name = _type_name(source, "message")
     kind = source.require("kind", str)
     if kind not in _SINGLE_KINDS:
         raise source.error(f"kind {kind!r}: one of {', '.join(_SINGLE_KINDS)} is expected", "kind")
@@ -170,7 +170,7 @@ def _body(
         listeners=listeners,
         structs=structs,
         fields=_fields(source, ALL),
-        about=source.optional("about", str, ""),
+        about=_about(source),
         line=source.line,
     )
     check_message(source.path, message)
@@ -181,10 +181,10 @@ def _struct(source: Located) -> StructSpec:
     source.only({"name", "versions", "about", "fields"})
     versions = _versions(source, "versions", ALL)
     return StructSpec(
-        name=source.require("name", str),
+        name=_type_name(source, "name"),
         versions=versions,
         fields=_fields(source, versions),
-        about=source.optional("about", str, ""),
+        about=_about(source),
         line=source.line,
     )
 
@@ -235,7 +235,7 @@ def _field(source: Located, parent: Versions) -> FieldSpec:
         map_key=source.optional("map_key", bool, False),
         zero_copy=source.optional("zero_copy", bool, False),
         entity=source.optional("entity", str, None),
-        about=source.optional("about", str, ""),
+        about=_about(source),
         fields=nested,
         line=source.line,
     )
@@ -259,6 +259,20 @@ def _with_default(source: Located, field: FieldSpec) -> FieldSpec:
         raise source.error(f"{where}: not a {field.type}", "default")
     default: Default = float(value) if field.type == "float64" and value is not None else value
     return replace(field, default=default)
+
+
+def _type_name(source: Located, key: str) -> str:
+    name: str = source.require(key, str)
+    if not _STRUCT.fullmatch(name):
+        raise source.error(f"{key}: {name!r} is not in CamelCase", key)
+    return name
+
+
+def _about(source: Located) -> str:
+    about: str = source.optional("about", str, "")
+    if "about" in source and not about.strip():
+        raise source.error("about: empty; leave it out where the name says it all", "about")
+    return about
 
 
 def _versions(source: Located, key: str, default: Versions | None) -> Versions:

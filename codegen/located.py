@@ -13,7 +13,8 @@ import yaml
 
 __all__ = ["Located", "SchemaError", "read_documents"]
 
-_Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+#: libyaml's loader; the one in Python refuses `string?` inside braces, which YAML 1.2 allows.
+_Loader: type | None = getattr(yaml, "CSafeLoader", None)
 
 
 class SchemaError(Exception):
@@ -88,6 +89,8 @@ def read_documents(path: Path) -> Iterator[Located]:
     Raises:
         SchemaError: not YAML, not a mapping, or a key stands twice.
     """
+    if _Loader is None:
+        raise SchemaError(path, 0, "PyYAML was built without libyaml here; its wheels have it")
     try:
         text = path.read_text(encoding="utf-8")
         nodes = list(yaml.compose_all(text, Loader=_Loader))
