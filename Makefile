@@ -80,17 +80,16 @@ generated: $(VENV)/.dev ## generated code equals what the schemas give
 
 # Tests that never reach a codec give the same answer on every engine: they run once, with the first one.
 ENGINE_FREE := --ignore=tests/codegen --ignore-glob='tests/test_*.py'
-TESTS := tests --ignore=tests/kafka
 NATIVE := $(BIN)/python -c 'from kafkawire.sdk.protocol.engine import ENGINE; raise SystemExit(ENGINE != "native")'
 
 test-native: $(VENV)/.dev
 	$(call title,tests: native engine)
-	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS) $(TESTS); \
+	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS); \
 	else echo 'the extension is not built here: left out'; fi
 
 test-python: $(VENV)/.dev
 	$(call title,tests: python engine)
-	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $(TESTS) $$($(NATIVE) && echo "$(ENGINE_FREE)")
+	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $$($(NATIVE) && echo "$(ENGINE_FREE)")
 
 test-construct: $(VENV)/.dev
 	$(call title,tests: construct engine (codec))
@@ -99,7 +98,7 @@ test-construct: $(VENV)/.dev
 .PHONY: test-kafka test-asan
 test-kafka: $(VENV)/.dev ## tests beside a real Apache Kafka, fetched with Maven
 	$(call title,tests: beside Apache Kafka)
-	@$(RUN) pytest -q tests/kafka
+	@KAFKAWIRE_TEST_KAFKA=1 $(RUN) pytest -q tests/kafka
 
 test-asan: $(VENV)/.dev ## the tests of the extensions under AddressSanitizer and UBSan
 	$(call title,tests: sanitizers)
