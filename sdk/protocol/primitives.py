@@ -9,7 +9,7 @@ Source: Kafka protocol guide, "Protocol Primitive Types"; `ByteBufferAccessor` a
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kafkawire.sdk.protocol.schema import Buffer, equal
@@ -207,14 +207,14 @@ def records_size(value: Any) -> int:
     return size
 
 
-def as_sequence(value: Any) -> Sequence[Any]:
-    """Return an array value as a tuple or list.
+def as_sequence(value: Any) -> tuple[Any, ...]:
+    """Return an array value as a tuple, which nobody can change while it is written.
 
     Raises:
         Refused: it is not a sequence, or is text or bytes, which are sequences only by accident.
     """
     if isinstance(value, tuple | list):
-        return value
+        return tuple(value)
     if isinstance(value, str | bytes | bytearray | memoryview | dict) or not (
         hasattr(value, "__len__") and hasattr(value, "__getitem__")
     ):

@@ -188,7 +188,8 @@ class Message(metaclass=MessageType):
         for field in self.FIELDS:
             value = getattr(self, field.name)
             if not equal(value, field.default_value()):
-                values.append(f"{field.name}={value!r}")
+                shown = f"<view of {value.nbytes} bytes>" if isinstance(value, memoryview) else repr(value)
+                values.append(f"{field.name}={shown}")
         unknown = getattr(self, "unknown_tags", ())
         if unknown:
             values.append(f"unknown_tags={unknown!r}")

@@ -181,7 +181,7 @@ class _Structs(dict[int, Struct]):
 
 def _write_tags(append: Any, known: list[tuple[int, bytes]], unknown: Any, tags: tuple[int, ...]) -> None:
     """Write tagged fields: those present of the version, and the unknown ones among them."""
-    fields = sorted([*known, *as_tags(unknown, tags)]) if unknown else known
+    fields = known if unknown == () else sorted([*known, *as_tags(unknown, tags)])
     append(_UNSIGNED[len(fields)])
     for tag, content in fields:
         append(_unsigned(tag))
@@ -453,7 +453,7 @@ class _Source:
         elif layout.tagged:
             self._write_tagged(layout, source)
         else:
-            self._line(f"if {source}.unknown_tags: write_tags(a, [], {source}.unknown_tags, ())")
+            self._line(f"if {source}.unknown_tags != (): write_tags(a, [], {source}.unknown_tags, ())")
             self._line('else: a(b"\\x00")')
 
     def _check_absent(self, field: AbsentField, source: str) -> None:
@@ -571,5 +571,5 @@ class _Source:
             self._dedent()
             self._dedent()
         known = tuple(field.tag for field in layout.tagged)
-        self._line(f"if {tags} or {source}.unknown_tags: write_tags(a, {tags}, {source}.unknown_tags, {known!r})")
+        self._line(f"if {tags} or {source}.unknown_tags != (): write_tags(a, {tags}, {source}.unknown_tags, {known!r})")
         self._line('else: a(b"\\x00")')
