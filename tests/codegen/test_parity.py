@@ -1,0 +1,235 @@
+"""The schemas say what Apache Kafka 4.3.0 says: every message, version, field, error code, API and number.
+
+Method: the tables beside the golden vectors, printed by Kafka's own classes, against the schemas and against what is
+generated from them. Names are compared in snake_case, since the case of a first letter has no meaning; a default that is
+JSON's null is none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkawire.codegen.cli import SCHEMAS
+from kafkawire.codegen.spec import NO_DEFAULT, PRIMITIVES, FieldSpec, MessageSpec, SchemaFile, snake_case
+from kafkawire.codegen.tables import load_enumerations, load_errors
+from kafkawire.codegen.versions import NONE, Versions
+from kafkawire.sdk.protocol import enums
+from kafkawire.sdk.protocol.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.codec import message_class
+from kafkawire.sdk.protocol.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
+
+VECTORS = SCHEMAS.parent / "conformance" / "vectors"
+
+
+def table(name: str) -> Any:
+    return json.loads((VECTORS / name).read_text())
+
+
+PARITY = {message["name"]: message for message in table("schema_parity.json")}
+KAFKA = table("api_keys.json")
+LIVE_APIS = [api for api in KAFKA["api_keys"] if api["has_valid_version"]]
+
+#: Our enumerations, and what Kafka calls them.
+ENUMERATIONS = {
+    "AcknowledgeType": "AcknowledgeType",
+    "AclOperation": "AclOperation",
+    "AclPermissionType": "AclPermissionType",
+    "AlterConfigOperation": "AlterConfigOp.OpType",
+    "ConfigResourceType": "ConfigResource.Type",
+    "ConfigSource": "DescribeConfigsResponse.ConfigSource",
+    "ConfigType": "DescribeConfigsResponse.ConfigType",
+    "ControlRecordType": "ControlRecordType",
+    "CoordinatorType": "FindCoordinatorRequest.CoordinatorType",
+    "ElectionType": "ElectionType",
+    "EndpointType": "EndpointType",
+    "FeatureUpgradeType": "FeatureUpdate.UpgradeType",
+    "IsolationLevel": "IsolationLevel",
+    "LeaderRecoveryState": "LeaderRecoveryState",
+    "PatternType": "PatternType",
+    "ResourceType": "ResourceType",
+    "ScramMechanism": "ScramMechanism",
+    "TransactionResult": "TransactionResult",
+    "TransactionState": "TransactionState(coordinator)",
+}
+
+#: Our constants, and where Kafka has them.
+CONSTANTS = {
+    "AUTHORIZED_OPERATIONS_OMITTED": "MetadataResponse.AUTHORIZED_OPERATIONS_OMITTED",
+    "CLUSTER_METADATA_TOPIC": "Topic.CLUSTER_METADATA_TOPIC_NAME",
+    "CONSUMER_OFFSETS_TOPIC": "Topic.GROUP_METADATA_TOPIC_NAME",
+    "CONSUMER_REPLICA_ID": "FetchRequest.CONSUMER_REPLICA_ID",
+    "FINAL_FETCH_SESSION_EPOCH": "FetchMetadata.FINAL_EPOCH",
+    "INITIAL_FETCH_SESSION_EPOCH": "FetchMetadata.INITIAL_EPOCH",
+    "JOIN_GROUP_MEMBER_EPOCH": "ConsumerGroupHeartbeatRequest.JOIN_GROUP_MEMBER_EPOCH",
+    "LEAVE_GROUP_MEMBER_EPOCH": "ConsumerGroupHeartbeatRequest.LEAVE_GROUP_MEMBER_EPOCH",
+    "LEAVE_GROUP_STATIC_MEMBER_EPOCH": "ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH",
+    "NO_FETCH_SESSION_ID": "FetchMetadata.INVALID_SESSION_ID",
+    "NO_LEADER_ID": "MetadataResponse.NO_LEADER_ID",
+    "NO_LOG_START_OFFSET": "FetchRequest.INVALID_LOG_START_OFFSET",
+    "NO_PARTITION_LEADER_EPOCH": "RecordBatch.NO_PARTITION_LEADER_EPOCH",
+    "NO_PRODUCER_EPOCH": "RecordBatch.NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID": "RecordBatch.NO_PRODUCER_ID",
+    "NO_SEQUENCE": "RecordBatch.NO_SEQUENCE",
+    "NO_TIMESTAMP": "RecordBatch.NO_TIMESTAMP",
+    "SHARE_GROUP_STATE_TOPIC": "Topic.SHARE_GROUP_STATE_TOPIC_NAME",
+    "TRANSACTION_STATE_TOPIC": "Topic.TRANSACTION_STATE_TOPIC_NAME",
+    "UNKNOWN_GENERATION_ID": "JoinGroupRequest.UNKNOWN_GENERATION_ID",
+    "UNKNOWN_MEMBER_ID": "JoinGroupRequest.UNKNOWN_MEMBER_ID",
+}
+
+#: Constants that none of Kafka's classes in the tables has under a name.
+OUR_OWN_CONSTANTS = {"CONSUMER_PROTOCOL_TYPE", "TOPIC_NAME_CHARACTERS_MAX", "TOPIC_NAME_PATTERN", "UNKNOWN_OFFSET"}
+
+
+@pytest.fixture(scope="module")
+def messages(schemas: dict[Path, SchemaFile]) -> dict[str, MessageSpec]:
+    return {message.name: message for file in schemas.values() for message in file.messages}
+
+
+def test_the_same_messages(messages: dict[str, MessageSpec]) -> None:
+    assert sorted(messages) == sorted(PARITY)
+
+
+@pytest.mark.parametrize("name", PARITY)
+def test_message(messages: dict[str, MessageSpec], name: str) -> None:
+    message, kafka = messages[name], PARITY[name]
+    assert message.kind == kafka["type"]
+    assert message.key == kafka.get("api_key")
+    assert str(message.versions) == kafka["valid_versions"]
+    assert message.flexible == Versions.parse(kafka.get("flexible_versions", "none"))
+    assert message.deprecated == Versions.parse(kafka.get("deprecated_versions", "none"))
+    assert message.unstable == kafka.get("latest_version_unstable", False)
+    assert list(message.listeners) == kafka.get("listeners", [])
+    assert list(ours(message, message.fields, "")) == [theirs(field) for field in kafka["fields"]]
+
+
+def ours(message: MessageSpec, fields: tuple[FieldSpec, ...], prefix: str) -> Iterator[dict[str, object]]:
+    """Yield the fields of a structure and those inside them, in the words of `theirs`."""
+    for field in fields:
+        path = prefix + field.name
+        yield {
+            "path": path,
+            "type": f"{'[]' if field.array else ''}{field.type}",
+            "versions": field.versions,
+            "nullable": field.nullable,
+            "tagged": field.tagged,
+            "tag": field.tag,
+            "flexible": field.flexible,
+            "default": field.default,
+            "ignorable": field.ignorable,
+            "map_key": field.map_key,
+            "zero_copy": field.zero_copy,
+            "entity": field.entity,
+        }
+        if field.type not in PRIMITIVES:
+            inner = field.fields or message.struct_fields(field.type)
+            yield from ours(message, inner, f"{path}{'[]' if field.array else ''}.")
+
+
+def theirs(field: dict[str, Any]) -> dict[str, object]:
+    """Return one line of Kafka's table with its texts read."""
+    tagged = Versions.parse(field.get("tagged_versions", "none"))
+    entity = field.get("entity_type")
+    return {
+        "path": ".".join(map(snake_case, field["path"].split("."))),
+        "type": field["type"],
+        "versions": Versions.parse(field["versions"]) if "versions" in field else tagged,
+        "nullable": Versions.parse(field.get("nullable_versions", "none")),
+        "tagged": tagged,
+        "tag": field.get("tag"),
+        "flexible": NONE if "flexible_versions" in field else None,
+        "default": default(field),
+        "ignorable": field.get("ignorable", False),
+        "map_key": field.get("map_key", False),
+        "zero_copy": field.get("zero_copy", False),
+        "entity": None if entity is None else snake_case(entity),
+    }
+
+
+def default(field: dict[str, Any]) -> object:
+    value, kind = field.get("default"), field["type"]
+    if value is None or (value == "" and kind != "string"):
+        return NO_DEFAULT
+    if value == "null":
+        return None
+    if kind == "string":
+        return value
+    if kind == "bool":
+        return value in (True, "true")
+    return float(value) if kind == "float64" else int(str(value), 0)
+
+
+@pytest.mark.parametrize("name", [name for name, kafka in PARITY.items() if kafka["valid_versions"] != "none"])
+def test_generated_class(messages: dict[str, MessageSpec], name: str) -> None:
+    message, cls = messages[name], message_class(name)
+    assert cls.SCHEMA.versions == (message.versions.first, message.versions.last)
+    assert [field.name for field in cls.FIELDS] == [field.name for field in message.fields]
+    assert cls() == cls()
+
+
+def test_error_codes() -> None:
+    kafka = {error["name"]: error for error in table("error_codes.json")}
+    errors = {error.name: error for error in load_errors(SCHEMAS / "errors.yaml")}
+    assert {name: error.code for name, error in errors.items()} == {
+        name: error["code"] for name, error in kafka.items()
+    }
+    assert {code.name: code.value for code in ErrorCode} == {name: error["code"] for name, error in kafka.items()}
+    for flag, generated in (("retriable", RETRIABLE), ("invalid_metadata", INVALID_METADATA)):
+        expected = {name for name, error in kafka.items() if error[flag]}
+        assert {name for name, error in errors.items() if getattr(error, flag)} == expected
+        assert {code.name for code in generated} == expected
+
+
+@pytest.mark.parametrize("name", ENUMERATIONS)
+def test_enumeration(name: str) -> None:
+    kafka = {entry["name"].upper(): number(entry) for entry in KAFKA["enumerations"][ENUMERATIONS[name]]}
+    schemas, _constants = load_enumerations(SCHEMAS / "enumerations.yaml")
+    assert {item.name: item.values for item in schemas}[name] == kafka
+    assert {member.name: member.value for member in getattr(enums, name)} == kafka
+
+
+def number(entry: dict[str, Any]) -> int:
+    found = (entry.get(key) for key in ("id", "code", "type_id", "value"))
+    return next(int(value) for value in found if isinstance(value, int))
+
+
+def test_offset_timestamps() -> None:
+    for member in enums.OffsetTimestamp:
+        name = member.name if member.name.endswith("TIMESTAMP") else f"{member.name}_TIMESTAMP"
+        assert KAFKA["constants"]["ListOffsetsRequest"][name] == member.value
+
+
+def test_constants() -> None:
+    schemas, constants = load_enumerations(SCHEMAS / "enumerations.yaml")
+    assert {item.name for item in schemas} == {*ENUMERATIONS, "OffsetTimestamp"}
+    assert {item.name for item in constants} == CONSTANTS.keys() | OUR_OWN_CONSTANTS
+    for item in constants:
+        assert getattr(enums, item.name) == item.value
+        if item.name in CONSTANTS:
+            owner, _, name = CONSTANTS[item.name].partition(".")
+            assert KAFKA["constants"][owner][name] == item.value
+    assert f"{KAFKA['constants']['Topic']['LEGAL_CHARS']}+" == enums.TOPIC_NAME_PATTERN
+
+
+def test_api_keys() -> None:
+    assert {key.name: key.value for key in ApiKey} == {api["name"]: api["id"] for api in KAFKA["api_keys"]}
+    assert {key.name for key in APIS} == {api["name"] for api in LIVE_APIS}
+
+
+@pytest.mark.parametrize(
+    "api", [api for api in KAFKA["api_keys"] if api["has_valid_version"]], ids=lambda api: api["name"]
+)
+def test_api(api: dict[str, Any]) -> None:
+    ours = APIS[ApiKey(api["id"])]
+    assert ours.name == api["message_name"]
+    assert ours.versions == (api["oldest_version"], api["latest_version"])
+    assert ours.unstable == api["latest_version_unstable"]
+    assert set(ours.listeners) == set(api["listeners"])
+    for version in api["versions"]:
+        assert ours.request_header_version(version["version"]) == version["request_header_version"]
+        assert ours.response_header_version(version["version"]) == version["response_header_version"]
