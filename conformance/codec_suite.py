@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -22,7 +23,7 @@ __all__ = ["VECTORS", "run_vectors"]
 VECTORS = Path(__file__).parent / "vectors"
 
 Vector = dict[str, Any]
-Checker = Callable[[Vector, str], str | None]
+Checker = Callable[..., str | None]
 
 
 def run_vectors(folder: Path, engine: str) -> Iterator[Suite]:
@@ -44,8 +45,11 @@ def run_vectors(folder: Path, engine: str) -> Iterator[Suite]:
     for path in paths:
         suite = Suite(path.name)
         start = perf_counter()
-        if path.name in _LINES:
-            _run_lines(suite, path, engine, _LINES[path.name])
+        if path.name == "frames.jsonl.gz":
+            check = partial(message_vectors.check_frame_vector, bodies=_bodies(folder), engine=engine)
+            _run_lines(suite, path, check)
+        elif path.name in _LINES:
+            _run_lines(suite, path, partial(_LINES[path.name], engine=engine))
         elif path.name in _TABLES:
             table = json.loads(path.read_text(encoding="utf-8"))
             for case, failure in _TABLES[path.name](table, folder):
@@ -56,14 +60,33 @@ def run_vectors(folder: Path, engine: str) -> Iterator[Suite]:
         yield suite
 
 
-def _run_lines(suite: Suite, path: Path, engine: str, check: Checker) -> None:
+def _run_lines(suite: Suite, path: Path, check: Callable[[Vector], str | None]) -> None:
+    for number, vector in enumerate(_vectors(path), 1):
+        if message_vectors.stricter(vector) is not None:
+            suite.stricter[vector["kind"]] = suite.stricter.get(vector["kind"], 0) + 1
+        suite.add(_case(vector, number), _outcome(check, vector))
+
+
+def _outcome(check: Callable[[Vector], str | None], vector: Vector) -> str | None:
+    """Return what a check says; an error that it does not expect is a failure of the case, not of the run."""
+    try:
+        return check(vector)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _vectors(path: Path) -> Iterator[Vector]:
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            vector = json.loads(line)
-            reason = message_vectors.stricter(vector)
-            if reason is not None:
-                suite.stricter[reason] = suite.stricter.get(reason, 0) + 1
-            suite.add(_case(vector, number), check(vector, engine))
+        yield from map(json.loads, lines)
+
+
+def _bodies(folder: Path) -> dict[tuple[str, int, int], Vector]:
+    """Return the bodies that the frames are made of, by (name, version, index)."""
+    return {
+        (vector["name"], vector["version"], vector["index"]): vector
+        for name in ("requests.jsonl.gz", "responses.jsonl.gz")
+        for vector in _vectors(folder / name)
+    }
 
 
 def _case(vector: Vector, number: int) -> str:
@@ -83,7 +106,6 @@ _LINES: dict[str, Checker] = {
         f"{name}.jsonl.gz": message_vectors.check_message_vector
         for name in ("requests", "responses", "headers", "data", "coordinator", "metadata")
     },
-    "frames.jsonl.gz": message_vectors.check_frame_vector,
     "write_rules.jsonl.gz": message_vectors.check_write_rule_vector,
     "record_batches.jsonl.gz": records_vectors.check_record_batch_vector,
     "corrupt.jsonl.gz": _check_corrupt,

@@ -48,7 +48,7 @@ class Suite:
 
     def lines(self) -> Iterable[str]:
         """Return what is printed of the suite."""
-        note = "".join(f"; {count} stricter: {reason}" for reason, count in self.stricter.items())
+        note = "".join(f", {count} refused on purpose ({kind})" for kind, count in self.stricter.items())
         yield f"{self.name}: {self.passed} passed, {len(self.failures)} failed{note}"
         for failure in self.failures[:_SHOWN_FAILURES]:
             yield f"    {failure.case}: {failure.reason}"

@@ -146,7 +146,9 @@ class ApacheKafka:
         properties = folder / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in (settings | self._settings).items()))
         storage = [*java, "kafka.tools.StorageTool"]
-        cluster_id = subprocess.run([*storage, "random-uuid"], check=True, capture_output=True, text=True).stdout.strip()
+        cluster_id = subprocess.run(
+            [*storage, "random-uuid"], check=True, capture_output=True, text=True
+        ).stdout.strip()
         format_command = [*storage, "format", "--standalone", "-t", cluster_id, "-c", str(properties)]
         subprocess.run(format_command, check=True, capture_output=True)
         log = folder / "server.log"

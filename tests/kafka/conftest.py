@@ -1,4 +1,5 @@
-"""Tests beside a real Apache Kafka. They run by `make test-kafka` alone, which asks for them by KAFKAWIRE_TEST_KAFKA."""
+"""Tests beside a real Apache Kafka. They run by `make test-kafka` alone, which asks for them by
+KAFKAWIRE_TEST_KAFKA."""
 
 from __future__ import annotations
 

@@ -1,0 +1,350 @@
+"""Compare clients end to end against one broker: throughput, CPU time and memory.
+
+    python -m benchmarks.clients --bootstrap HOST:PORT [--size 100] [--messages 500000] [--rounds 3] [--plugin FILE.py]
+
+Every measurement is a fresh process, so CPU and memory are that client's own; clients take turns inside each round, and
+the table gives medians and the ratio to confluent-kafka. A plug-in adds `CLIENTS = {"name": {"produce": f, "consume":
+f}}` where each function takes a `Task` and returns the number of messages it moved. Peers that are not installed are
+named and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.util
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["CLIENTS", "Task", "main"]
+
+#: Linger and batch size are the same for every client that has them.
+LINGER_MS = 20
+BATCH_BYTES = 262_144
+FETCH_BYTES = 4_194_304
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one measurement does.
+
+    Attributes:
+        bootstrap: address of the broker.
+        topic: with one partition.
+        messages: how many to move.
+        size: of each value, in bytes.
+    """
+
+    bootstrap: str
+    topic: str
+    messages: int
+    size: int
+
+
+Client = Callable[[Task], int]
+CLIENTS: dict[str, dict[str, Client]] = {}
+
+
+def client(name: str, kind: str) -> Callable[[Client], Client]:
+    """Register a function as the `produce` or `consume` of a client."""
+
+    def register(function: Client) -> Client:
+        CLIENTS.setdefault(name, {})[kind] = function
+        return function
+
+    return register
+
+
+@client("kafkawire", "produce")
+def _kafkawire_produce(task: Task) -> int:
+    from kafkawire import Producer
+
+    async def run() -> int:
+        value = os.urandom(task.size)
+        options: dict[str, Any] = {"acks": "all", "linger_ms": LINGER_MS, "batch_size": BATCH_BYTES}
+        async with Producer(task.bootstrap, **options) as producer:
+            for start in range(0, task.messages, 10_000):
+                count = min(10_000, task.messages - start)
+                for _ in range(count):
+                    producer.send(task.topic, value)
+                await producer.drain()
+            await producer.flush()
+        return task.messages
+
+    return asyncio.run(run())
+
+
+@client("kafkawire", "consume")
+def _kafkawire_consume(task: Task) -> int:
+    from kafkawire import Consumer, TopicPartition
+
+    async def run() -> int:
+        count = size = 0
+        async with Consumer(task.bootstrap, auto_offset_reset="earliest", fetch_max_bytes=FETCH_BYTES) as consumer:
+            consumer.assign([TopicPartition(task.topic, 0)])
+            async for record in consumer:
+                size += len(record.value or b"")
+                count += 1
+                if count == task.messages:
+                    break
+        return count
+
+    return asyncio.run(run())
+
+
+@client("kafkawire batches", "consume")
+def _kafkawire_batches(task: Task) -> int:
+    from kafkawire import Consumer, TopicPartition
+
+    async def run() -> int:
+        count = size = 0
+        async with Consumer(task.bootstrap, auto_offset_reset="earliest", fetch_max_bytes=FETCH_BYTES) as consumer:
+            consumer.assign([TopicPartition(task.topic, 0)])
+            async for batch in consumer.batches():
+                for record in batch.records:
+                    size += len(record.value or b"")
+                    count += 1
+                if count >= task.messages:
+                    break
+        return count
+
+    return asyncio.run(run())
+
+
+@client("confluent-kafka", "produce")
+def _confluent_produce(task: Task) -> int:
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": task.bootstrap,
+            "acks": "all",
+            "linger.ms": LINGER_MS,
+            "batch.size": BATCH_BYTES,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 1_048_576,
+        }
+    )
+    value = os.urandom(task.size)
+    for number in range(task.messages):
+        while True:
+            try:
+                producer.produce(task.topic, value)
+                break
+            except BufferError:
+                producer.poll(0.01)
+        if not number & 1023:
+            producer.poll(0)
+    producer.flush()
+    return task.messages
+
+
+@client("confluent-kafka", "consume")
+def _confluent_consume(task: Task) -> int:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": task.bootstrap,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "fetch.message.max.bytes": FETCH_BYTES,
+            "queued.max.messages.kbytes": 262_144,
+            "check.crcs": True,
+        }
+    )
+    consumer.assign([TopicPartition(task.topic, 0, 0)])
+    count = size = 0
+    while count < task.messages:
+        for message in consumer.consume(1000, 1.0):
+            size += len(message.value())
+            count += 1
+    consumer.close()
+    return count
+
+
+@client("aiokafka", "produce")
+def _aiokafka_produce(task: Task) -> int:
+    from aiokafka import AIOKafkaProducer
+
+    async def run() -> int:
+        value = os.urandom(task.size)
+        options = {"acks": "all", "linger_ms": LINGER_MS, "max_batch_size": BATCH_BYTES}
+        async with AIOKafkaProducer(bootstrap_servers=task.bootstrap, **options) as producer:
+            for _ in range(task.messages):
+                await producer.send(task.topic, value)
+            await producer.flush()
+        return task.messages
+
+    return asyncio.run(run())
+
+
+@client("aiokafka", "consume")
+def _aiokafka_consume(task: Task) -> int:
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    async def run() -> int:
+        count = size = 0
+        partition = TopicPartition(task.topic, 0)
+        options = {"max_partition_fetch_bytes": FETCH_BYTES, "auto_offset_reset": "earliest"}
+        async with AIOKafkaConsumer(bootstrap_servers=task.bootstrap, **options) as consumer:
+            consumer.assign([partition])
+            while count < task.messages:
+                for messages in (await consumer.getmany(timeout_ms=1000)).values():
+                    for message in messages:
+                        size += len(message.value)
+                        count += 1
+        return count
+
+    return asyncio.run(run())
+
+
+@client("kafka-python", "produce")
+def _kafka_python_produce(task: Task) -> int:
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=task.bootstrap, acks="all", linger_ms=LINGER_MS, batch_size=BATCH_BYTES)
+    value = os.urandom(task.size)
+    for _ in range(task.messages):
+        producer.send(task.topic, value)
+    producer.flush()
+    producer.close()
+    return task.messages
+
+
+@client("kafka-python", "consume")
+def _kafka_python_consume(task: Task) -> int:
+    from kafka import KafkaConsumer, TopicPartition
+
+    options = {"max_partition_fetch_bytes": FETCH_BYTES, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    consumer = KafkaConsumer(bootstrap_servers=task.bootstrap, **options)
+    consumer.assign([TopicPartition(task.topic, 0)])
+    count = size = 0
+    while count < task.messages:
+        for messages in consumer.poll(timeout_ms=1000, max_records=10_000).values():
+            for message in messages:
+                size += len(message.value)
+                count += 1
+    consumer.close()
+    return count
+
+
+#: Clients so slow that they move this part of the messages, so that a round ends in time.
+_SHARES = {"aiokafka": 5, "kafka-python": 10}
+
+
+def _one(name: str, kind: str, task: Task) -> None:
+    """Run one measurement in this process and print it as JSON."""
+    start = time.perf_counter()
+    count = CLIENTS[name][kind](task)
+    seconds = time.perf_counter() - start
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = usage.ru_utime + usage.ru_stime
+    print(json.dumps({"count": count, "seconds": seconds, "cpu": cpu, "rss": usage.ru_maxrss / 1024}))
+
+
+def _measure(name: str, kind: str, task: Task, plugins: list[str]) -> dict[str, float] | str:
+    """Run one measurement in a process of its own; return it, or why there is none."""
+    command = [sys.executable, "-m", "benchmarks.clients", "--one", name, kind, json.dumps(asdict(task))]
+    for plugin in plugins:
+        command += ["--plugin", plugin]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    except subprocess.TimeoutExpired:
+        return "took longer than 300 s"
+    if result.returncode:
+        return result.stderr.strip().splitlines()[-1]
+    outcome: dict[str, float] = json.loads(result.stdout.splitlines()[-1])
+    return outcome
+
+
+def _table(kind: str, task: Task, rounds: int, plugins: list[str]) -> str:
+    names = [name for name, kinds in CLIENTS.items() if kind in kinds]
+    results: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    notes = {}
+    for _ in range(rounds):
+        for name in names:
+            part = Task(task.bootstrap, task.topic, task.messages // _SHARES.get(name, 1), task.size)
+            outcome = _measure(name, kind, part, plugins)
+            if isinstance(outcome, str):
+                notes[name] = outcome
+            else:
+                results[name].append(outcome)
+    lines = [
+        f"#### {kind}, {task.size} B values, {task.messages:,} messages, median of {rounds} alternating rounds",
+        "",
+        "| client | messages/s | CPU s per million | RSS MB | throughput / confluent | CPU / confluent |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    rates = {name: _median([r["count"] / r["seconds"] for r in rows]) for name, rows in results.items()}
+    cpus = {name: _median([r["cpu"] / r["count"] * 1e6 for r in rows]) for name, rows in results.items()}
+    base = "confluent-kafka"
+    for name in names:
+        if results[name]:
+            memory = _median([row["rss"] for row in results[name]])
+            ratios = (rates[name] / rates[base], cpus[name] / cpus[base]) if results.get(base) else None
+            text = f"{ratios[0]:.2f} | {ratios[1]:.2f}" if ratios else "- | -"
+            lines.append(f"| {name} | {rates[name]:,.0f} | {cpus[name]:.2f} | {memory:.0f} | {text} |")
+    lines += [f"\nNot measured: {name}: {note}" for name, note in notes.items()]
+    return "\n".join(lines)
+
+
+def _median(values: list[float]) -> float:
+    return statistics.median(values) if values else 0.0
+
+
+async def _topic(bootstrap: str, name: str, *, fill: Task | None) -> None:
+    """Make a topic anew, and put messages into it for the consumers."""
+    from kafkawire import Admin, NewTopic, Producer
+
+    async with Admin(bootstrap) as admin:
+        await admin.create_topics([NewTopic(name, partitions=1, replication_factor=1)])
+    if fill is not None:
+        async with Producer(bootstrap, batch_size=BATCH_BYTES, linger_ms=LINGER_MS) as producer:
+            await producer.send_many(name, [os.urandom(fill.size)] * fill.messages)
+            await producer.flush()
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the comparison and print its tables in Markdown."""
+    parser = argparse.ArgumentParser(description="Compare Kafka clients against one broker.")
+    parser.add_argument("--bootstrap", default="")
+    parser.add_argument("--size", type=int, action="append")
+    parser.add_argument("--messages", type=int, default=500_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--plugin", action="append", default=[])
+    parser.add_argument("--one", nargs=3, metavar=("CLIENT", "KIND", "TASK"), help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    for plugin in options.plugin:
+        spec = importlib.util.spec_from_file_location("plugin", plugin)
+        if spec is None or spec.loader is None:
+            parser.error(f"--plugin {plugin}: not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        CLIENTS.update(module.CLIENTS)
+    if options.one:
+        name, kind, task = options.one
+        _one(name, kind, Task(**json.loads(task)))
+        return
+    if not options.bootstrap:
+        parser.error("--bootstrap HOST:PORT is needed")
+    stamp = int(time.time())
+    for size in options.size or [100, 1024]:
+        messages = max(1, options.messages * 100 // max(size, 100))
+        for kind in ("produce", "consume"):
+            task = Task(options.bootstrap, f"kafkawire-bench-{kind}-{size}-{stamp}", messages, size)
+            asyncio.run(_topic(task.bootstrap, task.topic, fill=task if kind == "consume" else None))
+            print(_table(kind, task, options.rounds, options.plugin), end="\n\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

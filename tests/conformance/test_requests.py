@@ -1,0 +1,39 @@
+"""Every API can be asked from its schema alone, in every version, or is named as unsafe.
+
+Method: each request of every API and version is written by the codec; what the filled shape holds is looked at.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.conformance.requests import READ_ONLY, UNSAFE, Names, requests
+from kafkawire.sdk.protocol.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.codec import codec
+from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+
+
+@pytest.mark.parametrize("api", [api for key, api in APIS.items() if key not in UNSAFE], ids=lambda api: api.name)
+def test_every_version_can_be_written(api) -> None:  # type: ignore[no-untyped-def]  # a parametrized NamedTuple
+    for version in range(api.versions[0], api.versions[1] + 1):
+        shapes = dict(requests(api, version, Names()))
+        assert set(shapes) == ({"defaults", "filled"} if api.key in READ_ONLY else {"defaults"})
+        for message in shapes.values():
+            messages = codec(type(message), version)
+            assert messages.decode(messages.encode(message))[0] == message
+
+
+def test_filled_requests_speak_of_the_names() -> None:
+    names = Names(topic="t", group="g")
+    fetch = dict(requests(APIS[ApiKey.FETCH], 4, names))["filled"]
+    assert isinstance(fetch, FetchRequest)
+    assert [topic.topic for topic in fetch.topics] == ["t"]
+    describe = dict(requests(APIS[ApiKey.DESCRIBE_GROUPS], 0, names))["filled"]
+    assert isinstance(describe, DescribeGroupsRequest)
+    assert describe.groups == ("g",)
+
+
+def test_an_unsafe_api_is_refused() -> None:
+    with pytest.raises(KeyError, match="removes a broker"):
+        next(requests(APIS[ApiKey.UNREGISTER_BROKER], 0, Names()))
