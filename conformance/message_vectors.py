@@ -26,8 +26,8 @@ __all__ = [
 
 #: Kinds of corrupt input that Apache Kafka's message classes decode and this project refuses, and why.
 STRICTER = {
-    "unsupported-version": "Kafka's readers take any version number and leave the check to their callers; here a version "
-    "that the schema does not have has no codec, so that the check cannot be forgotten",
+    "unsupported-version": "Kafka's readers take any version number and leave the check to their callers; "
+    "here there is no codec for a version that the schema does not have",
 }
 
 Vector = dict[str, Any]

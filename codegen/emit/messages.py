@@ -164,11 +164,8 @@ def _members(message: MessageSpec, fields: tuple[FieldSpec, ...]) -> Iterator[st
         yield f"        {field.name}: {_annotation(message, field)} = {_argument_default(field)},"
     yield "        unknown_tags: UnknownTags = (),"
     yield "    ) -> None:"
-    for field in fields:
-        value = field.name
-        if _argument_default(field) == "DEFAULT":
-            value = f"{message.name}.{field.type}() if {field.name} is DEFAULT else {field.name}"
-        yield f"        self.{field.name} = {value}"
+    # DEFAULT stays in the slot until the structure is read, see `MessageType`.
+    yield from (f"        self.{field.name} = {field.name}" for field in fields)
     yield "        self.unknown_tags = unknown_tags"
 
 

@@ -101,8 +101,8 @@ class ConsumerGroupDescribeResponse(Message):
             self.client_host = client_host
             self.subscribed_topic_names = subscribed_topic_names
             self.subscribed_topic_regex = subscribed_topic_regex
-            self.assignment = ConsumerGroupDescribeResponse.Assignment() if assignment is DEFAULT else assignment
-            self.target_assignment = ConsumerGroupDescribeResponse.Assignment() if target_assignment is DEFAULT else target_assignment
+            self.assignment = assignment
+            self.target_assignment = target_assignment
             self.member_type = member_type
             self.unknown_tags = unknown_tags
 

@@ -134,7 +134,7 @@ class FetchRequest(Message):
     ) -> None:
         self.cluster_id = cluster_id
         self.replica_id = replica_id
-        self.replica_state = FetchRequest.ReplicaState() if replica_state is DEFAULT else replica_state
+        self.replica_state = replica_state
         self.max_wait_ms = max_wait_ms
         self.min_bytes = min_bytes
         self.max_bytes = max_bytes
@@ -248,9 +248,9 @@ class FetchResponse(Message):
             self.high_watermark = high_watermark
             self.last_stable_offset = last_stable_offset
             self.log_start_offset = log_start_offset
-            self.diverging_epoch = FetchResponse.EpochEndOffset() if diverging_epoch is DEFAULT else diverging_epoch
-            self.current_leader = FetchResponse.LeaderIdAndEpoch() if current_leader is DEFAULT else current_leader
-            self.snapshot_id = FetchResponse.SnapshotId() if snapshot_id is DEFAULT else snapshot_id
+            self.diverging_epoch = diverging_epoch
+            self.current_leader = current_leader
+            self.snapshot_id = snapshot_id
             self.aborted_transactions = aborted_transactions
             self.preferred_read_replica = preferred_read_replica
             self.records = records

@@ -52,7 +52,7 @@ class FetchSnapshotRequest(Message):
         ) -> None:
             self.partition = partition
             self.current_leader_epoch = current_leader_epoch
-            self.snapshot_id = FetchSnapshotRequest.SnapshotId() if snapshot_id is DEFAULT else snapshot_id
+            self.snapshot_id = snapshot_id
             self.position = position
             self.replica_directory_id = replica_directory_id
             self.unknown_tags = unknown_tags
@@ -149,8 +149,8 @@ class FetchSnapshotResponse(Message):
         ) -> None:
             self.index = index
             self.error_code = error_code
-            self.snapshot_id = FetchSnapshotResponse.SnapshotId() if snapshot_id is DEFAULT else snapshot_id
-            self.current_leader = FetchSnapshotResponse.LeaderIdAndEpoch() if current_leader is DEFAULT else current_leader
+            self.snapshot_id = snapshot_id
+            self.current_leader = current_leader
             self.size = size
             self.position = position
             self.unaligned_records = unaligned_records

@@ -130,7 +130,7 @@ class ProduceResponse(Message):
             self.log_start_offset = log_start_offset
             self.record_errors = record_errors
             self.error_message = error_message
-            self.current_leader = ProduceResponse.LeaderIdAndEpoch() if current_leader is DEFAULT else current_leader
+            self.current_leader = current_leader
             self.unknown_tags = unknown_tags
 
     class TopicProduceResponse(Message):

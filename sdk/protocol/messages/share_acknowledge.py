@@ -114,7 +114,7 @@ class ShareAcknowledgeResponse(Message):
             self.partition_index = partition_index
             self.error_code = error_code
             self.error_message = error_message
-            self.current_leader = ShareAcknowledgeResponse.LeaderIdAndEpoch() if current_leader is DEFAULT else current_leader
+            self.current_leader = current_leader
             self.unknown_tags = unknown_tags
 
     class ShareAcknowledgeTopicResponse(Message):

@@ -192,7 +192,7 @@ class ShareFetchResponse(Message):
             self.error_message = error_message
             self.acknowledge_error_code = acknowledge_error_code
             self.acknowledge_error_message = acknowledge_error_message
-            self.current_leader = ShareFetchResponse.LeaderIdAndEpoch() if current_leader is DEFAULT else current_leader
+            self.current_leader = current_leader
             self.records = records
             self.acquired_records = acquired_records
             self.unknown_tags = unknown_tags

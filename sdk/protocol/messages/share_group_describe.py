@@ -91,7 +91,7 @@ class ShareGroupDescribeResponse(Message):
             self.client_id = client_id
             self.client_host = client_host
             self.subscribed_topic_names = subscribed_topic_names
-            self.assignment = ShareGroupDescribeResponse.Assignment() if assignment is DEFAULT else assignment
+            self.assignment = assignment
             self.unknown_tags = unknown_tags
 
     class DescribedGroup(Message):

@@ -224,8 +224,8 @@ class StreamsGroupDescribeResponse(Message):
             self.client_tags = client_tags
             self.task_offsets = task_offsets
             self.task_end_offsets = task_end_offsets
-            self.assignment = StreamsGroupDescribeResponse.Assignment() if assignment is DEFAULT else assignment
-            self.target_assignment = StreamsGroupDescribeResponse.Assignment() if target_assignment is DEFAULT else target_assignment
+            self.assignment = assignment
+            self.target_assignment = target_assignment
             self.is_classic = is_classic
             self.unknown_tags = unknown_tags
 

@@ -298,7 +298,7 @@ class StreamsGroupHeartbeatResponse(Message):
             standby_partitions: Sequence[StreamsGroupHeartbeatResponse.TopicPartition] = (),
             unknown_tags: UnknownTags = (),
         ) -> None:
-            self.user_endpoint = StreamsGroupHeartbeatResponse.Endpoint() if user_endpoint is DEFAULT else user_endpoint
+            self.user_endpoint = user_endpoint
             self.active_partitions = active_partitions
             self.standby_partitions = standby_partitions
             self.unknown_tags = unknown_tags

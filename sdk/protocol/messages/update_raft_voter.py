@@ -71,7 +71,7 @@ class UpdateRaftVoterRequest(Message):
         self.voter_id = voter_id
         self.voter_directory_id = voter_directory_id
         self.listeners = listeners
-        self.k_raft_version_feature = UpdateRaftVoterRequest.KRaftVersionFeature() if k_raft_version_feature is DEFAULT else k_raft_version_feature
+        self.k_raft_version_feature = k_raft_version_feature
         self.unknown_tags = unknown_tags
 
 
@@ -108,7 +108,7 @@ class UpdateRaftVoterResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
-        self.current_leader = UpdateRaftVoterResponse.CurrentLeader() if current_leader is DEFAULT else current_leader
+        self.current_leader = current_leader
         self.unknown_tags = unknown_tags
 
 

@@ -42,7 +42,7 @@ class RemoteLogSegmentMetadataRecord(Message):
             id: bytes = bytes(16),
             unknown_tags: UnknownTags = (),
         ) -> None:
-            self.topic_id_partition = RemoteLogSegmentMetadataRecord.TopicIdPartitionEntry() if topic_id_partition is DEFAULT else topic_id_partition
+            self.topic_id_partition = topic_id_partition
             self.id = id
             self.unknown_tags = unknown_tags
 
@@ -91,7 +91,7 @@ class RemoteLogSegmentMetadataRecord(Message):
         txn_index_empty: bool = False,
         unknown_tags: UnknownTags = (),
     ) -> None:
-        self.remote_log_segment_id = RemoteLogSegmentMetadataRecord.RemoteLogSegmentIdEntry() if remote_log_segment_id is DEFAULT else remote_log_segment_id
+        self.remote_log_segment_id = remote_log_segment_id
         self.start_offset = start_offset
         self.end_offset = end_offset
         self.broker_id = broker_id

@@ -41,7 +41,7 @@ class RemoteLogSegmentMetadataUpdateRecord(Message):
             id: bytes = bytes(16),
             unknown_tags: UnknownTags = (),
         ) -> None:
-            self.topic_id_partition = RemoteLogSegmentMetadataUpdateRecord.TopicIdPartitionEntry() if topic_id_partition is DEFAULT else topic_id_partition
+            self.topic_id_partition = topic_id_partition
             self.id = id
             self.unknown_tags = unknown_tags
 
@@ -63,7 +63,7 @@ class RemoteLogSegmentMetadataUpdateRecord(Message):
         remote_log_segment_state: int = 0,
         unknown_tags: UnknownTags = (),
     ) -> None:
-        self.remote_log_segment_id = RemoteLogSegmentMetadataUpdateRecord.RemoteLogSegmentIdEntry() if remote_log_segment_id is DEFAULT else remote_log_segment_id
+        self.remote_log_segment_id = remote_log_segment_id
         self.broker_id = broker_id
         self.event_timestamp_ms = event_timestamp_ms
         self.custom_metadata = custom_metadata

@@ -46,7 +46,7 @@ class RemotePartitionDeleteMetadataRecord(Message):
         remote_partition_delete_state: int = 0,
         unknown_tags: UnknownTags = (),
     ) -> None:
-        self.topic_id_partition = RemotePartitionDeleteMetadataRecord.TopicIdPartitionEntry() if topic_id_partition is DEFAULT else topic_id_partition
+        self.topic_id_partition = topic_id_partition
         self.broker_id = broker_id
         self.event_timestamp_ms = event_timestamp_ms
         self.remote_partition_delete_state = remote_partition_delete_state

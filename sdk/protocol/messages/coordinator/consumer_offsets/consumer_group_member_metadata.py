@@ -94,7 +94,7 @@ class ConsumerGroupMemberMetadataValue(Message):
         self.subscribed_topic_regex = subscribed_topic_regex
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.server_assignor = server_assignor
-        self.classic_member_metadata = ConsumerGroupMemberMetadataValue.ClassicMemberMetadata() if classic_member_metadata is DEFAULT else classic_member_metadata
+        self.classic_member_metadata = classic_member_metadata
         self.unknown_tags = unknown_tags
 
 

@@ -62,7 +62,7 @@ class VotersRecord(Message):
             self.voter_id = voter_id
             self.voter_directory_id = voter_directory_id
             self.endpoints = endpoints
-            self.k_raft_version_feature = VotersRecord.KRaftVersionFeature() if k_raft_version_feature is DEFAULT else k_raft_version_feature
+            self.k_raft_version_feature = k_raft_version_feature
             self.unknown_tags = unknown_tags
 
     __slots__ = ("version", "voters", "unknown_tags")
