@@ -102,7 +102,7 @@ test-kafka: $(VENV)/.dev ## tests beside a real Apache Kafka, fetched with Maven
 
 test-asan: $(VENV)/.dev ## the tests of the extensions under AddressSanitizer and UBSan
 	$(call title,tests: sanitizers)
-	@tools/test_asan.sh $(BIN)/python
+	@tools/test_asan.sh $(BIN)/python -n 2
 
 # --- the rest ----------------------------------------------------------------------------------------------------------
 

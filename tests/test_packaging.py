@@ -44,8 +44,8 @@ def build(hook: str, folder: Path, into: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder with an unpacked wheel: tree → sdist → wheel."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a copy of the `tree` and what its wheel holds, `installed`."""
     folder = tmp_path_factory.mktemp("packaging")
     unwanted = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "*.so", "*.c")
     shutil.copytree(ROOT, folder / "tree", symlinks=True, ignore=unwanted)
@@ -56,15 +56,21 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheel = build("build_wheel", unpacked, folder / "wheel")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder / "installed")
-    return folder / "installed"
+    return folder
+
+
+@pytest.fixture
+def installed(built: Path) -> Path:
+    """Return the folder with the unpacked wheel."""
+    return built / "installed"
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_wheel_is_whole(installed: Path, package: str) -> None:
-    """Each file of the tree that is needed later is in the wheel, and is the same."""
+def test_wheel_is_whole(built: Path, installed: Path, package: str) -> None:
+    """Each file of the tree that is needed later is in the wheel, and none beside them."""
     expected = {
-        path.relative_to(ROOT / package)
-        for path in (ROOT / package).rglob("*")
+        path.relative_to(built / "tree" / package)
+        for path in (built / "tree" / package).rglob("*")
         if path.suffix in DATA_SUFFIXES and "vector_generator" not in path.parts
     }
     shipped = {

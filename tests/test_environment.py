@@ -1,0 +1,104 @@
+"""What an environment lacks is said in one line, and what pip says only when it fails.
+
+Method: extension sources in a temporary folder, with compilers that are not there; programs that stand in for pip.
+"""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from tools import environment
+from tools.environment import SetupError, check_python_version, install_package, make_venv, missing_extension_note
+
+SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Return an extension source in a tree of its own."""
+    path = tmp_path / "records" / "_native.pyx"
+    path.parent.mkdir()
+    path.touch()
+    return path
+
+
+def fake_python(venv: Path, script: str) -> None:
+    command = venv / "bin" / "python"
+    command.parent.mkdir(parents=True)
+    command.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+    command.chmod(0o755)
+
+
+def test_built_extension_needs_no_note(source: Path) -> None:
+    source.with_name(f"_native{SUFFIX}").touch()
+    assert missing_extension_note(source.parent.parent) is None
+
+
+def test_missing_compiler_is_one_line(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler -pthread")
+    note = missing_extension_note(source.parent.parent)
+    assert note is not None
+    assert "there is no C compiler (no-such-compiler)" in note
+    assert "\n" not in note
+
+
+def test_missing_headers_are_named(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "true")
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    assert "headers are missing" in str(missing_extension_note(source.parent.parent))
+
+
+def test_outdated_extension_is_removed(source: Path) -> None:
+    built = source.with_name(f"_native{SUFFIX}")
+    built.touch()
+    os.utime(source, (2_000_000_000, 2_000_000_000))
+    assert missing_extension_note(source.parent.parent) is not None
+    assert not built.exists()
+
+
+def test_old_python_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.version_info", (3, 9, 2))
+    with pytest.raises(SetupError, match=r"Python 3\.11 or newer is needed, .* is 3\.9\.2"):
+        check_python_version()
+
+
+def test_pip_is_quiet_when_it_succeeds(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    fake_python(tmp_path, "echo much noise")
+    install_package(tmp_path, ["dev"])
+    assert capfd.readouterr().out == f"Installing kafkawire into {tmp_path} with dev\n"
+
+
+def test_pip_is_heard_when_it_fails(tmp_path: Path) -> None:
+    fake_python(tmp_path, "echo no matching distribution; exit 1")
+    with pytest.raises(SetupError, match="no matching distribution"):
+        install_package(tmp_path, [])
+
+
+def test_usable_environment_is_kept(tmp_path: Path) -> None:
+    fake_python(tmp_path, "exit 0")
+    make_venv(tmp_path)
+    assert (tmp_path / "bin" / "python").exists()
+
+
+def test_environment_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_python(tmp_path, "exit 1")
+    monkeypatch.setattr("sys.executable", str(tmp_path / "no-python"))
+    monkeypatch.setattr(environment, "may_use_apt", lambda: False)
+    monkeypatch.setattr(
+        environment, "_create", lambda venv: environment._run(["sh", "-c", "echo no ensurepip; exit 1"])
+    )
+    with pytest.raises(SetupError, match="python3-venv"):
+        make_venv(tmp_path)
+
+
+def test_spark_is_left_out_with_a_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(environment, "find_java", lambda: None)
+    monkeypatch.setattr(environment, "install_java", lambda: None)
+    assert environment.spark_extra(install=True) == []
+    assert "Spark is left out" in capsys.readouterr().out
+    assert environment.spark_extra(install=False) == []
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Build the extensions with AddressSanitizer and UBSan in a copy of the tree, and run the tests of what they do there.
+# The normal build is left as it is. Usage: tools/test_asan.sh PYTHON [PYTEST ARGUMENTS]
+set -euo pipefail
+
+python=$(realpath --no-symlinks "$1")
+shift
+cd "$(dirname "$0")/.."
+if ! command -v gcc >/dev/null; then
+  echo 'gcc is not on this machine: the sanitizers are left out'
+  exit 0
+fi
+
+tree=build/asan
+mkdir -p "$tree"
+# What was built there stays, so that only a changed extension is compiled again.
+for folder in codegen conformance reference_broker schemas sdk src tests tools; do
+  find "$tree/$folder" -type f ! -name '_native*' -delete 2>/dev/null || true
+  tar --create --exclude='*.so' --exclude='*.c' --exclude=__pycache__ "$folder" | tar --extract --directory "$tree"
+done
+cp setup.py pyproject.toml README.md "$tree"
+cd "$tree"
+
+echo "building the extensions with sanitizers in $tree"
+CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined' \
+LDFLAGS='-fsanitize=address,undefined' \
+  "$python" setup.py --quiet build_ext --inplace >build.log 2>&1 || { cat build.log; exit 1; }
+for source in sdk/*/_native*.pyx; do
+  ls "${source%.pyx}".*.so >/dev/null 2>&1 || { cat build.log; echo "$source was not built"; exit 1; }
+done
+
+# Python itself is built without sanitizers: their runtime comes first by LD_PRELOAD, objects go to the C allocator where
+# it watches them, and leaks of the interpreter are not asked for.
+export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
+export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1
+export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+export PYTHONMALLOC=malloc KAFKAWIRE_ENGINE=native PYTHONPATH="$PWD/src"
+folders=()
+for folder in tests/sdk/protocol tests/sdk/records tests/conformance; do
+  [ -d "$folder" ] && folders+=("$folder")
+done
+exec "$python" -m pytest -q -p no:cacheprovider --timeout 600 "$@" "${folders[@]}"
