@@ -27,7 +27,8 @@ __all__ = ["dump"]
 #: A field goes on one line up to this many characters, and over several beyond.
 _LINE_CHARACTERS = 120
 
-_PLAIN = re.compile(r"[A-Za-z_\[(][^:#{}\[\],&*!|>'\"%@`]*(\[\])?[^:#{}\[\],&*!|>'\"%@`]*")
+#: Text that means the same with and without quotes, wherever it stands.
+_PLAIN = re.compile(r"[A-Za-z_][^:#{}\[\],&*!|>'\"%@`\\]*")
 _RESERVED = {"null", "true", "false", "yes", "no", "on", "off", "~", ""}
 
 Pairs = list[tuple[str, str]]
@@ -122,13 +123,19 @@ def _pairs(field: FieldSpec, parent: Versions) -> Pairs:
     if field.flexible is not None:
         pairs.append(("flexible", str(field.flexible)))
     if field.default is not NO_DEFAULT:
-        pairs.append(("default", json.dumps(field.default)))
+        pairs.append(("default", _default(field.default)))
     pairs += [(key, "true") for key in ("ignorable", "map_key", "zero_copy") if getattr(field, key)]
     if field.entity is not None:
         pairs.append(("entity", field.entity))
     if field.about:
         pairs.append(("about", _text(field.about)))
     return pairs
+
+
+def _default(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    # YAML takes 1e+16 for a string: its numbers with an exponent have a point.
+    return text.replace("e", ".0e") if isinstance(value, float) and "." not in text else text
 
 
 def _about(about: str) -> list[str]:

@@ -1,8 +1,8 @@
 """The schemas say what Apache Kafka 4.3.0 says: every message, version, field, error code, API and number.
 
 Method: the tables beside the golden vectors, printed by Kafka's own classes, against the schemas and against what is
-generated from them. Names are compared in snake_case, since the case of a first letter has no meaning; a default that is
-JSON's null is none.
+generated from them. Names are compared in snake_case, since the case of a first letter has no meaning; a default that
+is JSON's null is none.
 """
 
 from __future__ import annotations

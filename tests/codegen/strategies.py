@@ -1,0 +1,173 @@
+"""Random schema files that say nothing impossible, for hypothesis."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hypothesis import strategies as st
+
+from kafkawire.codegen.consistency import ENTITIES
+from kafkawire.codegen.spec import (
+    INTEGERS,
+    NO_DEFAULT,
+    PRIMITIVES,
+    ApiFile,
+    Default,
+    FieldSpec,
+    MessageSpec,
+    RecordFile,
+    SchemaFile,
+    SingleFile,
+    StructSpec,
+)
+from kafkawire.codegen.versions import ALL, NONE, OPEN, Versions
+
+__all__ = ["schema_files"]
+
+LAST = 4
+
+names = st.from_regex(r"[a-z][a-z0-9]{0,5}(_[a-z0-9]{1,4}){0,2}", fullmatch=True)
+#: Whatever people write: quotes, colons, braces, several alphabets, words that YAML would take for something else.
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"], include_characters=" "), max_size=40).map(
+    str.strip
+)
+abouts = texts | st.sampled_from(["null", "true", "-1 for a consumer", "a: b", "no", "1", "# no", "'x'", "{a}", "- a"])
+
+
+def within(outer: Versions) -> st.SearchStrategy[Versions]:
+    """Return ranges that begin inside `outer`, which is closed."""
+    first = st.integers(outer.first, outer.last)
+    return first.flatmap(lambda low: st.sampled_from([OPEN, *range(low, outer.last + 1)]).map(partial(Versions, low)))
+
+
+@st.composite
+def fields(
+    draw: st.DrawFn, written: Versions, present: Versions, flexible: Versions, depth: int, in_array: bool
+) -> tuple[FieldSpec, ...]:
+    """Draw the fields of one structure; structures inside get names that no other has.
+
+    Args:
+        draw: hypothesis' own.
+        written: the versions of what is around them, as the schema says it.
+        present: those that exist of them.
+        flexible: those of them that are flexible.
+        depth: how many structures may be nested inside.
+        in_array: whether they are the elements of an array.
+    """
+    found = []
+    tags = 0
+    for name in draw(st.lists(names, unique=True, max_size=4)):
+        field = draw(one_field(name, written, present, flexible, depth, in_array))
+        tagged = field.versions & flexible
+        if tagged and field.versions.last == OPEN and not field.map_key and draw(st.booleans()):
+            field = FieldSpec(**values(field), tag=tags, tagged=Versions(tagged.first, OPEN))
+            tags += 1
+        found.append(field)
+    return tuple(found)
+
+
+def values(field: FieldSpec) -> dict[str, object]:
+    return {name: getattr(field, name) for name in FieldSpec.__slots__ if name not in ("tag", "tagged")}
+
+
+@st.composite
+def one_field(
+    draw: st.DrawFn, name: str, written: Versions, present: Versions, flexible: Versions, depth: int, in_array: bool
+) -> FieldSpec:
+    """Draw a field without a tag."""
+    structure = depth > 0 and draw(st.booleans())
+    kind = f"S{draw(st.uuids()).hex}" if structure else draw(st.sampled_from(sorted(PRIMITIVES)))
+    array = draw(st.booleans())
+    versions = draw(st.just(written) | within(present))
+    can_be_null = array or structure or kind in ("string", "bytes", "records")
+    nullable = draw(st.sampled_from([NONE, versions]) | within(versions & present)) if can_be_null else NONE
+    inner = None
+    if structure:
+        inner = draw(fields(versions, versions & present, versions & flexible, depth - 1, array))
+    entity = draw(st.none() | st.sampled_from(sorted(ENTITIES)))
+    return FieldSpec(
+        name=name,
+        type=kind,
+        array=array,
+        versions=versions,
+        nullable=nullable,
+        flexible=draw(st.sampled_from([None, NONE])) if array or kind in ("string", "bytes", "records") else None,
+        default=draw(defaults(kind, array, nullable == versions)),
+        ignorable=draw(st.booleans()),
+        map_key=in_array and draw(st.booleans()),
+        zero_copy=not array and kind in ("bytes", "records") and draw(st.booleans()),
+        entity=entity if entity is not None and ENTITIES[entity] == kind else None,
+        about=draw(abouts),
+        fields=inner,
+    )
+
+
+def defaults(kind: str, array: bool, nullable: bool) -> st.SearchStrategy[Default]:
+    """Return the defaults that a field can have."""
+    found: list[st.SearchStrategy[Default]] = [st.just(NO_DEFAULT)]
+    if nullable:
+        found.append(st.none())
+    if not array and kind in INTEGERS:
+        found.append(st.integers(*INTEGERS[kind]))
+    elif not array and kind in ("bool", "float64", "string"):
+        floats = st.floats(allow_nan=False, allow_infinity=False)
+        found.append({"bool": st.booleans(), "float64": floats, "string": texts}[kind])
+    return st.one_of(found)
+
+
+@st.composite
+def messages(draw: st.DrawFn, name: str, kind: str, key: int | None, versions: Versions) -> MessageSpec:
+    """Draw a message."""
+    first = draw(st.none() | st.integers(0, LAST))
+    flexible = NONE if first is None or not versions or first > versions.last else Versions(first, OPEN)
+    structs: tuple[StructSpec, ...] = ()
+    own = draw(fields(ALL, versions, flexible & versions, 2, in_array=False)) if versions else ()
+    if versions and draw(st.booleans()):
+        inner = draw(fields(ALL, versions, NONE, 0, in_array=True))
+        structs = (StructSpec("Shared", ALL, inner, draw(abouts)),)
+        own = (*own, FieldSpec(name="shared_by_all", type="Shared", array=True))
+    return MessageSpec(
+        name=name,
+        kind=kind,
+        key=key,
+        versions=versions,
+        flexible=flexible,
+        deprecated=draw(st.just(NONE) | st.just(Versions(versions.first, versions.first))) if versions else NONE,
+        unstable=draw(st.booleans()),
+        listeners=(),
+        structs=structs,
+        fields=own,
+        about=draw(abouts),
+    )
+
+
+@st.composite
+def schema_files(draw: st.DrawFn) -> SchemaFile:
+    """Draw the content of a schema file of any kind."""
+    closed = st.just(NONE) | st.tuples(st.integers(0, LAST), st.integers(0, LAST)).map(sorted).map(
+        lambda two: Versions(*two)
+    )
+    versions = draw(closed)
+    key = draw(st.integers(0, 2**15 - 1))
+    match draw(st.sampled_from(["api", "record", "single"])):
+        case "api":
+            request = draw(messages("SampleRequest", "request", key, versions))
+            listeners = tuple(draw(st.lists(st.sampled_from(["broker", "controller"]), unique=True)))
+            request = MessageSpec(**{**spec(request), "listeners": listeners})
+            response = draw(messages("SampleResponse", "response", key, versions))
+            return ApiFile("Sample", request, response, draw(st.none() | st.integers(0, 1)), draw(abouts))
+        case "record":
+            left = draw(messages("SampleKey", "coordinator-key", key, versions))
+            right = draw(messages("SampleValue", "coordinator-value", key, draw(closed)))
+            return RecordFile("Sample", "__sample", left, right, draw(abouts))
+        case _:
+            return SingleFile(
+                (
+                    draw(messages("Sample", "metadata", key, versions)),
+                    draw(messages("Other", "data", None, draw(closed))),
+                )
+            )
+
+
+def spec(message: MessageSpec) -> dict[str, object]:
+    return {name: getattr(message, name) for name in MessageSpec.__slots__}

@@ -1,0 +1,36 @@
+"""Writing and reading are each other's opposite.
+
+Method: every schema of the project is read, written and compared with its file; random files are written, read and
+compared.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from kafkawire.codegen.cli import SCHEMAS
+from kafkawire.codegen.dump import dump
+from kafkawire.codegen.load import load_file, message_paths
+from kafkawire.codegen.spec import SchemaFile
+
+from .strategies import schema_files
+
+
+@pytest.mark.parametrize("path", message_paths(SCHEMAS), ids=lambda path: path.stem)
+def test_file_is_written_as_it_stands(path: Path) -> None:
+    depth = len(path.relative_to(SCHEMAS).parts) - 1
+    assert dump(load_file(path), depth) == path.read_text()
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(schema_files())
+def test_random_file_reads_back(file: SchemaFile) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "sample.yaml"
+        path.write_text(dump(file, 0))
+        assert load_file(path) == file
+        assert dump(load_file(path), 0) == path.read_text()
