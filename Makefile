@@ -46,7 +46,7 @@ conformance: $(VENV)/.core ## the vectors of Apache Kafka on every engine; with 
 
 # --- checks ------------------------------------------------------------------------------------------------------------
 
-.PHONY: test fmt lint types layers tidy generated test-native test-python test-construct
+.PHONY: test fmt lint types mypy pyright layers tidy generated test-native test-python test-construct
 test: lint types layers tidy generated test-native test-python test-construct ## every check, and the tests on every engine
 	$(call title,everything passed)
 
@@ -59,9 +59,13 @@ lint: $(VENV)/.dev ## ruff: rules and format
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-types: $(VENV)/.dev ## mypy strict and pyright
+types: mypy pyright ## mypy strict and pyright
+
+mypy: $(VENV)/.dev
 	$(call title,types: mypy)
 	@$(BIN)/mypy
+
+pyright: $(VENV)/.dev
 	$(call title,types: pyright)
 	@if $(BIN)/pyright --version >/dev/null 2>&1; then $(BIN)/pyright; \
 	else echo 'pyright cannot run on this machine (its Node.js does not start): left out'; fi
