@@ -1,0 +1,354 @@
+"""Measure the message codecs against construct and the codecs of Kafka clients for Python.
+
+Seven messages that brokers and clients exchange all day. `construct` is the usual hand-written kind: a `Struct` of stock parts with
+small classes for Kafka's strings and arrays. kio, kafka-python and aiokafka take part where they have the message and are
+installed; each must build the same bytes, or is left out with a note.
+
+Run: `python -m benchmarks.codec`
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import construct
+
+from benchmarks.timing import best_seconds, geometric_mean
+from kafkawire.sdk.protocol.codec import codec, message_class
+from kafkawire.sdk.protocol.engine import native
+from kafkawire.sdk.protocol.layout import FieldLayout, Layout, layout
+from kafkawire.sdk.protocol.schema import Message
+
+__all__ = ["GOALS", "Case", "Result", "main", "measure", "summary"]
+
+
+class Case(NamedTuple):
+    """A message to measure: its name and version, and how many elements its arrays have."""
+
+    name: str
+    version: int
+    counts: dict[str, int]
+    records: bytes = b""
+
+
+class Result(NamedTuple):
+    """The seconds of one parse and of one build, by codec."""
+
+    case: Case
+    size: int
+    parse: dict[str, float]
+    build: dict[str, float]
+
+
+_METADATA = {"brokers": 3, "topics": 100, "partitions": 10, "replica_nodes": 3, "isr_nodes": 3, "offline_replicas": 0}
+_FETCH = {"responses": 10, "partitions": 10, "aborted_transactions": 0}
+
+CASES = (
+    Case("MetadataResponse", 12, _METADATA),
+    Case("MetadataResponse", 5, _METADATA),
+    Case("FetchResponse", 12, _FETCH, bytes(1000)),
+    Case("FetchResponse", 4, _FETCH, bytes(1000)),
+    Case("ProduceRequest", 9, {"topic_data": 10, "partition_data": 10}, bytes(1000)),
+    Case("OffsetCommitRequest", 8, {"topics": 10, "partitions": 10}),
+    Case("ApiVersionsResponse", 3, {"api_keys": 60}),
+)
+
+#: (what, our codec, the other, least ratio in each case).
+GOALS = (
+    ("parse", "native", "construct", 60.0),
+    ("parse", "native", "kio", 1.3),
+    ("parse", "native", "kafka-python", 5.0),
+    ("build", "native", "construct", 60.0),
+    ("build", "native", "kio", 20.0),
+    ("build", "native", "kafka-python", 10.0),
+    ("parse", "python", "kafka-python", 1.0),
+    ("build", "python", "kafka-python", 2.0),
+)
+
+
+def measure(case: Case, seconds: float = 0.2) -> Result:
+    """Measure one message on all codecs, which take turns.
+
+    Args:
+        case: the message.
+        seconds: for each codec.
+    """
+    shape = layout(message_class(case.name), case.version)
+    message = _fill(shape, case, 0)
+    data = codec(case.name, case.version).encode(message)
+    parse: dict[str, Callable[[], object]] = {}
+    build: dict[str, Callable[[], object]] = {}
+    for engine in ("native", "python") if native is not None else ("python",):
+        messages = codec(case.name, case.version, engine)
+        decoded = messages.decode(data)[0]
+        parse[engine] = lambda messages=messages: messages.decode(data)
+        build[engine] = lambda messages=messages, decoded=decoded: messages.encode(decoded)
+        parse[f"{engine}, parse()"] = lambda messages=messages: messages.parse(data)
+        build[f"{engine}, parse()"] = lambda messages=messages, decoded=decoded: messages.build(decoded)
+    for name, peer in (
+        ("construct", _construct),
+        ("kio", _kio),
+        ("kafka-python", _kafka_python),
+        ("aiokafka", _aiokafka),
+    ):
+        try:
+            read, write = peer(shape, data)
+            if bytes(write()) != data:  # type: ignore[call-overload]  # each peer has its own type of bytes
+                raise ValueError("builds other bytes")
+        except (ImportError, AttributeError, ValueError, TypeError) as error:
+            print(f"{case.name} v{case.version}: {name} left out: {error!r:.100}")
+            continue
+        parse[name], build[name] = read, write
+    return Result(case, len(data), best_seconds(parse, seconds), best_seconds(build, seconds))
+
+
+def _fill(shape: Layout, case: Case, number: int) -> Message:
+    message = shape.cls()
+    for field in shape.fields:
+        if field.array:
+            count = case.counts[field.name]
+            setattr(message, field.name, tuple(_value(field, case, index) for index in range(count)))
+        else:
+            setattr(message, field.name, _value(field, case, number))
+    return message
+
+
+def _value(field: FieldLayout, case: Case, number: int) -> Any:
+    match field.kind:
+        case "struct":
+            assert field.structure is not None
+            return _fill(field.structure, case, number)
+        case "string":
+            return f"topic-{number:04}.example" if "name" in field.name else f"host-{number % 7}.kafka.example"
+        case "records":
+            return case.records
+        case "bytes":
+            return b""
+        case "uuid":
+            return number.to_bytes(16, "big")
+        case "bool":
+            return False
+        case "int8":
+            return number % 100
+        case "int16":
+            return 0 if "error" in field.name else number % 1000
+        case "int64":
+            return 1234567 + number * 1000
+        case _:
+            return number % 5000
+
+
+def main() -> None:
+    """Measure all cases and print the tables and the goals."""
+    results = [measure(case) for case in CASES]
+    for result in results:
+        print(_table(result))
+    print(summary(results))
+
+
+def _table(result: Result) -> str:
+    lines = [
+        f"\n### {result.case.name} v{result.case.version}: {result.size} bytes\n",
+        "| codec | parse µs | x construct | build µs | x construct |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    for name, seconds in result.parse.items():
+        build = result.build[name]
+        lines.append(
+            f"| {name} | {seconds * 1e6:.1f} | {result.parse['construct'] / seconds:.1f} "
+            f"| {build * 1e6:.1f} | {result.build['construct'] / build:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def summary(results: list[Result]) -> str:
+    """Return the goals as a table: least and mean ratio over the cases."""
+    lines = ["\n| goal | least | geometric mean | wanted | |", "|---|--:|--:|--:|---|"]
+    for what, ours, other, wanted in GOALS:
+        ratios = [
+            times[other] / times[ours] for times in (getattr(result, what) for result in results) if other in times
+        ]
+        if ratios:
+            verdict = "met" if min(ratios) >= wanted else "missed"
+            lines.append(
+                f"| {what}: {ours} over {other} | {min(ratios):.1f} | {geometric_mean(ratios):.1f} | {wanted} | {verdict} |"
+            )
+    return "\n".join(lines)
+
+
+# -------------------------------------------------------------------------------------------------------------- peers
+
+Functions = tuple[Callable[[], object], Callable[[], object]]
+
+
+def _construct(shape: Layout, data: bytes) -> Functions:
+    form = _hand_written(shape)
+    value = form.parse(data)
+    return lambda: form.parse(data), lambda: form.build(value)
+
+
+def _kio(shape: Layout, data: bytes) -> Functions:
+    from kio.serial import entity_reader, entity_writer
+
+    api, kind = _api(shape)
+    module = importlib.import_module(f"kio.schema.{api}.v{shape.version}.{kind}")
+    entity = getattr(module, shape.name)
+    read, write = entity_reader(entity), entity_writer(entity)
+    parsed = read(data, 0)
+    value = parsed.value if hasattr(parsed, "value") else parsed[0]
+
+    def build() -> bytes:
+        buffer = io.BytesIO()
+        write(buffer, value)
+        return buffer.getvalue()
+
+    return lambda: read(data, 0), build
+
+
+def _kafka_python(shape: Layout, data: bytes) -> Functions:
+    modules = ("metadata.metadata", "metadata.api_versions", "consumer.fetch", "consumer.offsets", "consumer.group")
+    for name in (*modules, "producer.produce"):
+        module = importlib.import_module(f"kafka.protocol.{name}")
+        if hasattr(module, shape.name):
+            break
+    cls = getattr(module, shape.name)
+    value = cls.decode(data, version=shape.version)
+    value._header = None  # encode() puts the header before the body where there is one
+    return lambda: cls.decode(data, version=shape.version), lambda: value.encode(version=shape.version)
+
+
+def _aiokafka(shape: Layout, data: bytes) -> Functions:
+    name = f"{shape.name}_v{shape.version}"
+    for module in ("metadata", "fetch", "produce", "commit", "admin"):
+        cls = getattr(importlib.import_module(f"aiokafka.protocol.{module}"), name, None)
+        if cls is not None:
+            value = cls.decode(data)
+            return lambda: cls.decode(data), value.encode
+    raise AttributeError(f"{name} is not there")
+
+
+def _api(shape: Layout) -> tuple[str, str]:
+    """Return `MetadataResponse` as ("metadata", "response")."""
+    kind = "request" if shape.name.endswith("Request") else "response"
+    words = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in shape.name[: -len(kind)])
+    return words.lstrip("_"), kind
+
+
+# ------------------------------------------------------------------------------------------------ the usual construct
+
+_NUMBERS = {
+    "bool": construct.Flag,
+    "int8": construct.Int8sb,
+    "int16": construct.Int16sb,
+    "uint16": construct.Int16ub,
+    "int32": construct.Int32sb,
+    "uint32": construct.Int32ub,
+    "int64": construct.Int64sb,
+    "float64": construct.Float64b,
+    "uuid": construct.Bytes(16),
+}
+
+
+class _Prefix(construct.Construct):
+    """A length, -1 for null: classic or compact."""
+
+    def __init__(self, number: construct.Construct | None) -> None:
+        super().__init__()
+        self.number = number
+
+    def _parse(self, stream: Any, context: Any, path: str) -> int:
+        if self.number is None:
+            return int(construct.VarInt._parsereport(stream, context, path)) - 1
+        return int(self.number._parsereport(stream, context, path))
+
+    def _build(self, obj: int, stream: Any, context: Any, path: str) -> int:
+        if self.number is None:
+            construct.VarInt._build(obj + 1, stream, context, path)
+        else:
+            self.number._build(obj, stream, context, path)
+        return obj
+
+
+class _Text(construct.Construct):
+    """A string or bytes behind its length."""
+
+    def __init__(self, prefix: _Prefix, text: bool) -> None:
+        super().__init__()
+        self.prefix, self.text = prefix, text
+
+    def _parse(self, stream: Any, context: Any, path: str) -> Any:
+        length = self.prefix._parsereport(stream, context, path)
+        if length < 0:
+            return None
+        content = construct.stream_read(stream, length, path)
+        return content.decode() if self.text else content
+
+    def _build(self, obj: Any, stream: Any, context: Any, path: str) -> Any:
+        content = obj.encode() if self.text and obj is not None else obj
+        self.prefix._build(-1 if content is None else len(content), stream, context, path)
+        if content:
+            construct.stream_write(stream, content, len(content), path)
+        return obj
+
+
+class _Elements(construct.Subconstruct):
+    """An array behind its count."""
+
+    def __init__(self, prefix: _Prefix, element: construct.Construct) -> None:
+        super().__init__(element)
+        self.prefix = prefix
+
+    def _parse(self, stream: Any, context: Any, path: str) -> Any:
+        count = self.prefix._parsereport(stream, context, path)
+        return None if count < 0 else [self.subcon._parsereport(stream, context, path) for _ in range(count)]
+
+    def _build(self, obj: Any, stream: Any, context: Any, path: str) -> Any:
+        self.prefix._build(-1 if obj is None else len(obj), stream, context, path)
+        for element in obj or ():
+            self.subcon._build(element, stream, context, path)
+        return obj
+
+
+class _Tags(construct.Construct):
+    """Tagged fields, by tag."""
+
+    def _parse(self, stream: Any, context: Any, path: str) -> dict[int, bytes]:
+        tags = {}
+        for _ in range(construct.VarInt._parsereport(stream, context, path)):
+            tag = construct.VarInt._parsereport(stream, context, path)
+            size = construct.VarInt._parsereport(stream, context, path)
+            tags[tag] = construct.stream_read(stream, size, path)
+        return tags
+
+    def _build(self, obj: dict[int, bytes], stream: Any, context: Any, path: str) -> Any:
+        construct.VarInt._build(len(obj), stream, context, path)
+        for tag, content in sorted(obj.items()):
+            construct.VarInt._build(tag, stream, context, path)
+            construct.VarInt._build(len(content), stream, context, path)
+            construct.stream_write(stream, content, len(content), path)
+        return obj
+
+
+def _hand_written(shape: Layout) -> construct.Construct:
+    fields = []
+    for field in shape.fields:
+        if field.structure is not None:
+            form = _hand_written(field.structure)
+        elif field.kind in _NUMBERS:
+            form = _NUMBERS[field.kind]
+        else:
+            number = construct.Int16sb if field.kind == "string" else construct.Int32sb
+            form = _Text(_Prefix(None if field.compact else number), field.kind == "string")
+        if field.array:
+            form = _Elements(_Prefix(None if field.compact else construct.Int32sb), form)
+        fields.append(field.name / form)
+    if shape.flexible:
+        fields.append("unknown_tags" / _Tags())
+    return construct.Struct(*fields)
+
+
+if __name__ == "__main__":
+    main()

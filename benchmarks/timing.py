@@ -1,0 +1,49 @@
+"""Time functions against each other: one process, in turns, the best of several rounds.
+
+Machines are shared and clocks drift: only ratios of functions that took turns mean anything, and the smallest time is the one
+with the least of others' work in it.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Callable, Iterable
+from time import perf_counter
+
+__all__ = ["best_seconds", "geometric_mean"]
+
+
+def best_seconds(
+    functions: dict[str, Callable[[], object]], seconds: float = 0.2, rounds: int = 7
+) -> dict[str, float]:
+    """Return the seconds of one call of each function.
+
+    Args:
+        functions: by name; they take turns.
+        seconds: for each function, over all rounds.
+        rounds: how often each gets its turn.
+    """
+    best = {}
+    counts = {}
+    for name, function in functions.items():
+        function()
+        start = perf_counter()
+        function()
+        best[name] = perf_counter() - start
+        counts[name] = max(1, int(seconds / rounds / max(best[name], 1e-7)))
+    for _ in range(rounds):
+        for name, function in functions.items():
+            gc.collect()
+            calls = range(counts[name])
+            start = perf_counter()
+            for _ in calls:
+                function()
+            best[name] = min(best[name], (perf_counter() - start) / counts[name])
+    return best
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """Return the geometric mean: the mean for ratios."""
+    logarithms = [math.log(value) for value in values]
+    return math.exp(sum(logarithms) / len(logarithms))
