@@ -25,7 +25,6 @@ from kafkawire.sdk.protocol.primitives import (
     as_buffer,
     as_sequence,
     as_tags,
-    cut,
     is_default,
     records_size,
 )
@@ -200,19 +199,19 @@ def _records(value: Any) -> tuple[Any, int]:
 
 def _parts(pieces: list[Any], records: list[int]) -> list[Any]:
     """Join pieces but for the large records among them."""
-    apart = []
-    joined = []
-    position = start = 0
+    parts = []
+    start = 0
     for index in records:
         value = pieces[index]
-        if isinstance(value, bytes | memoryview) and len(value) < APART_BYTES:
-            continue
-        joined += pieces[start:index]
-        position = sum(map(len, joined))
-        apart.append((position, value))
+        if isinstance(value, bytes | memoryview):
+            value = as_buffer(value)
+            if len(value) < APART_BYTES:
+                continue
+        parts += [b"".join(pieces[start:index]), value]
         start = index + 1
-    joined += pieces[start:]
-    return cut(b"".join(joined), apart)
+    if start < len(pieces) or not parts:
+        parts.append(b"".join(pieces[start:]))
+    return parts
 
 
 _UNSIGNED = _Unsigned()
@@ -227,6 +226,7 @@ _NAMESPACE: dict[str, Any] = {
     "encode_text": str.encode,
     "is_default": is_default,
     "length": _length,
+    "new": object.__new__,
     "skip_tags": _skip_tags,
     "varint": _varint,
     "write_tags": _write_tags,
@@ -297,37 +297,37 @@ class _Source:
     # -------------------------------------------------------------------------------------------------------- reading
 
     def _read_structure(self, layout: Layout, target: str) -> None:
-        values: dict[str, str] = {}
+        self._line(f"{target} = new({self._class(layout.cls)})")
         run: list[FieldLayout] = []
         for field in layout.fields:
-            values[field.name] = self._variable("v")
             if field.kind in FIXED and not field.array:
                 run.append(field)
             else:
-                self._read_run(run, values)
-                self._read_field(field, values[field.name])
-        self._read_run(run, values)
+                self._read_run(run, target)
+                self._read_field(field, f"{target}.{self._slot(field)}")
+        self._read_run(run, target)
+        for absent in layout.absent:
+            self._read_default(absent, target)
+        for tagged in layout.tagged:
+            self._read_default(tagged, target)
+        self._line(f"{target}.unknown_tags = ()")
         if layout.flexible:
-            values["unknown_tags"] = self._variable("u")
-            self._read_tagged(layout, values)
-        arguments = ", ".join(
-            values[name] if name in values else self._default(layout, name) for name in layout.cls.__match_args__
-        )
-        self._line(f"{target} = {self._class(layout.cls)}({arguments})")
+            self._read_tagged(layout, target)
 
-    def _default(self, layout: Layout, name: str) -> str:
-        for field in layout.absent + layout.tagged:
-            if field.name == name:
-                return "DEFAULT" if field.default is DEFAULT else repr(field.default)
-        return "()"
+    def _read_default(self, field: AbsentField | FieldLayout, target: str) -> None:
+        default = "DEFAULT" if field.default is DEFAULT else repr(field.default)
+        self._line(f"{target}.{self._slot(field)} = {default}")
 
-    def _read_run(self, run: list[FieldLayout], values: dict[str, str]) -> None:
+    def _read_run(self, run: list[FieldLayout], target: str) -> None:
+        """Read neighbouring fields of fixed size in one go."""
         if run:
-            name = self._struct(">" + "".join(FIXED[field.kind].format for field in run))
-            targets = ", ".join(values[field.name] for field in run) + ("," if len(run) == 1 else "")
-            size = sum(FIXED[field.kind].size for field in run)
-            self._line(f"{targets} = read_{name}(b, o); o += {size}")
+            self._read_fixed("".join(FIXED[field.kind].format for field in run), [f"{target}.{f.name}" for f in run])
             run.clear()
+
+    def _read_fixed(self, code: str, targets: list[str]) -> None:
+        name = self._struct(f">{code}")
+        text = ", ".join(targets) + ("," if len(targets) == 1 else "")
+        self._line(f"{text} = read_{name}(b, o); o += {Struct('>' + code).size}")
 
     def _read_length(self, target: str, compact: bool, code: str) -> None:
         if compact:
@@ -335,8 +335,7 @@ class _Source:
             self._line(f"if {target} > 127: {target}, o = length(b, o, {target})")
             self._line(f"{target} -= 1")
         else:
-            name = self._struct(f">{code}")
-            self._line(f"{target}, = read_{name}(b, o); o += {FIXED['int16' if code == 'h' else 'int32'].size}")
+            self._read_fixed(code, [target])
 
     def _read_null(self, field: FieldLayout, length: str, target: str) -> None:
         """Open the branch of a value that is not null."""
@@ -359,7 +358,10 @@ class _Source:
             self._line(f"if {count} > end - o: raise Refused")
             self._line(f"{elements} = []")
             self._block(f"for _ in range({count}):")
-            self._read_element(field._replace(array=False, nullable=False), element)
+            if field.structure is not None:
+                self._read_structure(field.structure, element)
+            else:
+                self._read_element(field._replace(array=False, nullable=False), element)
             self._line(f"{elements}.append({element})")
             self._dedent()
             self._line(f"{target} = tuple({elements})")
@@ -369,7 +371,7 @@ class _Source:
         if field.structure is not None:
             self._read_nullable_structure(field, field.structure, target)
         elif field.kind in FIXED:
-            self._read_run([field], {field.name: target})
+            self._read_fixed(FIXED[field.kind].format, [target])
         else:
             size = self._variable("n")
             self._read_length(size, field.compact, "h" if field.kind == "string" else "i")
@@ -385,8 +387,10 @@ class _Source:
             self._dedent()
 
     def _read_nullable_structure(self, field: FieldLayout, structure: Layout, target: str) -> None:
+        made = self._variable("m")
         if not field.nullable:
-            self._read_structure(structure, target)
+            self._read_structure(structure, made)
+            self._line(f"{target} = {made}")
             return
         marker = self._variable("n")
         self._line(f"{marker} = b[o]; o += 1")
@@ -396,22 +400,19 @@ class _Source:
             self._line(f"if {marker} > 127: {marker}, o = varint(b, o, {marker})")
             self._line(f"if {marker} <= 0: {target} = None")
         self._block("else:")
-        self._read_structure(structure, target)
+        self._read_structure(structure, made)
+        self._line(f"{target} = {made}")
         self._dedent()
 
-    def _read_tagged(self, layout: Layout, values: dict[str, str]) -> None:
-        unknown, count = values["unknown_tags"], self._variable("n")
-        for field in layout.tagged:
-            values[field.name] = self._variable("v")
-            self._line(f"{values[field.name]} = {self._default(layout, field.name)}")
-        self._line(f"{unknown} = ()")
+    def _read_tagged(self, layout: Layout, target: str) -> None:
+        count = self._variable("n")
         self._line(f"{count} = b[o]; o += 1")
         self._block(f"if {count}:")
         self._line(f"if {count} > 127: {count}, o = varint(b, o, {count})")
         if not layout.tagged:
-            self._line(f"{unknown}, o = skip_tags(b, o, end, {count})")
+            self._line(f"{target}.unknown_tags, o = skip_tags(b, o, end, {count})")
         else:
-            tag, size = self._variable("tag"), self._variable("n")
+            unknown, tag, size = self._variable("unknown"), self._variable("tag"), self._variable("n")
             self._line(f"{unknown} = []")
             self._block(f"for _ in range({count}):")
             for name in (tag, size):
@@ -420,7 +421,7 @@ class _Source:
             word = "if"
             for field in layout.tagged:
                 self._block(f"{word} {tag} == {field.tag}:")
-                self._read_field(field, values[field.name])
+                self._read_field(field, f"{target}.{self._slot(field)}")
                 self._dedent()
                 word = "elif"
             self._block("else:")
@@ -428,7 +429,7 @@ class _Source:
             self._line(f"{unknown}.append(({tag}, b[o:o + {size}])); o += {size}")
             self._dedent()
             self._dedent()
-            self._line(f"{unknown} = tuple({unknown})")
+            self._line(f"{target}.unknown_tags = tuple({unknown})")
         self._dedent()
 
     # -------------------------------------------------------------------------------------------------------- writing
@@ -546,7 +547,9 @@ class _Source:
             self._write_length(size, field.compact, "h")
         else:
             if field.kind == "records":
-                self._line(f"{value}, {size} = as_records({value})")
+                self._line(f"if {value}.__class__ is bytes: {size} = len({value})")
+                self._line(f"elif {value}.__class__ is memoryview: {size} = {value}.nbytes")
+                self._line(f"else: {value}, {size} = as_records({value})")
             else:
                 self._line(f"if {value}.__class__ is not bytes: {value} = as_buffer({value})")
                 self._line(f"{size} = len({value})")
