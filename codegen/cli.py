@@ -15,7 +15,7 @@ import typer
 
 from kafkawire.codegen.definitions import read_jars
 from kafkawire.codegen.evolution import Change, Verdict, compare
-from kafkawire.codegen.generate import drift, generated_tree, write_tree
+from kafkawire.codegen.generate import drift, generated_tree, reference_of, write_tree
 from kafkawire.codegen.importer import arrange, import_release
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.spec import SchemaFile
@@ -154,3 +154,17 @@ def list_command(
         typer.echo(f"error: no such message; kinds: {', '.join(kinds)}", err=True)
         raise typer.Exit(2)
     print_table(("MESSAGE", "KIND", "KEY", "VERSIONS", "FLEXIBLE", "FILE"), rows)
+
+
+@app.command()
+def docs(
+    out: Annotated[Path, typer.Option("--out", help="Folder of the pages; index.html is where to begin.")],
+    schemas: _Schemas = SCHEMAS,
+) -> None:
+    """Write a browsable protocol reference: every API, version and field, as static pages."""
+    with errors_on_one_line():
+        tree = reference_of(schemas)
+        for path, text in tree.items():
+            (out / path).parent.mkdir(parents=True, exist_ok=True)
+            (out / path).write_text(text, encoding="utf-8")
+    print_line(f"{len(tree)} files; open {out / 'index.html'}")

@@ -17,7 +17,7 @@ from kafkawire.codegen.layout import Entry, layout
 from kafkawire.codegen.spec import NO_DEFAULT, ApiFile, MessageSpec, SchemaFile
 from kafkawire.codegen.versions import Versions
 
-__all__ = ["Change", "Verdict", "compare"]
+__all__ = ["Change", "Verdict", "compare", "steps"]
 
 
 class Verdict(StrEnum):
@@ -73,6 +73,17 @@ def compare(old: Iterable[SchemaFile], new: Iterable[SchemaFile]) -> list[Change
             case MessageSpec() as left, MessageSpec() as right:
                 changes += _message_changes(left, right, unstable.get(name))
     return changes + _header_changes(old, new)
+
+
+def steps(message: MessageSpec, version: int) -> Iterator[tuple[str, str]]:
+    """Yield what `version` changed against the one before it, as field and words; nothing for the first version."""
+    if version - 1 not in message.versions:
+        return
+    if (version in message.flexible) != (version - 1 in message.flexible):
+        yield "", "becomes flexible"
+    for field, what, _verdict in _layout_changes(layout(message, version - 1), layout(message, version), ""):
+        if not what.startswith("length became"):
+            yield field, what
 
 
 def _messages(files: Iterable[SchemaFile]) -> dict[str, MessageSpec]:
@@ -147,11 +158,8 @@ def _version_changes(old: MessageSpec, new: MessageSpec, version: int) -> Iterat
         return
     if version not in old.versions:
         yield "", "new version", Verdict.COMPATIBLE
-        if version - 1 in new.versions:
-            if (version in new.flexible) != (version - 1 in new.flexible):
-                yield "", "becomes flexible", Verdict.COMPATIBLE
-            for field, what, _verdict in _layout_changes(layout(new, version - 1), layout(new, version), ""):
-                yield field, what, Verdict.COMPATIBLE
+        for field, what in steps(new, version):
+            yield field, what, Verdict.COMPATIBLE
         return
     if (version in old.flexible) != (version in new.flexible):
         form = "flexible" if version in new.flexible else "classic"

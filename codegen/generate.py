@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafkawire.codegen.emit.messages import emit_messages, module_name
+from kafkawire.codegen.emit.reference import reference_tree
 from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.tables import load_enumerations, load_errors
 
-__all__ = ["Drift", "drift", "generated_tree", "write_tree"]
+__all__ = ["Drift", "drift", "generated_tree", "reference_of", "write_tree"]
 
 #: Names the folders of a tree that belong to the generator alone: a file there that it would not write is drift.
 OWNED_FOLDERS = ("messages",)
@@ -64,6 +65,23 @@ def generated_tree(schemas: Path) -> dict[Path, str]:
     if enumerations.exists():
         tree[Path("enums.py")] = emit_enumerations(*load_enumerations(enumerations), _digest([enumerations]))
     return dict(sorted(tree.items()))
+
+
+def reference_of(schemas: Path) -> dict[Path, str]:
+    """Return the pages of the protocol reference, by path.
+
+    Args:
+        schemas: a folder of schemas, Kafka's or a user's own.
+
+    Raises:
+        SchemaError: a schema is wrong.
+    """
+    errors, enumerations = schemas / "errors.yaml", schemas / "enumerations.yaml"
+    return reference_tree(
+        load_folder(schemas),
+        load_errors(errors) if errors.exists() else (),
+        *(load_enumerations(enumerations) if enumerations.exists() else ((), ())),
+    )
 
 
 def write_tree(tree: dict[Path, str], folder: Path) -> Drift:

@@ -1,0 +1,85 @@
+"""Put HTML together: elements whose texts are escaped, and the frame of a page."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+
+__all__ = ["Content", "Html", "element", "page", "table"]
+
+
+class Html(str):
+    """Text that is HTML already and must not be escaped."""
+
+    __slots__ = ()
+
+
+#: Something to stand inside an element.
+Content = str | Html
+
+
+def element(tag: str, *content: Content, **attributes: str) -> Html:
+    """Return an element.
+
+    Args:
+        tag: its name.
+        content: what stands inside; text that is no `Html` is escaped.
+        attributes: `class_` stands for `class`; empty ones are left out.
+    """
+    names = {name.rstrip("_"): value for name, value in attributes.items() if value}
+    opening = "".join(f' {name}="{html.escape(value)}"' for name, value in names.items())
+    inner = "".join(part if isinstance(part, Html) else html.escape(part, quote=False) for part in content)
+    return Html(f"<{tag}{opening}>{inner}</{tag}>")
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[Content]], class_: str = "") -> Html:
+    """Return a table that scrolls by itself where the page is narrow."""
+    head = element("tr", *(element("th", column, scope="col") for column in columns))
+    body = [element("tr", *(element("td", cell) for cell in row)) for row in rows]
+    inner = element("table", element("thead", head), element("tbody", *_lines(body)), class_=class_)
+    return element("div", inner, class_="scroll")
+
+
+def page(title: str, root: str, *content: Content) -> str:
+    """Return a whole page.
+
+    Args:
+        title: of the page.
+        root: the way to the top of the site, as `../`; empty for pages that lie there.
+        content: what stands below the bar of links.
+    """
+    links = (("index.html", "Messages"), ("records.html", "Record formats"), ("errors.html", "Error codes"),
+             ("enumerations.html", "Enumerations"))  # fmt: skip
+    bar = element(
+        "nav",
+        element("a", "kafkawire protocol", href=f"{root}index.html", class_="home"),
+        *(element("a", text, href=root + target) for target, text in links),
+    )
+    head = [
+        Html('<meta charset="utf-8">'),
+        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Html('<meta name="color-scheme" content="light dark">'),
+        element("title", f"{title} · kafkawire protocol"),
+        Html(f'<link rel="stylesheet" href="{root}reference.css">'),
+    ]
+    body = [bar, element("main", *_lines(content))]
+    text = [
+        "<!doctype html>",
+        '<html lang="en">',
+        "<head>",
+        *head,
+        "</head>",
+        "<body>",
+        *body,
+        "</body>",
+        "</html>",
+        "",
+    ]
+    return "\n".join(text)
+
+
+def _lines(parts: Iterable[Content]) -> Iterable[Content]:
+    """Yield the parts with line breaks between them, so that a change of one is a change of one line."""
+    for part in parts:
+        yield Html("\n")
+        yield part
