@@ -8,6 +8,7 @@ Source: Apache Kafka, `NetworkClient`, `ConsumerNetworkClient`; KIP-580 (backoff
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TypeVar
 
@@ -28,6 +29,8 @@ from kafkawire.sdk.transport.timing import SingleFlight, random_fraction, sleep_
 from kafkawire.sdk.transport.wire import Address, Network
 
 __all__ = ["Cluster"]
+
+logger = logging.getLogger("kafkawire.client")
 
 Result = TypeVar("Result")
 
@@ -197,19 +200,22 @@ class Cluster:
             self.forget_coordinator(group_id)
 
     async def retrying(
-        self, attempt: Callable[[], Awaitable[Result]], group_id: str | None = None, timeout_ms: int | None = None
+        self,
+        attempt: Callable[[], Awaitable[Result]],
+        group_id: str | None = None,
+        final: Collection[ErrorCode] = (),
     ) -> Result:
         """Call `attempt` until it succeeds or fails for good.
 
         Args:
             attempt: one try; finds its broker anew each time.
             group_id: the group whose coordinator is asked, if one is.
-            timeout_ms: no retry begins later than this; None for `api_timeout_ms`.
+            final: codes that are the answer here, though they may pass elsewhere.
 
         Raises:
-            KafkaWireError: the last error, if it is not worth a retry or the time is over.
+            KafkaWireError: the last error, if it is not worth a retry or `api_timeout_ms` is over.
         """
-        deadline_ms = monotonic_ms() + (self.options.api_timeout_ms if timeout_ms is None else timeout_ms)
+        deadline_ms = monotonic_ms() + self.options.api_timeout_ms
         failures = 0
         while True:
             try:
@@ -218,8 +224,10 @@ class Cluster:
                 self.note(error, group_id)
                 failures += 1
                 pause_ms = self.pause_ms(failures)
-                if not error.retriable or monotonic_ms() + pause_ms > deadline_ms:
+                ends = not error.retriable or (isinstance(error, BrokerError) and error.code in final)
+                if ends or monotonic_ms() + pause_ms > deadline_ms:
                     raise
+                logger.info("trying again in %d ms: %s", pause_ms, error)
             await sleep_ms(pause_ms)
 
     def pause_ms(self, failures: int) -> float:

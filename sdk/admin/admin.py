@@ -1,0 +1,323 @@
+"""The admin: topics, groups, offsets and configuration of a cluster.
+
+Each method is one request to the broker that is in charge, repeated for passing errors until `api_timeout_ms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from types import TracebackType
+
+from kafkawire.sdk.admin.descriptions import (
+    ClusterDescription,
+    ConfigEntry,
+    GroupDescription,
+    GroupListing,
+    GroupMemberDescription,
+    NewTopic,
+)
+from kafkawire.sdk.client.cluster import Cluster
+from kafkawire.sdk.client.metadata import Topic
+from kafkawire.sdk.client.offsets import fetch_committed, list_offsets
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.client.requests import carries, check
+from kafkawire.sdk.errors import Closed, LocalProtocolError
+from kafkawire.sdk.options import AdminOptions, read_options
+from kafkawire.sdk.protocol.codec import codec
+from kafkawire.sdk.protocol.enums import ConfigResourceType
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafkawire.sdk.protocol.messages.groups.consumer_protocol_assignment import ConsumerProtocolAssignment
+from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.transport.wire import Network
+
+__all__ = ["Admin"]
+
+#: The opening of a member's assignment: its version.
+_VERSION_BYTES = 2
+
+#: A passing error for who writes to a topic that is being created, an answer for who asks about it.
+_NO_SUCH_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+
+class Admin:
+    """Look after a cluster.
+
+    Nothing is connected before `start`; use it as `async with Admin(…) as admin`.
+
+    Args:
+        bootstrap_servers: brokers to ask first, `host:port,host:port` or a sequence.
+        network: how to reach brokers; TCP if not given.
+        options: see `AdminOptions`; dotted names of Kafka's documentation are accepted too.
+
+    Raises:
+        ConfigurationError: an option is unknown or out of its range.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        *,
+        network: Network | None = None,
+        **options: object,
+    ) -> None:
+        self._options = read_options(AdminOptions, bootstrap_servers, options)
+        self._network = network
+        self._started: Cluster | None = None
+
+    async def __aenter__(self) -> Admin:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Connect to the cluster.
+
+        Raises:
+            ConnectFailed: none of the bootstrap servers can be reached.
+        """
+        if self._started is not None:
+            raise LocalProtocolError("the admin was started already")
+        cluster = Cluster(self._options, self._network)
+        try:
+            await cluster.refresh()
+        except BaseException:
+            await cluster.close()
+            raise
+        self._started = cluster
+
+    async def close(self) -> None:
+        """Disconnect."""
+        if self._started is not None:
+            await self._started.close()
+            self._started = None
+
+    async def create_topics(self, *topics: NewTopic | str) -> dict[str, bytes]:
+        """Create topics; a name alone takes the broker's defaults.
+
+        Returns:
+            The id of each topic, 16 bytes.
+
+        Raises:
+            BrokerError: of the first topic that was not created, TOPIC_ALREADY_EXISTS for example; others may have
+                been.
+        """
+        cluster = self._cluster
+        wanted = [_creatable(NewTopic(topic) if isinstance(topic, str) else topic) for topic in topics]
+        request = CreateTopicsRequest(wanted, self._options.request_timeout_ms)
+
+        async def attempt() -> CreateTopicsResponse:
+            connection = await cluster.controller()
+            answer = await connection.request(request, CreateTopicsResponse)
+            for topic in answer.topics:
+                check(topic.error_code, _said(f"create topic {topic.name}", topic.error_message))
+            return answer
+
+        answer = await cluster.retrying(attempt)
+        cluster.metadata.invalidate()
+        return {topic.name: topic.topic_id for topic in answer.topics}
+
+    async def delete_topics(self, *names: str) -> None:
+        """Delete topics and all their records.
+
+        Raises:
+            BrokerError: of the first topic that was not deleted; others may have been.
+        """
+        cluster = self._cluster
+
+        async def attempt() -> None:
+            connection = await cluster.controller()
+            version = connection.version_for(DeleteTopicsRequest)
+            if carries(DeleteTopicsRequest, "topics", version):
+                states = [DeleteTopicsRequest.DeleteTopicState(name) for name in names]
+                request = DeleteTopicsRequest(topics=states, timeout_ms=self._options.request_timeout_ms)
+            else:
+                request = DeleteTopicsRequest(topic_names=names, timeout_ms=self._options.request_timeout_ms)
+            answer = await connection.request(request, DeleteTopicsResponse, version)
+            for topic in answer.responses:
+                check(topic.error_code, _said(f"delete topic {topic.name}", topic.error_message))
+
+        await cluster.retrying(attempt, final=_NO_SUCH_TOPIC)
+        cluster.metadata.invalidate()
+
+    async def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
+        """Return all topics by name.
+
+        Args:
+            include_internal: Kafka's own ones too.
+        """
+        cluster = self._cluster
+        cluster.topics = None
+        await cluster.retrying(cluster.refresh)
+        return {
+            name: topic for name, topic in cluster.metadata.topics.items() if include_internal or not topic.is_internal
+        }
+
+    async def describe_topics(self, *names: str) -> dict[str, Topic]:
+        """Return topics by name.
+
+        Raises:
+            BrokerError: of the first that does not exist, or may not be seen.
+        """
+        cluster = self._cluster
+
+        async def attempt() -> None:
+            await cluster.refresh(names)
+            for name in names:
+                check(cluster.metadata.errors.get(name, 0), f"topic {name}")
+
+        await cluster.retrying(attempt, final=_NO_SUCH_TOPIC)
+        return {name: cluster.metadata.topics[name] for name in names}
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Return the brokers."""
+        cluster = self._cluster
+        await cluster.retrying(lambda: cluster.refresh(()))
+        metadata = cluster.metadata
+        return ClusterDescription(metadata.cluster_id, metadata.controller_id, dict(metadata.brokers))
+
+    async def list_groups(self) -> list[GroupListing]:
+        """Return the groups of all brokers, by name."""
+        cluster = self._cluster
+
+        async def attempt() -> dict[str, GroupListing]:
+            await cluster.refresh(())
+            found: dict[str, GroupListing] = {}
+            for node_id in cluster.metadata.brokers:
+                connection = await cluster.connection(node_id)
+                answer = await connection.request(ListGroupsRequest(), ListGroupsResponse)
+                check(answer.error_code, f"groups of node {node_id}")
+                for group in answer.groups:
+                    found[group.group_id] = GroupListing(
+                        group.group_id, group.protocol_type, group.group_state, group.group_type
+                    )
+            return found
+
+        found = await cluster.retrying(attempt)
+        return [found[group_id] for group_id in sorted(found)]
+
+    async def describe_groups(self, *group_ids: str) -> dict[str, GroupDescription]:
+        """Return classic groups by name.
+
+        Raises:
+            BrokerError: of the first group that cannot be described.
+        """
+        return {group_id: await self._describe_group(group_id) for group_id in group_ids}
+
+    async def list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Return the first record at or after a time, by partition.
+
+        Args:
+            timestamps: since the epoch in milliseconds, or one of `OffsetTimestamp` (EARLIEST, LATEST, …).
+
+        Returns:
+            Offset -1 where no record is so late.
+        """
+        return await list_offsets(self._cluster, timestamps)
+
+    async def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return everything that a group has committed."""
+        return await fetch_committed(self._cluster, group_id)
+
+    async def describe_configs(
+        self, resource_type: ConfigResourceType, name: str, keys: Collection[str] | None = None
+    ) -> dict[str, ConfigEntry]:
+        """Return the configuration of a topic, broker or group.
+
+        Args:
+            resource_type: what `name` is the name of.
+            name: of the topic or group; the node id of a broker.
+            keys: which values; None for all.
+
+        Raises:
+            BrokerError: there is no such thing, or it may not be seen.
+        """
+        cluster = self._cluster
+        resource = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type, name, None if keys is None else list(keys)
+        )
+
+        async def attempt() -> dict[str, ConfigEntry]:
+            of_broker = resource_type == ConfigResourceType.BROKER
+            connection = await (cluster.connection(int(name)) if of_broker else cluster.any_connection())
+            answer = await connection.request(DescribeConfigsRequest([resource]), DescribeConfigsResponse)
+            for result in answer.results:
+                detail = f"configuration of {resource_type.name.lower()} {name}"
+                check(result.error_code, _said(detail, result.error_message))
+            return {
+                entry.name: ConfigEntry(
+                    entry.name, entry.value, entry.config_source, entry.read_only, entry.is_sensitive
+                )
+                for result in answer.results
+                for entry in result.configs
+            }
+
+        return await cluster.retrying(attempt)
+
+    @property
+    def _cluster(self) -> Cluster:
+        if self._started is None:
+            raise Closed("the admin is not started, or was closed")
+        return self._started
+
+    async def _describe_group(self, group_id: str) -> GroupDescription:
+        cluster = self._cluster
+
+        async def attempt() -> DescribeGroupsResponse.DescribedGroup:
+            connection = await cluster.coordinator(group_id)
+            answer = await connection.request(DescribeGroupsRequest([group_id]), DescribeGroupsResponse)
+            group = answer.groups[0]
+            check(group.error_code, _said(f"group {group_id}", group.error_message))
+            return group
+
+        group = await cluster.retrying(attempt, group_id)
+        members = tuple(
+            GroupMemberDescription(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                _assignment(member.member_assignment),
+            )
+            for member in group.members
+        )
+        return GroupDescription(group.group_id, group.group_state, group.protocol_data, members)
+
+
+def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
+    return CreateTopicsRequest.CreatableTopic(
+        topic.name,
+        topic.partitions,
+        topic.replication_factor,
+        [
+            CreateTopicsRequest.CreatableReplicaAssignment(number, brokers)
+            for number, brokers in topic.assignments.items()
+        ],
+        [CreateTopicsRequest.CreatableTopicConfig(name, value) for name, value in topic.configs.items()],
+    )
+
+
+def _said(detail: str, message: str | None) -> str:
+    return f"{detail}: {message}" if message else detail
+
+
+def _assignment(data: Buffer) -> tuple[TopicPartition, ...]:
+    """Read what a member of a consumer group was assigned; nothing while the group rebalances."""
+    if len(data) <= _VERSION_BYTES:
+        return ()
+    version = int.from_bytes(bytes(data[:_VERSION_BYTES]), "big", signed=True)
+    highest = ConsumerProtocolAssignment.SCHEMA.versions[1]
+    message, _ = codec(ConsumerProtocolAssignment, min(version, highest)).decode(data, _VERSION_BYTES)
+    return tuple(
+        TopicPartition(topic.topic, partition)
+        for topic in message.assigned_partitions
+        for partition in topic.partitions
+    )

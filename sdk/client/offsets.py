@@ -1,0 +1,151 @@
+"""Offsets asked of leaders (by time) and of coordinators (committed by a group), with retries.
+
+Source: Kafka protocol guide, "ListOffsets", "OffsetFetch", "OffsetCommit"; KIP-709 (several groups in one request).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from kafkawire.sdk.client.cluster import Cluster
+from kafkawire.sdk.client.group_member import Generation
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.client.requests import by_topic, check, committed_offsets, offset_fetch
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+
+__all__ = ["commit_offsets", "fetch_committed", "list_offsets"]
+
+#: Stands for "a client" where the protocol has the node id of a replica.
+_NO_REPLICA = -1
+
+_NO_GROUP = Generation(-1, "", None)
+
+
+async def list_offsets(
+    cluster: Cluster, timestamps: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """Return the first record at or after a time, partition by partition.
+
+    Args:
+        cluster: asked.
+        timestamps: since the epoch in milliseconds, or one of `OffsetTimestamp`.
+
+    Returns:
+        Offset and timestamp; offset -1 where no record is so late, timestamp -1 for a place that is no record's.
+
+    Raises:
+        BrokerError: a partition does not exist, or may not be read; after `api_timeout_ms`, whatever went on so long.
+    """
+    found: dict[TopicPartition, OffsetAndTimestamp] = {}
+
+    async def attempt() -> None:
+        missing = [partition for partition in timestamps if partition not in found]
+        for node_id, partitions in (await cluster.leaders(missing)).items():
+            connection = await cluster.connection(node_id)
+            request = _list_request(cluster, {each: timestamps[each] for each in partitions})
+            _take_listed(await connection.request(request, ListOffsetsResponse), found)
+
+    await cluster.retrying(attempt)
+    return found
+
+
+async def fetch_committed(
+    cluster: Cluster, group_id: str, partitions: Collection[TopicPartition] | None = None
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return what a group has committed; partitions without a commit are left out.
+
+    Args:
+        cluster: asked.
+        group_id: the group.
+        partitions: None for all of the group.
+    """
+
+    async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
+        connection = await cluster.coordinator(group_id)
+        # Names, not ids: a group may have committed for topics that this client has no metadata of.
+        version = connection.version_for(OffsetFetchRequest, (OffsetFetchRequest.OffsetFetchRequestTopics, "name"))
+        request = offset_fetch(group_id, partitions, version)
+        answer = await connection.request(request, OffsetFetchResponse, version)
+        return dict(committed_offsets(answer, group_id))
+
+    return await cluster.retrying(attempt, group_id)
+
+
+async def commit_offsets(
+    cluster: Cluster,
+    group_id: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    generation: Generation = _NO_GROUP,
+) -> None:
+    """Commit positions for a group.
+
+    Args:
+        cluster: told.
+        group_id: the group.
+        offsets: of the next record to read.
+        generation: of the member; left out by who only administers the group.
+
+    Raises:
+        BrokerError: the first partition's error; the group may have moved on without this member.
+    """
+
+    async def attempt() -> None:
+        connection = await cluster.coordinator(group_id)
+        version = connection.version_for(OffsetCommitRequest, (OffsetCommitRequest.OffsetCommitRequestTopic, "name"))
+        request = _commit_request(group_id, offsets, generation)
+        answer = await connection.request(request, OffsetCommitResponse, version)
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                check(partition.error_code, f"commit of {topic.name}-{partition.partition_index} in group {group_id}")
+
+    if offsets:
+        await cluster.retrying(attempt, group_id)
+
+
+def _list_request(cluster: Cluster, timestamps: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
+    topics = []
+    for topic, numbers in by_topic(timestamps).items():
+        partitions = []
+        for number in numbers:
+            key = TopicPartition(topic, number)
+            known = cluster.metadata.partition(key)
+            epoch = -1 if known is None else known.leader_epoch
+            partitions.append(ListOffsetsRequest.ListOffsetsPartition(number, epoch, timestamps[key]))
+        topics.append(ListOffsetsRequest.ListOffsetsTopic(topic, partitions))
+    return ListOffsetsRequest(_NO_REPLICA, topics=topics)
+
+
+def _take_listed(response: ListOffsetsResponse, found: dict[TopicPartition, OffsetAndTimestamp]) -> None:
+    """Keep what an answer says; raise the first error once all the rest is kept."""
+    failure: BrokerError | None = None
+    for topic in response.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
+            if partition.error_code == ErrorCode.NONE:
+                found[key] = OffsetAndTimestamp(partition.offset, partition.timestamp)
+            elif failure is None:
+                failure = BrokerError(partition.error_code, f"offsets of {key}")
+    if failure is not None:
+        raise failure
+
+
+def _commit_request(
+    group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation
+) -> OffsetCommitRequest:
+    topics = []
+    for topic, numbers in by_topic(offsets).items():
+        partitions = []
+        for number in numbers:
+            position = offsets[TopicPartition(topic, number)]
+            partitions.append(
+                OffsetCommitRequest.OffsetCommitRequestPartition(
+                    number, position.offset, position.leader_epoch, position.metadata
+                )
+            )
+        topics.append(OffsetCommitRequest.OffsetCommitRequestTopic(topic, partitions=partitions))
+    generation_id, member_id, group_instance_id = generation
+    return OffsetCommitRequest(group_id, generation_id, member_id, group_instance_id, topics=topics)

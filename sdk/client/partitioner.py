@@ -1,0 +1,37 @@
+"""Which partition a record with a key goes to, the same one for every client of the topic.
+
+Source: Apache Kafka, `Utils.murmur2`, `BuiltInPartitioner.partitionForKey`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+__all__ = ["Partitioner", "murmur2", "murmur2_partition"]
+
+#: Chooses a partition: called with the key and the number of partitions, returns 0 to that number, exclusive.
+Partitioner = Callable[[bytes, int], int]
+
+_SEED = 0x9747B28C
+_MULTIPLIER = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+_POSITIVE = 0x7FFFFFFF
+
+
+def murmur2_partition(key: bytes, partitions: int) -> int:
+    """Return the partition of a key, as Kafka's own clients choose it."""
+    return (murmur2(key) & _POSITIVE) % partitions
+
+
+def murmur2(data: bytes) -> int:
+    """Return the 32-bit murmur2 hash of `data`, unsigned."""
+    whole = len(data) & ~3
+    state = _SEED ^ len(data)
+    for start in range(0, whole, 4):
+        word = int.from_bytes(data[start : start + 4], "little") * _MULTIPLIER & _MASK
+        word = (word ^ word >> 24) * _MULTIPLIER & _MASK
+        state = (state * _MULTIPLIER & _MASK) ^ word
+    if whole < len(data):
+        state = (state ^ int.from_bytes(data[whole:], "little")) * _MULTIPLIER & _MASK
+    state = (state ^ state >> 13) * _MULTIPLIER & _MASK
+    return state ^ state >> 15
