@@ -1,0 +1,79 @@
+"""Deadlines without a clock: callbacks that are due at a time, fired by whoever knows the time.
+
+The core and the group coordinator set timers; the server (or a test) asks for the next deadline, waits, and calls `fire`.
+A timer costs a heap entry until its deadline passes, also when it is cancelled: a deadline that moves often (a member's
+session) is therefore kept beside its timer and looked at when the timer fires.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+__all__ = ["Timer", "Timers"]
+
+Action = Callable[[int], None]
+
+
+class Timer:
+    """One callback in the future; made by `Timers.at`."""
+
+    __slots__ = ("_action", "deadline_ms")
+
+    def __init__(self, deadline_ms: int, action: Action) -> None:
+        self.deadline_ms = deadline_ms
+        self._action: Action | None = action
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it was neither fired nor cancelled."""
+        return self._action is not None
+
+    def cancel(self) -> None:
+        """Forget the callback; any number of times."""
+        self._action = None
+
+    def fire(self, now_ms: int) -> None:
+        """Call the callback, unless it was called or cancelled before."""
+        action, self._action = self._action, None
+        if action is not None:
+            action(now_ms)
+
+
+class Timers:
+    """Timers in the order of their deadlines.
+
+    Attributes:
+        on_earlier: called with a new earliest deadline, so that whoever waits for the old one wakes up in time.
+    """
+
+    def __init__(self) -> None:
+        self.on_earlier: Callable[[int], None] | None = None
+        self._heap: list[tuple[int, int, Timer]] = []
+        self._made = 0
+
+    def at(self, deadline_ms: int, action: Action) -> Timer:
+        """Call `action(now_ms)` once the time has come.
+
+        Args:
+            deadline_ms: when; equal deadlines fire in the order in which they were set.
+            action: may set and cancel timers.
+        """
+        timer = Timer(deadline_ms, action)
+        self._made += 1
+        heapq.heappush(self._heap, (deadline_ms, self._made, timer))
+        if self.on_earlier is not None and self._heap[0][2] is timer:
+            self.on_earlier(deadline_ms)
+        return timer
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """The earliest deadline of a pending timer, None if there is none."""
+        while self._heap and not self._heap[0][2].is_pending:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def fire(self, now_ms: int) -> None:
+        """Call everything that is due at `now_ms`."""
+        while self._heap and self._heap[0][0] <= now_ms:
+            heapq.heappop(self._heap)[2].fire(now_ms)
