@@ -1,0 +1,65 @@
+"""Record batches as a consumer hands them out: decoded on demand, as records or as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.fetcher import Fetched
+from kafkawire.sdk.records import Record, RecordBatch, walk
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["ConsumerBatch", "batches"]
+
+
+class ConsumerBatch:
+    """One record batch of one partition.
+
+    Attributes:
+        partition: where it is from.
+        batch: the batch itself, with its header.
+        start_offset: the first offset that is wanted: a fetch may begin inside a batch.
+    """
+
+    __slots__ = ("_records", "batch", "partition", "start_offset")
+
+    def __init__(self, partition: TopicPartition, batch: RecordBatch, start_offset: int) -> None:
+        self.partition = partition
+        self.batch = batch
+        self.start_offset = start_offset
+        self._records: list[Record] | None = None
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind the batch."""
+        return self.batch.last_offset + 1
+
+    @property
+    def records(self) -> list[Record]:
+        """The records, decoded once."""
+        if self._records is None:
+            records = self.batch.records()
+            if self.batch.base_offset < self.start_offset:
+                records = [record for record in records if record.offset >= self.start_offset]
+            self._records = records
+        return self._records
+
+    def to_arrow(self) -> pyarrow.RecordBatch:
+        """Return the records as columns, without a Python object for each."""
+        return self.batch.to_arrow()
+
+
+def batches(fetched: Fetched, check_crcs: bool) -> Iterator[ConsumerBatch]:
+    """Return the batches of records that a fetch brought, control batches and older offsets left out."""
+    for batch in walk(fetched.records, check_crcs):
+        if not batch.is_control and batch.last_offset >= fetched.offset:
+            yield ConsumerBatch(fetched.partition, batch, fetched.offset)

@@ -1,0 +1,195 @@
+"""The tasks that keep a consumer's fetcher busy: one that looks after positions and leaders, one for each broker asked.
+
+Source: Apache Kafka, `Fetcher`, `OffsetFetcher`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from kafkawire.sdk.client.cluster import Cluster
+from kafkawire.sdk.client.offsets import fetch_committed, list_offsets
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.consumer.fetcher import Fetched, Fetcher
+from kafkawire.sdk.consumer.positions import RESET_TIMESTAMPS, Positions
+from kafkawire.sdk.errors import KafkaWireError, NoOffset
+from kafkawire.sdk.options import ConsumerOptions
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+
+__all__ = ["FetchLoop"]
+
+logger = logging.getLogger("kafkawire.consumer")
+
+#: How often leaders and positions are looked at when nothing else happens.
+_LOOK_INTERVAL_MS = 1_000
+
+
+class FetchLoop:
+    """Fetch for a consumer.
+
+    Args:
+        options: of the consumer.
+        cluster: asked.
+        positions: where the consumer stands; positions that are missing are looked up here.
+    """
+
+    def __init__(self, options: ConsumerOptions, cluster: Cluster, positions: Positions) -> None:
+        self._options = options
+        self._cluster = cluster
+        self._positions = positions
+        self._fetcher = Fetcher(options, positions, cluster.metadata)
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._failures = 0
+        self._wake = asyncio.Event()
+        self._arrived = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._failure: Exception | None = None
+
+    def start(self) -> None:
+        """Begin to fetch, unless that happened already."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="kafkawire consumer")
+
+    async def close(self) -> None:
+        """Stop fetching."""
+        tasks = [task for task in (self._task, *self._tasks.values()) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def wake(self) -> None:
+        """Look at positions and leaders again: partitions were assigned, moved, or resumed."""
+        self._wake.set()
+
+    def fail(self, error: Exception) -> None:
+        """Let every read raise an error from now on."""
+        self._failure = error
+        self._arrived.set()
+
+    async def next(self, deadline_ms: int | None = None) -> Fetched | None:
+        """Return the next batches, waiting for them.
+
+        Args:
+            deadline_ms: when to give up, by the monotonic clock; None to wait for ever.
+
+        Returns:
+            None if nothing came in time.
+
+        Raises:
+            KafkaWireError: what hinders the consumer from reading on; see `Consumer`.
+        """
+        await asyncio.sleep(0)  # the application may never wait by itself; let answers in and the next requests out
+        while True:
+            self._arrived.clear()
+            if self._failure is not None:
+                raise self._failure
+            if self._fetcher.errors:
+                raise self._fetcher.errors.popleft()
+            fetched = self._fetcher.next()
+            if fetched is not None:
+                self._wake.set()
+                return fetched
+            try:
+                async with asyncio.timeout(None if deadline_ms is None else (deadline_ms - monotonic_ms()) / 1000):
+                    await self._arrived.wait()
+            except TimeoutError:
+                return None
+
+    async def look_up_positions(self) -> None:
+        """Find out where to start in every partition that has no position.
+
+        Raises:
+            KafkaWireError: not now; worth a retry if it says so.
+        """
+        missing = self._positions.without_position()
+        turns = {each: self._positions[each].turn for each in missing}
+        fresh = [each for each in missing if self._positions[each].reset is None]
+        if fresh and self._options.group_id is not None:
+            committed = await fetch_committed(self._cluster, self._options.group_id, fresh)
+            for partition, commit in committed.items():
+                self._jump(partition, turns[partition], commit.offset)
+                state = self._positions.get(partition)
+                if state is not None:
+                    state.committed = commit.offset
+        resets: dict[TopicPartition, int] = {}
+        for partition in missing:
+            state = self._positions.get(partition)
+            if state is None or state.position is not None or state.turn != turns[partition]:
+                continue
+            policy = state.reset or self._options.auto_offset_reset
+            if policy not in RESET_TIMESTAMPS:
+                state.paused = True
+                raise NoOffset(f"{partition} has no committed offset, and auto_offset_reset is {policy}")
+            resets[partition] = RESET_TIMESTAMPS[policy]
+        if resets:
+            for partition, (offset, _) in (await list_offsets(self._cluster, resets)).items():
+                self._jump(partition, turns[partition], offset)
+
+    def _jump(self, partition: TopicPartition, turn: int, offset: int) -> None:
+        """Go on from an offset that was looked up, unless the application jumped meanwhile."""
+        state = self._positions.get(partition)
+        if state is not None and state.turn == turn:
+            state.jump(offset)
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            pause_ms: float = _LOOK_INTERVAL_MS
+            try:
+                await self._look()
+                self._failures = 0
+            except KafkaWireError as error:
+                pause_ms = self._troubled(error)
+            try:
+                async with asyncio.timeout(pause_ms / 1000):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    async def _look(self) -> None:
+        """Look up what is missing and start a task for each broker that has something to be fetched."""
+        await self.look_up_positions()
+        metadata = self._cluster.metadata
+        if metadata.is_stale(monotonic_ms()) or self._fetcher.without_leader():
+            await self._cluster.refresh()
+        for node_id in self._fetcher.leaders():
+            if node_id not in self._tasks:
+                self._tasks[node_id] = asyncio.get_running_loop().create_task(self._fetch(node_id))
+
+    async def _fetch(self, node_id: int) -> None:
+        """Fetch from one broker until there is nothing more to ask of it."""
+        timeout_ms = self._options.fetch_max_wait_ms + self._options.request_timeout_ms
+        failures = 0
+        try:
+            connection = await self._cluster.connection(node_id)
+            while (request := self._fetcher.request(node_id)) is not None:
+                named = any(topic.topic_id == bytes(16) for topic in request.topics)
+                version = connection.version_for(FetchRequest, (FetchRequest.FetchTopic, "topic") if named else None)
+                answer = await connection.request(request, FetchResponse, version, timeout_ms)
+                trouble = self._fetcher.receive(node_id, answer)
+                self._arrived.set()
+                failures = 0 if trouble is None else failures + 1
+                if trouble is not None:
+                    self._cluster.note(trouble)
+                    self._wake.set()
+                    await asyncio.sleep(self._cluster.pause_ms(failures) / 1000)
+        except KafkaWireError as error:
+            self._fetcher.failed(node_id)
+            await asyncio.sleep(self._troubled(error) / 1000)
+        finally:
+            self._fetcher.failed(node_id)
+            del self._tasks[node_id]
+            self._wake.set()
+
+    def _troubled(self, error: KafkaWireError) -> float:
+        """Pass on what the application must know; return how long to wait before the next attempt."""
+        self._cluster.note(error, self._options.group_id)
+        self._failures += 1
+        if error.retriable:
+            logger.warning("cannot fetch now: %s", error)
+        else:
+            self._fetcher.errors.append(error)
+            self._arrived.set()
+        return self._cluster.pause_ms(self._failures)

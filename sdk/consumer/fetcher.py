@@ -1,0 +1,206 @@
+"""What to fetch from which broker, and what came back, without I/O.
+
+The next request of a broker is made from the batch headers of the last answer, before any record is decoded: decoding
+and the application overlap with the broker's work. What was fetched before a jump or a rebalance is dropped when it is
+met.
+
+Source: Apache Kafka, `Fetcher`; KIP-516 (topic ids, from version 13), KIP-320 (leader epochs).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kafkawire.sdk.client.metadata import Metadata
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.positions import RESET_TIMESTAMPS, Positions
+from kafkawire.sdk.errors import BrokerError, KafkaWireError, NoOffset, RemoteProtocolError
+from kafkawire.sdk.options import ConsumerOptions
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.records import walk_headers
+
+__all__ = ["Fetched", "Fetcher"]
+
+#: A partition is fetched ahead while it has fewer fetches than this waiting for the application: one is read, one
+#: waits.
+_FETCHES_AHEAD = 2
+
+
+class Fetched:
+    """The batches that one answer brought for one partition.
+
+    Attributes:
+        partition: where they are from.
+        turn: of the partition when they were asked for; they are of no use once it differs.
+        records: batches one after the other; the last one may be cut off.
+        offset: the first offset that was asked for; records before it in the first batch are not wanted.
+        next_offset: behind the last whole batch.
+    """
+
+    __slots__ = ("next_offset", "offset", "partition", "records", "turn")
+
+    def __init__(self, partition: TopicPartition, turn: int, records: Buffer, offset: int, next_offset: int) -> None:
+        self.partition = partition
+        self.turn = turn
+        self.records = records
+        self.offset = offset
+        self.next_offset = next_offset
+
+
+class Fetcher:
+    """Plan fetches and keep what they brought.
+
+    Args:
+        options: sizes and the reset policy.
+        positions: where the consumer stands; the fetch offsets are moved here.
+        metadata: who leads.
+
+    Attributes:
+        errors: what the application has to be told, oldest first.
+    """
+
+    def __init__(self, options: ConsumerOptions, positions: Positions, metadata: Metadata) -> None:
+        self._options = options
+        self._positions = positions
+        self._metadata = metadata
+        self._queue: deque[Fetched] = deque()
+        self._asked: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
+        self.errors: deque[KafkaWireError] = deque()
+
+    def leaders(self) -> set[int]:
+        """Return the brokers that have something to be fetched, and are not being asked now."""
+        ahead = self._queued_bytes() < self._options.fetch_max_bytes
+        found = {self._metadata.leader(each) for each in self._positions if ahead and self._wanted(each)}
+        return {node for node in found if node is not None and node not in self._asked}
+
+    def without_leader(self) -> bool:
+        """Return whether a partition cannot be fetched because nobody is known to lead it."""
+        return any(self._metadata.leader(each) is None for each in self._positions if self._wanted(each))
+
+    def request(self, node_id: int) -> FetchRequest | None:
+        """Return the next fetch for a broker, None if there is nothing to ask of it now."""
+        asked: dict[TopicPartition, tuple[int, int]] = {}
+        topics: dict[str, list[FetchRequest.FetchPartition]] = {}
+        if self._queued_bytes() < self._options.fetch_max_bytes:
+            for partition in self._positions:
+                known = self._metadata.partition(partition)
+                if known is None or known.leader != node_id or not self._wanted(partition):
+                    continue
+                state = self._positions[partition]
+                asked[partition] = (state.turn, state.fetch_offset)
+                entry = FetchRequest.FetchPartition(
+                    partition.partition,
+                    known.leader_epoch,
+                    state.fetch_offset,
+                    partition_max_bytes=self._options.max_partition_fetch_bytes,
+                )
+                topics.setdefault(partition.topic, []).append(entry)
+        if not asked:
+            return None
+        self._asked[node_id] = asked
+        return FetchRequest(
+            max_wait_ms=self._options.fetch_max_wait_ms,
+            min_bytes=self._options.fetch_min_bytes,
+            max_bytes=self._options.fetch_max_bytes,
+            topics=[
+                FetchRequest.FetchTopic(name, self._metadata.topic_id(name), partitions)
+                for name, partitions in topics.items()
+            ],
+        )
+
+    def failed(self, node_id: int) -> None:
+        """Report that a fetch got no answer."""
+        self._asked.pop(node_id, None)
+
+    def receive(self, node_id: int, response: FetchResponse) -> KafkaWireError | None:
+        """Take the answer to the last request of a broker.
+
+        Returns:
+            An error after which asking again should wait a moment, None if all is well.
+        """
+        asked = self._asked.pop(node_id)
+        if response.error_code != ErrorCode.NONE:
+            return BrokerError(response.error_code, f"fetch from node {node_id}")
+        trouble: KafkaWireError | None = None
+        for topic in response.responses:
+            name = topic.topic or self._metadata.name_of(topic.topic_id)
+            for data in topic.partitions:
+                partition = TopicPartition(name or "", data.partition_index)
+                turn, offset = asked.pop(partition, (-1, -1))
+                state = self._positions.get(partition)
+                if state is None or state.turn != turn:
+                    continue
+                try:
+                    self._take(partition, offset, data)
+                except KafkaWireError as error:
+                    trouble = self._note(partition, error, data)
+        # Every partition asked for is answered; one that is not was renamed, or its id is not known any more.
+        return trouble or (BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, f"fetch from node {node_id}") if asked else None)
+
+    def next(self) -> Fetched | None:
+        """Return the oldest batches that can be handed out, None if there are none."""
+        for _ in range(len(self._queue)):
+            fetched = self._queue.popleft()
+            state = self._positions.get(fetched.partition)
+            if state is None or state.turn != fetched.turn:
+                continue
+            if state.paused:
+                self._queue.append(fetched)
+                continue
+            state.queued_bytes -= len(fetched.records)
+            return fetched
+        return None
+
+    def _queued_bytes(self) -> int:
+        return sum(len(fetched.records) for fetched in self._queue)
+
+    def _wanted(self, partition: TopicPartition) -> bool:
+        state = self._positions[partition]
+        ahead = _FETCHES_AHEAD * self._options.max_partition_fetch_bytes
+        return state.position is not None and not state.paused and state.queued_bytes < ahead
+
+    def _take(self, partition: TopicPartition, offset: int, data: FetchResponse.PartitionData) -> None:
+        """Queue what a partition brought and move its fetch offset behind it.
+
+        Raises:
+            BrokerError: the partition could not be read.
+            RemoteProtocolError: the batches are not what was asked for.
+        """
+        state = self._positions[partition]
+        if data.error_code != ErrorCode.NONE:
+            raise BrokerError(data.error_code, f"fetch from {partition} at offset {offset}")
+        state.high_watermark = data.high_watermark
+        records = data.records
+        if records is None or not len(records):
+            return
+        next_offset = offset
+        for header in walk_headers(records):
+            next_offset = header.last_offset + 1
+        if next_offset <= offset:
+            raise RemoteProtocolError(
+                f"fetch from {partition} at offset {offset} brought {len(records)} bytes that end before it"
+            )
+        state.fetch_offset = next_offset
+        state.queued_bytes += len(records)
+        self._queue.append(Fetched(partition, state.turn, records, offset, next_offset))
+
+    def _note(
+        self, partition: TopicPartition, error: KafkaWireError, data: FetchResponse.PartitionData
+    ) -> KafkaWireError:
+        """Act on the error of one partition."""
+        if isinstance(error, BrokerError) and error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            state = self._positions[partition]
+            if self._options.auto_offset_reset in RESET_TIMESTAMPS:
+                state.look_up(self._options.auto_offset_reset)
+            else:
+                self.errors.append(NoOffset(f"{error.detail}: out of range, and auto_offset_reset is none"))
+                state.paused = True
+        elif error.retriable:
+            leader = data.current_leader
+            self._metadata.move_leader(partition, leader.leader_id, leader.leader_epoch)
+        else:
+            self.errors.append(error)
+            self._positions[partition].paused = True
+        return error

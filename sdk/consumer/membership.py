@@ -1,0 +1,202 @@
+"""A consumer in its group: what it tells the others, and what a rebalance does to its partitions.
+
+Eager assignors give everything up before each round; cooperative ones keep it and give up only what the new assignment
+takes away, which takes a second round. Positions are committed before partitions go, so that the next owner goes on
+from there.
+
+Source: Apache Kafka, `ConsumerCoordinator`; KIP-429 (cooperative rebalancing).
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+from kafkawire.sdk.consumer.assignors import ASSIGNORS
+from kafkawire.sdk.consumer.consumer_protocol import (
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+
+from kafkawire.sdk.client.cluster import Cluster
+from kafkawire.sdk.client.group_member import GroupMember, GroupSettings, MemberInfo
+from kafkawire.sdk.client.offsets import commit_offsets
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.consumer.fetch_loop import FetchLoop
+from kafkawire.sdk.consumer.group_driver import GroupDriver
+from kafkawire.sdk.consumer.positions import Positions
+from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError
+from kafkawire.sdk.options import ConsumerOptions
+from kafkawire.sdk.protocol.enums import CONSUMER_PROTOCOL_TYPE
+
+__all__ = ["Membership", "RebalanceListener"]
+
+logger = logging.getLogger("kafkawire.consumer")
+
+
+class RebalanceListener(Protocol):
+    """Told when partitions come and go; each method may be a coroutine function."""
+
+    def on_assigned(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
+        """Partitions were added; nothing of them was read yet, `seek` has its effect."""
+
+    def on_revoked(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
+        """Partitions are about to go; positions can still be committed."""
+
+    def on_lost(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
+        """Partitions are gone, others may read them already; a commit would fail."""
+
+
+class Membership:
+    """Read what a group gives to this member.
+
+    Args:
+        options: of the consumer.
+        cluster: asked for the coordinator.
+        positions: what is read; assigned and revoked here.
+        topics: what the member wants to read.
+        listener: told of changes, if there is one.
+        loop: woken after changes.
+        idle_since_ms: when the application last came back from a read, None while it reads.
+    """
+
+    def __init__(
+        self,
+        options: ConsumerOptions,
+        cluster: Cluster,
+        positions: Positions,
+        topics: Collection[str],
+        listener: RebalanceListener | None,
+        loop: FetchLoop,
+        idle_since_ms: Callable[[], int | None],
+    ) -> None:
+        assert options.group_id is not None
+        unknown = [name for name in options.assignors if name not in ASSIGNORS]
+        if unknown:
+            raise ConfigurationError("assignors", options.assignors, f"expected some of {', '.join(ASSIGNORS)}")
+        self._options = options
+        self._group_id = options.group_id
+        self._cluster = cluster
+        self._positions = positions
+        self._topics = frozenset(topics)
+        self._listener = listener
+        self._loop = loop
+        # One eager assignor among them makes the whole group eager: so do all members of such a group decide.
+        self._cooperative = all(ASSIGNORS[name].cooperative for name in options.assignors)
+        settings = GroupSettings(
+            options.group_id,
+            options.group_instance_id,
+            CONSUMER_PROTOCOL_TYPE,
+            options.session_timeout_ms,
+            options.max_poll_interval_ms,
+            options.heartbeat_interval_ms,
+        )
+        self._member = GroupMember(settings)
+        self._driver = GroupDriver(cluster, self._member, self, idle_since_ms, options.max_poll_interval_ms, loop.fail)
+
+    def start(self) -> None:
+        """Enter the group."""
+        self._driver.start()
+
+    async def close(self) -> None:
+        """Give everything up and leave the group."""
+        await self._driver.stop()
+        try:
+            await self._revoke(self._positions.assigned)
+        finally:
+            await self._driver.leave("the consumer was closed")
+
+    def subscribe(self, topics: Collection[str]) -> None:
+        """Read other topics."""
+        self._topics = frozenset(topics)
+        self._driver.rejoin("the subscription changed")
+
+    def reading(self) -> None:
+        """Enter the group again if the member left it because nobody read."""
+        self._driver.rejoin_if_outside()
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commit positions as this member.
+
+        Raises:
+            BrokerError: see `Consumer.commit`.
+        """
+        try:
+            await commit_offsets(self._cluster, self._group_id, offsets, self._member.generation)
+        except BrokerError as error:
+            if not error.retriable:
+                self._driver.note_error(error.code, "commit")
+            raise
+        self._positions.committed({partition: position.offset for partition, position in offsets.items()})
+
+    async def commit_finished(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Commit what is finished, of all partitions or of some."""
+        offsets = self._positions.to_commit(partitions)
+        await self.commit({partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()})
+
+    # The steps of the member.
+
+    async def prepare(self, lost: bool) -> Sequence[tuple[str, bytes]]:
+        owned = self._positions.assigned
+        if lost:
+            await self.lose()
+        elif not self._cooperative:
+            await self._revoke(owned)
+        kept = self._positions.assigned
+        subscription = Subscription(
+            topics=tuple(sorted(self._topics)),
+            owned_partitions=tuple(sorted(kept)),
+            generation_id=self._member.generation.generation_id,
+        )
+        return [(name, encode_subscription(subscription)) for name in self._options.assignors]
+
+    async def divide(self, protocol_name: str, members: Mapping[str, MemberInfo]) -> Mapping[str, bytes]:
+        subscriptions = {member_id: decode_subscription(member.metadata) for member_id, member in members.items()}
+        wanted = {topic for subscription in subscriptions.values() for topic in subscription.topics}
+        await self._cluster.refresh(wanted)
+        known = self._cluster.metadata.topics
+        counts = {topic: len(known[topic].partitions) for topic in sorted(wanted) if topic in known}
+        division = ASSIGNORS[protocol_name].assign(subscriptions, counts)
+        return {member_id: encode_assignment(partitions) for member_id, partitions in division.items()}
+
+    async def take_over(self, protocol_name: str, assignment: bytes) -> str | None:
+        owned = self._positions.assigned
+        assigned = frozenset(decode_assignment(assignment))
+        revoked, added = owned - assigned, assigned - owned
+        logger.info("group %s, %s: assigned %s", self._group_id, protocol_name, ", ".join(map(str, sorted(assigned))))
+        if revoked:
+            await self._revoke(revoked)
+        self._positions.assign(assigned)
+        self._cluster.topics = set(self._topics)
+        await self._tell("on_assigned", added)
+        self._loop.wake()
+        return "partitions were given up" if revoked else None
+
+    async def lose(self) -> None:
+        owned = self._positions.assigned
+        self._positions.assign(())
+        await self._tell("on_lost", owned)
+
+    async def _revoke(self, partitions: frozenset[TopicPartition]) -> None:
+        """Give partitions up: commit what is finished of them, tell the application, stop reading them."""
+        if not partitions:
+            return
+        if self._options.enable_auto_commit:
+            try:
+                await self.commit_finished(partitions)
+            except KafkaWireError as error:
+                logger.warning("positions of group %s were not committed: %s", self._group_id, error)
+        await self._tell("on_revoked", partitions)
+        self._positions.assign(self._positions.assigned - partitions)
+
+    async def _tell(self, event: str, partitions: frozenset[TopicPartition]) -> None:
+        if self._listener is None or not partitions:
+            return
+        result = getattr(self._listener, event)(partitions)
+        if inspect.isawaitable(result):
+            await result

@@ -1,0 +1,343 @@
+"""Records on their way to the brokers: open batches, sealed ones, and those in flight.
+
+`send` appends to the open batch of a partition; the sender takes what is ready for a broker and reports how it ended.
+Batches of a partition leave in order; when one must be sent again, the later ones wait until all in flight have come
+back. No I/O and no clock.
+
+Source: Apache Kafka, `RecordAccumulator`, `ProducerBatch`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import BufferFull, DeliveryTimedOut, KafkaWireError, RecordTooLarge
+from kafkawire.sdk.options import ProducerOptions
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.records import BatchBuilder
+
+__all__ = ["Accumulator", "Headers", "PartitionQueue", "ProducerBatch"]
+
+#: Names and values, in order; a name may stand there twice.
+Headers = Sequence[tuple[str, bytes | None]]
+
+#: What a record takes beside its key, value and headers, at most: lengths, deltas, attributes.
+_RECORD_OVERHEAD_BYTES = 32
+
+#: What a batch takes beside its records.
+_BATCH_OVERHEAD_BYTES = 61
+
+
+class ProducerBatch:
+    """A record batch from its first record until it is acknowledged or given up.
+
+    Attributes:
+        partition: where it goes.
+        builder: holds the records.
+        created_ms: when the first record came.
+        bytes_held: what it counts against `buffer_memory`.
+        failures: attempts that failed.
+        number: grows from batch to batch of a producer.
+        base_offset: of the first record, once acknowledged; -1 if the broker does not say (acks=0).
+        log_append_time_ms: the broker's timestamp for all records, -1 if they keep their own.
+        error: why it was given up.
+        done: whether it is acknowledged or given up.
+        on_done: called without arguments, once.
+        observed: whether somebody awaits, or awaited, how it ends.
+    """
+
+    __slots__ = (
+        "_sealed",
+        "base_offset",
+        "builder",
+        "bytes_held",
+        "created_ms",
+        "done",
+        "error",
+        "failures",
+        "log_append_time_ms",
+        "number",
+        "observed",
+        "on_done",
+        "partition",
+    )
+
+    def __init__(self, number: int, partition: TopicPartition, builder: BatchBuilder, created_ms: int) -> None:
+        self.number = number
+        self.partition = partition
+        self.builder = builder
+        self.created_ms = created_ms
+        self.bytes_held = 0
+        self.failures = 0
+        self.base_offset = -1
+        self.log_append_time_ms = -1
+        self.error: KafkaWireError | None = None
+        self.done = False
+        self.on_done: list[Callable[[], None]] = []
+        self.observed = False
+        self._sealed: Buffer | None = None
+
+    def sealed(self) -> Buffer:
+        """Return the batch as it is sent; no record can be added any more."""
+        if self._sealed is None:
+            self._sealed = self.builder.seal()
+        return self._sealed
+
+
+class PartitionQueue:
+    """The batches of one partition that are not in flight, the oldest first; the last one may be open."""
+
+    __slots__ = ("batches", "in_flight", "not_before_ms", "partition", "returned")
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.batches: deque[ProducerBatch] = deque()
+        self.in_flight = 0
+        self.not_before_ms = 0
+        self.returned: list[ProducerBatch] = []
+
+    @property
+    def open(self) -> ProducerBatch | None:
+        """The batch that takes records, None if a new one is needed."""
+        if self.batches and self.batches[-1]._sealed is None:
+            return self.batches[-1]
+        return None
+
+
+class Accumulator:
+    """All records of a producer that are not acknowledged yet.
+
+    Args:
+        options: sizes and times.
+
+    Attributes:
+        bytes_held: of all batches; at most `buffer_memory`.
+        unobserved: the first batch that was given up while nobody asked how it ended.
+    """
+
+    def __init__(self, options: ProducerOptions) -> None:
+        self._options = options
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._sendable: dict[TopicPartition, PartitionQueue] = {}
+        self._unfinished: dict[int, ProducerBatch] = {}
+        self._batches_made = 0
+        self.bytes_held = 0
+        self.unobserved: ProducerBatch | None = None
+
+    @property
+    def unfinished(self) -> list[ProducerBatch]:
+        """The batches that are neither acknowledged nor given up."""
+        return list(self._unfinished.values())
+
+    def append(
+        self,
+        partition: TopicPartition,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Headers,
+        timestamp_ms: int,
+        now_ms: int,
+    ) -> tuple[ProducerBatch, int, bool]:
+        """Add a record.
+
+        Returns:
+            The batch, the record's index in it, and whether there is something new for the sender: a first or a full
+            batch.
+
+        Raises:
+            BufferFull: `buffer_memory` is used up.
+            RecordTooLarge: no request could carry it.
+        """
+        size = self.admit(key, value, headers)
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = PartitionQueue(partition)
+        batch = queue.open
+        news = batch is None
+        if batch is None or not batch.builder.append(timestamp_ms, key, value, headers):
+            if batch is not None:
+                batch.sealed()
+            batch = self._open(queue, size, now_ms)
+            news = True
+            batch.builder.append(timestamp_ms, key, value, headers)
+        batch.bytes_held += size
+        self.bytes_held += size
+        return batch, batch.builder.count - 1, news
+
+    def admit(self, key: Buffer | None, value: Buffer | None, headers: Headers) -> int:
+        """Return the most bytes that a record can take, if there is room for it.
+
+        Raises:
+            BufferFull, RecordTooLarge: see `append`.
+        """
+        size = _RECORD_OVERHEAD_BYTES + (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
+        for name, content in headers:
+            size += 4 * len(name) + (len(content) if content is not None else 0) + _RECORD_OVERHEAD_BYTES
+        limit = self._options.buffer_memory
+        if size + _BATCH_OVERHEAD_BYTES > self._options.max_request_size:
+            raise RecordTooLarge(
+                f"record of up to {size} bytes, max_request_size={self._options.max_request_size} leaves "
+                f"{self._options.max_request_size - _BATCH_OVERHEAD_BYTES}"
+            )
+        if self.bytes_held + size > limit:
+            raise BufferFull(
+                f"{self.bytes_held} bytes wait for their acknowledgement, {size} more exceed buffer_memory={limit}; "
+                "await producer.drain() and send again, or use send_many"
+            )
+        return size
+
+    def take(self, led: Callable[[TopicPartition], bool], now_ms: int) -> list[ProducerBatch]:
+        """Take what is to be sent to a broker in one request: at most one batch of each partition.
+
+        Args:
+            led: whether the broker leads a partition.
+            now_ms: the time.
+
+        Returns:
+            Batches for one request, at most `max_request_size` bytes before compression, or a single one.
+        """
+        taken: list[ProducerBatch] = []
+        room = self._options.max_request_size
+        for queue in list(self._sendable.values()):
+            if not led(queue.partition) or self._due_ms(queue, now_ms) > now_ms:
+                continue
+            batch = queue.batches[0]
+            if taken and batch.bytes_held > room:
+                continue
+            queue.batches.popleft()
+            queue.in_flight += 1
+            batch.sealed()
+            room -= batch.bytes_held
+            taken.append(batch)
+            # What is left goes behind the other partitions, so that all get their turn.
+            del self._sendable[queue.partition]
+            self._note(queue)
+        return taken
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when the next batch may be sent, in the past if one may already; None if there is none."""
+        return min((self._due_ms(queue, now_ms) for queue in self._sendable.values()), default=None)
+
+    def waiting(self) -> Iterable[TopicPartition]:
+        """Return the partitions that have batches to be sent."""
+        return self._sendable.keys()
+
+    def flush(self) -> None:
+        """Let no batch that is open now wait for more records."""
+        for queue in self._sendable.values():
+            if queue.open is not None:
+                queue.open.sealed()
+
+    def succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
+        """Report that a batch in flight was acknowledged."""
+        batch.base_offset = base_offset
+        batch.log_append_time_ms = log_append_time_ms
+        batch.error = None
+        self._came_back(batch)
+        self._finish(batch)
+
+    def retry(self, batch: ProducerBatch, error: KafkaWireError, now_ms: int, pause_ms: float) -> None:
+        """Report that a batch in flight failed for a passing reason; it is given up if its time or its retries are
+        over.
+
+        Args:
+            batch: it goes back to its place in the queue.
+            error: why.
+            now_ms: the time.
+            pause_ms: no batch of the partition is sent before this has passed.
+        """
+        batch.failures += 1
+        if batch.failures > self._options.retries:
+            self.fail(batch, error)
+            return
+        if now_ms >= batch.created_ms + self._options.delivery_timeout_ms:
+            self.fail(batch, self._timed_out(batch, error))
+            return
+        batch.error = error
+        queue = self._queues[batch.partition]
+        queue.returned.append(batch)
+        queue.not_before_ms = max(queue.not_before_ms, now_ms + int(pause_ms))
+        self._came_back(batch)
+
+    def fail(self, batch: ProducerBatch, error: KafkaWireError) -> None:
+        """Report that a batch in flight is given up."""
+        batch.error = error
+        self._came_back(batch)
+        self._finish(batch)
+
+    def expire(self, now_ms: int) -> None:
+        """Give up batches that were not in flight when their time was over."""
+        for queue in list(self._sendable.values()):
+            while queue.batches and now_ms >= queue.batches[0].created_ms + self._options.delivery_timeout_ms:
+                batch = queue.batches.popleft()
+                batch.sealed()
+                batch.error = self._timed_out(batch, batch.error)
+                self._finish(batch)
+            self._note(queue)
+
+    def abandon(self, error: KafkaWireError) -> None:
+        """Give up everything that is not in flight."""
+        for queue in self._queues.values():
+            batches: Iterable[ProducerBatch] = [*queue.returned, *queue.batches]
+            queue.returned.clear()
+            queue.batches.clear()
+            self._note(queue)
+            for batch in batches:
+                batch.error = error
+                self._finish(batch)
+
+    def _open(self, queue: PartitionQueue, size: int, now_ms: int) -> ProducerBatch:
+        builder = BatchBuilder(max(self._options.batch_size, size + _BATCH_OVERHEAD_BYTES), self._options.compression)
+        self._batches_made += 1
+        batch = ProducerBatch(self._batches_made, queue.partition, builder, now_ms)
+        batch.bytes_held = _BATCH_OVERHEAD_BYTES
+        self.bytes_held += _BATCH_OVERHEAD_BYTES
+        self._unfinished[batch.number] = batch
+        queue.batches.append(batch)
+        self._note(queue)
+        return batch
+
+    def _note(self, queue: PartitionQueue) -> None:
+        """Keep the list of queues with batches right."""
+        if queue.batches:
+            self._sendable.setdefault(queue.partition, queue)
+        else:
+            self._sendable.pop(queue.partition, None)
+
+    def _due_ms(self, queue: PartitionQueue, now_ms: int) -> int:
+        """Return when the first batch of a queue may be sent."""
+        if queue.returned:
+            return now_ms + self._options.delivery_timeout_ms  # until the others in flight have come back
+        batch = queue.batches[0]
+        lingers = batch is queue.open and batch.builder.size_bytes < self._options.batch_size
+        ready_ms = batch.created_ms + self._options.linger_ms if lingers else batch.created_ms
+        return max(ready_ms, queue.not_before_ms)
+
+    def _came_back(self, batch: ProducerBatch) -> None:
+        """Put failed batches back in order as soon as no later one is in flight."""
+        queue = self._queues[batch.partition]
+        queue.in_flight -= 1
+        if queue.returned and not queue.in_flight:
+            queue.batches.extendleft(sorted(queue.returned, key=lambda each: each.number, reverse=True))
+            queue.returned.clear()
+            self._note(queue)
+
+    def _finish(self, batch: ProducerBatch) -> None:
+        self.bytes_held -= batch.bytes_held
+        del self._unfinished[batch.number]
+        batch.done = True
+        if batch.error is not None and not batch.observed and self.unobserved is None:
+            self.unobserved = batch
+        for call in batch.on_done:
+            call()
+        batch.on_done.clear()
+
+    def _timed_out(self, batch: ProducerBatch, cause: KafkaWireError | None) -> DeliveryTimedOut:
+        error = DeliveryTimedOut(
+            f"{batch.builder.count} records for {batch.partition} were not acknowledged within "
+            f"delivery_timeout_ms={self._options.delivery_timeout_ms}; {cause or 'nothing could be sent'}"
+        )
+        error.__cause__ = cause
+        return error

@@ -1,0 +1,100 @@
+"""What `send` returns: the promise that a record is stored, kept for a whole batch at once.
+
+A `Delivery` is three references; the one future of a batch is made when somebody awaits the first of its deliveries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.producer.accumulator import ProducerBatch
+
+__all__ = ["Delivery", "RecordMetadata", "settled"]
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record is stored.
+
+    Attributes:
+        topic: its topic.
+        partition: its partition.
+        offset: its offset; -1 if the broker was not asked (acks=0).
+        timestamp_ms: its timestamp, since the epoch.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+class Delivery:
+    """An awaitable that gives the `RecordMetadata` of one record, or raises why it was not stored.
+
+    It may be awaited any number of times, or never: `flush` and `close` raise what nobody awaited.
+    """
+
+    __slots__ = ("_batch", "_index", "_placed", "_timestamp_ms")
+
+    def __init__(self, batch: ProducerBatch | None, index: int, timestamp_ms: int) -> None:
+        self._batch = batch
+        self._index = index
+        self._timestamp_ms = timestamp_ms
+        self._placed: asyncio.Future[None] | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether awaiting returns, or raises, at once."""
+        return self._batch.done if self._batch is not None else self._placed is not None and self._placed.done()
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        if self._batch is None:
+            if self._placed is None:
+                self._placed = asyncio.get_running_loop().create_future()
+            yield from asyncio.shield(self._placed).__await__()
+        batch = self._batch
+        assert batch is not None
+        batch.observed = True
+        if not batch.done:
+            yield from settled(batch).__await__()
+        if batch.error is not None:
+            raise batch.error
+        offset = batch.base_offset + self._index if batch.base_offset >= 0 else batch.base_offset
+        timestamp_ms = batch.log_append_time_ms if batch.log_append_time_ms >= 0 else self._timestamp_ms
+        return RecordMetadata(*batch.partition, offset, timestamp_ms)
+
+    def place(self, batch: ProducerBatch, index: int) -> None:
+        """Learn which batch the record went to, once its topic is known."""
+        self._batch = batch
+        self._index = index
+        if self._placed is not None:
+            batch.observed = True
+            if not self._placed.done():
+                self._placed.set_result(None)
+
+    def refuse(self, error: KafkaWireError) -> bool:
+        """Learn that the record goes nowhere; return whether somebody waits for it."""
+        waited = self._placed is not None
+        if self._placed is None:
+            self._placed = asyncio.get_running_loop().create_future()
+        if not self._placed.done():
+            self._placed.set_exception(error)
+            self._placed.exception()  # retrieved: whoever awaits later gets it too
+        return waited
+
+
+async def settled(batch: ProducerBatch) -> None:
+    """Wait until a batch is acknowledged or given up."""
+    if batch.done:
+        return
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def finish() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    batch.on_done.append(finish)
+    await future

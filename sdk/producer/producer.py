@@ -1,0 +1,365 @@
+"""The producer: records in, deliveries out.
+
+`send` is a plain function that appends to the batch of a partition; the sender task does the rest. Where `send` cannot
+take a record, it says so at once (`BufferFull`) instead of waiting: `drain` and `send_many` wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import NamedTuple
+
+from kafkawire.sdk.client.cluster import Cluster
+from kafkawire.sdk.client.partitioner import Partitioner, murmur2_partition
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.clock import monotonic_ms, now_ms
+from kafkawire.sdk.errors import BrokerError, BufferFull, Closed, DeliveryTimedOut, KafkaWireError, LocalProtocolError
+from kafkawire.sdk.options import ProducerOptions, read_options
+from kafkawire.sdk.producer.accumulator import Accumulator, Headers
+from kafkawire.sdk.producer.delivery import Delivery, settled
+from kafkawire.sdk.producer.sender import Sender
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.transport.timing import random_fraction
+from kafkawire.sdk.transport.wire import Network
+
+__all__ = ["HeadersGiven", "Producer"]
+
+logger = logging.getLogger("kafkawire.producer")
+
+#: What `send` takes as headers; names are unique in a mapping only.
+HeadersGiven = Mapping[str, bytes | None] | Headers
+
+#: `drain` returns when this part of `buffer_memory` is in use: filling and draining shall not alternate record by
+#: record.
+_DRAINED_FRACTION = 0.5
+
+
+class _Waiting(NamedTuple):
+    """A record whose topic is not known yet."""
+
+    delivery: Delivery
+    key: Buffer | None
+    value: Buffer | None
+    headers: Headers
+    partition: int | None
+    timestamp_ms: int
+    size_bytes: int
+    since_ms: int
+
+
+class _Sticky:
+    """Where records without a key go for now (KIP-794)."""
+
+    __slots__ = ("bytes_left", "partition")
+
+    def __init__(self, partition: int, bytes_left: int) -> None:
+        self.partition = partition
+        self.bytes_left = bytes_left
+
+
+class Producer:
+    """Write records to topics.
+
+    Nothing is connected before `start`; use it as `async with Producer(…) as producer`.
+
+    Args:
+        bootstrap_servers: brokers to ask first, `host:port,host:port` or a sequence.
+        network: how to reach brokers; TCP if not given.
+        options: see `ProducerOptions`; dotted names of Kafka's documentation are accepted too.
+
+    Raises:
+        ConfigurationError: an option is unknown or out of its range.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        *,
+        network: Network | None = None,
+        **options: object,
+    ) -> None:
+        self._options = read_options(ProducerOptions, bootstrap_servers, options)
+        self._network = network
+        self._partitioner: Partitioner = self._options.partitioner or murmur2_partition
+        self._accumulator = Accumulator(self._options)
+        self._sticky: dict[str, _Sticky] = {}
+        self._waiting: dict[str, deque[_Waiting]] = {}
+        self._unobserved: KafkaWireError | None = None
+        self._progress: asyncio.Future[None] | None = None
+        self._cluster: Cluster | None = None
+        self._sender: Sender | None = None
+
+    async def __aenter__(self) -> Producer:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close(flush=error is None)
+
+    async def start(self) -> None:
+        """Connect to the cluster.
+
+        Raises:
+            ConnectFailed: none of the bootstrap servers can be reached.
+        """
+        if self._cluster is not None:
+            raise LocalProtocolError("the producer was started already")
+        cluster = Cluster(self._options, self._network, creates_topics=True)
+        try:
+            await cluster.refresh()
+        except BaseException:
+            await cluster.close()
+            raise
+        self._cluster = cluster
+        self._sender = Sender(self._options, cluster, self._accumulator, self._progressed)
+        self._sender.start()
+
+    async def close(self, *, flush: bool = True) -> None:
+        """Send what is left, wait for it, and disconnect.
+
+        Args:
+            flush: False to give up what was not sent yet.
+
+        Raises:
+            KafkaWireError: as `flush`.
+        """
+        sender, cluster = self._sender, self._cluster
+        if sender is None or cluster is None:
+            return
+        try:
+            if flush:
+                await self.flush()
+        finally:
+            self._sender = None
+            await sender.close()
+            await cluster.close()
+            closed = Closed("the producer was closed before the record was sent")
+            self._accumulator.abandon(closed)
+            for topic in list(self._waiting):
+                self._refuse(topic, closed)
+            self._progressed()
+
+    def send(
+        self,
+        topic: str,
+        value: Buffer | str | None = None,
+        *,
+        key: Buffer | str | None = None,
+        headers: HeadersGiven = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Take a record for sending, without waiting.
+
+        Args:
+            topic: where it goes.
+            value: its content; text is encoded as UTF-8; None deletes the key from a compacted topic.
+            key: records with equal keys go to the same partition, in order.
+            headers: names and values.
+            partition: None to choose by the key, or to fill one partition after the other where there is none.
+            timestamp_ms: since the epoch; None for now.
+
+        Returns:
+            Await it for the record's place, or its error.
+
+        Raises:
+            BufferFull: `buffer_memory` is used up; the record was not taken. Await `drain`, or use `send_many`.
+            RecordTooLarge: no request can carry it.
+            Closed: the producer is not started, or closed.
+            LocalProtocolError: the topic has no such partition.
+        """
+        sender = self._sender
+        if sender is None:
+            raise Closed("the producer is not started, or was closed")
+        if isinstance(value, str):
+            value = value.encode()
+        if isinstance(key, str):
+            key = key.encode()
+        pairs = tuple(headers.items()) if isinstance(headers, Mapping) else headers
+        timestamp_ms = now_ms() if timestamp_ms is None else timestamp_ms
+        known = self._cluster.metadata.topics.get(topic) if self._cluster is not None else None
+        if known is None or not known.partitions or topic in self._waiting:
+            return self._send_later(sender, topic, key, value, pairs, partition, timestamp_ms)
+        delivery = Delivery(None, 0, timestamp_ms)
+        count = len(known.partitions)
+        if self._append(delivery, topic, count, key, value, pairs, partition, timestamp_ms):
+            sender.wake()
+        return delivery
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Iterable[Buffer | str | None],
+        *,
+        headers: HeadersGiven = (),
+        partition: int | None = None,
+    ) -> int:
+        """Take many records without keys, waiting whenever the buffer is full.
+
+        Args:
+            topic: where they go.
+            values: their contents.
+            headers: of each record.
+            partition: see `send`.
+
+        Returns:
+            How many there were. `flush` waits until they are stored.
+
+        Raises:
+            RecordTooLarge, Closed, LocalProtocolError: see `send`; the records before it were taken.
+        """
+        count = 0
+        for value in values:
+            while True:
+                try:
+                    self.send(topic, value, headers=headers, partition=partition)
+                    break
+                except BufferFull:
+                    await self.drain()
+            count += 1
+        return count
+
+    async def drain(self) -> None:
+        """Wait until at least half of `buffer_memory` is free."""
+        target = int(self._options.buffer_memory * _DRAINED_FRACTION)
+        self._accumulator.flush()
+        while self._sender is not None and self._accumulator.bytes_held > target:
+            self._sender.wake()
+            await self._next_progress()
+
+    async def flush(self) -> None:
+        """Send everything taken so far and wait until it is stored.
+
+        Raises:
+            KafkaWireError: the first error of a record, since the last `flush`, whose delivery nobody awaited.
+        """
+        while self._waiting and self._sender is not None:
+            await self._next_progress()
+        self._accumulator.flush()
+        if self._sender is not None:
+            self._sender.wake()
+        for batch in self._accumulator.unfinished:
+            await settled(batch)
+        failed, self._accumulator.unobserved = self._accumulator.unobserved, None
+        refused, self._unobserved = self._unobserved, None
+        if failed is not None and failed.error is not None and not failed.observed:
+            raise failed.error
+        if refused is not None:
+            raise refused
+
+    def _append(
+        self,
+        delivery: Delivery,
+        topic: str,
+        partitions: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Headers,
+        partition: int | None,
+        timestamp_ms: int,
+    ) -> bool:
+        """Append to the batch of a partition; return whether the sender has something new to do."""
+        if partition is None:
+            if key is not None:
+                partition = self._partitioner(bytes(key), partitions)
+            else:
+                partition = self._sticky_partition(topic, partitions, len(value) if value is not None else 0)
+        elif not 0 <= partition < partitions:
+            raise LocalProtocolError(f"topic {topic} has partitions 0 to {partitions - 1}, not {partition}")
+        batch, index, news = self._accumulator.append(
+            TopicPartition(topic, partition), key, value, headers, timestamp_ms, monotonic_ms()
+        )
+        delivery.place(batch, index)
+        return news
+
+    def _sticky_partition(self, topic: str, partitions: int, size_bytes: int) -> int:
+        sticky = self._sticky.get(topic)
+        if sticky is None or sticky.bytes_left <= 0 or sticky.partition >= partitions:
+            sticky = self._sticky[topic] = _Sticky(int(random_fraction() * partitions), self._options.batch_size)
+        sticky.bytes_left -= size_bytes
+        return sticky.partition
+
+    def _send_later(
+        self,
+        sender: Sender,
+        topic: str,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Headers,
+        partition: int | None,
+        timestamp_ms: int,
+    ) -> Delivery:
+        """Keep a record until its topic is known; it counts against `buffer_memory` meanwhile."""
+        assert self._cluster is not None
+        assert self._cluster.topics is not None
+        size_bytes = self._accumulator.admit(key, value, headers)
+        self._accumulator.bytes_held += size_bytes
+        delivery = Delivery(None, 0, timestamp_ms)
+        record = _Waiting(delivery, key, value, headers, partition, timestamp_ms, size_bytes, monotonic_ms())
+        self._waiting.setdefault(topic, deque()).append(record)
+        self._cluster.topics.add(topic)
+        sender.want_metadata()
+        return delivery
+
+    def _progressed(self) -> None:
+        """Place records whose topic has become known, and wake those who wait for room."""
+        for topic in list(self._waiting):
+            self._place(topic)
+        if self._progress is not None:
+            self._progress.set_result(None)
+            self._progress = None
+
+    def _place(self, topic: str) -> None:
+        if self._cluster is None or self._sender is None:
+            return
+        known = self._cluster.metadata.topics.get(topic)
+        if known is None or not known.partitions:
+            self._give_up_waiting(topic, self._cluster.metadata.errors.get(topic))
+            return
+        for record in self._waiting.pop(topic):
+            self._accumulator.bytes_held -= record.size_bytes
+            _, key, value, headers, partition, timestamp_ms, _, _ = record
+            try:
+                self._append(
+                    record.delivery, topic, len(known.partitions), key, value, headers, partition, timestamp_ms
+                )
+            except KafkaWireError as error:
+                self._note_refused(record, error)
+        self._sender.wake()
+
+    def _give_up_waiting(self, topic: str, code: ErrorCode | None) -> None:
+        """Refuse the records of a topic that will not come, and those that waited too long."""
+        error = BrokerError(code, f"topic {topic}") if code is not None else None
+        if error is not None and not error.retriable:
+            self._refuse(topic, error)
+            return
+        timeout_ms = self._options.delivery_timeout_ms
+        if monotonic_ms() - self._waiting[topic][0].since_ms >= timeout_ms:
+            reason = error or "no broker has answered"
+            self._refuse(topic, DeliveryTimedOut(f"topic {topic} is not known after {timeout_ms} ms: {reason}"))
+        elif self._sender is not None:
+            self._sender.want_metadata()
+
+    def _refuse(self, topic: str, error: KafkaWireError) -> None:
+        for record in self._waiting.pop(topic):
+            self._accumulator.bytes_held -= record.size_bytes
+            self._note_refused(record, error)
+        if self._cluster is not None and self._cluster.topics is not None:
+            self._cluster.topics.discard(topic)
+
+    def _note_refused(self, record: _Waiting, error: KafkaWireError) -> None:
+        if not record.delivery.refuse(error) and self._unobserved is None:
+            self._unobserved = error
+        logger.error("a record was not sent: %s", error)
+
+    async def _next_progress(self) -> None:
+        if self._progress is None:
+            self._progress = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._progress)
