@@ -128,14 +128,16 @@ class MessageType(type):
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> MessageType:
         fields: tuple[str, ...] = namespace.get("__slots__", ())
-        structures = _defaulted(namespace["__init__"]) if fields else frozenset()
+        if not fields:  # `Message` itself, or a class that somebody derives from a message
+            return super().__new__(mcs, name, bases, namespace)
+        structures = _defaulted(namespace["__init__"])
         slots = tuple(hidden_slot(field) if field in structures else field for field in fields)
         namespace.setdefault("__match_args__", fields)
         namespace["__slots__"] = slots
         cls = super().__new__(mcs, name, bases, namespace)
         for field in structures:
             setattr(cls, field, _structure_property(field, getattr(cls, hidden_slot(field))))
-        if native is not None and fields:
+        if native is not None:
             native.seal(cls)
         return cls
 
@@ -175,7 +177,7 @@ class Message(metaclass=MessageType):
     __slots__ = ()
     FIELDS: ClassVar[tuple[Field, ...]] = ()
     SCHEMA: ClassVar[Schema]
-    __match_args__: ClassVar[tuple[str, ...]]
+    __match_args__: ClassVar[tuple[str, ...]] = ()
     __hash__: ClassVar[None]  # type: ignore[assignment]  # mutable, hence unhashable
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,5 @@
-"""The message codecs agree with Apache Kafka's own classes, byte for byte, on every engine; and the checks would notice if not.
+"""The message codecs agree with Apache Kafka's own classes, byte for byte, on every engine; and the checks would notice
+if not.
 
 Method: every message vector that ships with the project, per file and engine; then vectors that were tampered with.
 """
@@ -69,9 +70,7 @@ def test_write_rules(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", AVAILABLE)
 def test_corrupt(engine: str) -> None:
-    failures = {
-        failure for vector in corrupt_messages() if (failure := check_corrupt_message_vector(vector, engine))
-    }
+    failures = {failure for vector in corrupt_messages() if (failure := check_corrupt_message_vector(vector, engine))}
     assert failures == set()
 
 

@@ -37,7 +37,9 @@ def layouts(name: str) -> list[Layout]:
     cls = message_class(name)
     first, last = cls.SCHEMA.versions
     every = [layout(cls, version) for version in range(first, last + 1)]
-    return list({construct_text(one).replace(f", {one.version},", ",").partition("=")[2]: one for one in every}.values())
+    return list(
+        {construct_text(one).replace(f", {one.version},", ",").partition("=")[2]: one for one in every}.values()
+    )
 
 
 def sample(layout: Layout, dice: random.Random) -> Message:
@@ -324,7 +326,12 @@ WRONG = [
     ("MetadataRequest", 12, {"topics": "abc"}, "topics: expected a sequence, got str 'abc'"),
     ("MetadataRequest", 12, {"topics": 5}, "topics: expected a sequence, got int 5"),
     ("MetadataRequest", 12, {"topics": [None]}, r"topics\[0\]: null is not allowed"),
-    ("MetadataRequest", 12, {"topics": [BROKER()]}, r"topics\[0\]: expected MetadataRequest.MetadataRequestTopic, got "),
+    (
+        "MetadataRequest",
+        12,
+        {"topics": [BROKER()]},
+        r"topics\[0\]: expected MetadataRequest.MetadataRequestTopic, got ",
+    ),
     ("MetadataRequest", 12, {"allow_auto_topic_creation": "yes"}, "allow_auto_topic_creation: expected bool, got str"),
     ("MetadataRequest", 12, {"allow_auto_topic_creation": []}, "allow_auto_topic_creation: expected bool, got list"),
     ("ResponseHeader", 0, {"unknown_tags": ((1, b""),)}, "unknown_tags: version 0 has no tagged fields"),
@@ -336,7 +343,12 @@ WRONG = [
     ("ResponseHeader", 1, {"unknown_tags": (1,)}, "unknown_tags: expected pairs"),
     ("ResponseHeader", 1, {"unknown_tags": None}, "unknown_tags: expected a sequence, got None"),
     ("FetchRequest", 12, {"unknown_tags": ((0, b""),)}, "unknown_tags: tag 0 belongs to a field of this version"),
-    ("DescribeTopicPartitionsRequest", 0, {"cursor": 5}, "cursor: expected DescribeTopicPartitionsRequest.Cursor, got int"),
+    (
+        "DescribeTopicPartitionsRequest",
+        0,
+        {"cursor": 5},
+        "cursor: expected DescribeTopicPartitionsRequest.Cursor, got int",
+    ),
 ]
 
 

@@ -1,0 +1,152 @@
+"""A layout holds what one version has, in its order and encoding, and names what it has not.
+
+Method: a small message with every turn that a field can take over the versions; then all messages of the protocol.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.errors import UnsupportedVersion
+from kafkawire.sdk.protocol.codec import message_class
+from kafkawire.sdk.protocol.layout import absent_fields, layout
+from kafkawire.sdk.protocol.messages import MODULES
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
+from kafkawire.sdk.protocol.primitives import FIXED
+from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, Schema, UnknownTags
+
+
+class Inner(Message):
+    __slots__ = ("old", "new", "unknown_tags")
+    FIELDS = (Field("old", "int8", (0, 1), default=0), Field("new", "int16", (2, 3), default=0))
+
+    def __init__(self, old: int = 0, new: int = 0, unknown_tags: UnknownTags = ()) -> None:
+        self.old, self.new, self.unknown_tags = old, new, unknown_tags
+
+
+class Outer(Message):
+    __slots__ = ("early", "moved", "inner", "names", "unknown_tags")
+    FIELDS = (
+        Field("early", "int32", (0, 1), default=-1, ignorable=True),
+        Field("moved", "string", (0, 3), default="", nullable=(1, 3), tag=1, tagged=(3, 3)),
+        Field("inner", Inner, (1, 3)),
+        Field("names", "string", (0, 3), default=(), array=True, tag=0, tagged=(3, 3), compact=False),
+    )
+    SCHEMA = Schema("Outer", "data", None, (0, 3), (2, 3))
+
+    def __init__(
+        self,
+        early: int = -1,
+        moved: str | None = "",
+        inner: Inner = DEFAULT,
+        names: tuple[str, ...] = (),
+        unknown_tags: UnknownTags = (),
+    ) -> None:
+        self.early, self.moved, self.inner, self.names, self.unknown_tags = early, moved, inner, names, unknown_tags
+
+
+@pytest.mark.parametrize(
+    ("version", "flexible", "fields", "tagged", "absent"),
+    [
+        (0, False, ["early", "moved", "names"], [], ["inner"]),
+        (1, False, ["early", "moved", "inner", "names"], [], []),
+        (2, True, ["moved", "inner", "names"], [], ["early"]),
+        (3, True, ["inner"], ["names", "moved"], ["early"]),
+    ],
+)
+def test_fields_of_a_version(
+    version: int, flexible: bool, fields: list[str], tagged: list[str], absent: list[str]
+) -> None:
+    one = layout(Outer, version)
+    assert one.flexible == flexible
+    assert [field.name for field in one.fields] == fields
+    assert [field.name for field in one.tagged] == tagged
+    assert [field.name for field in one.absent] == absent
+
+
+def test_nullable_and_compact_by_version() -> None:
+    moved = [next(f for f in layout(Outer, v).fields + layout(Outer, v).tagged if f.name == "moved") for v in range(4)]
+    assert [field.nullable for field in moved] == [False, True, True, True]
+    assert [field.compact for field in moved] == [False, False, True, True]
+    assert [field.tag for field in moved] == [None, None, None, 1]
+
+
+def test_a_field_that_stays_classic() -> None:
+    assert [field.compact for field in layout(RequestHeader, 2).fields if field.name == "client_id"] == [False]
+    assert layout(RequestHeader, 2).flexible
+    assert not layout(Outer, 3).tagged[0].compact
+
+
+def test_structures_are_narrowed_too() -> None:
+    inner = [next(f.structure for f in layout(Outer, v).fields if f.name == "inner") for v in (1, 2)]
+    assert [[field.name for field in one.fields] for one in inner if one] == [["old"], ["new"]]
+    assert [one.flexible for one in inner if one] == [False, True]
+
+
+def test_absent_fields_say_where_they_exist() -> None:
+    (early,) = absent_fields(Outer, 3)
+    assert (early.name, early.default, early.ignorable, early.versions) == ("early", -1, True, "0-1")
+    (inner,) = absent_fields(Outer, 0)
+    assert (inner.structure, inner.default, inner.versions) == (Inner, DEFAULT, "1-3")
+
+
+def test_a_field_that_is_only_ever_tagged() -> None:
+    state = next(field for field in absent_fields(FetchRequest, 4) if field.name == "replica_state")
+    assert state.versions == "15-18"
+
+
+@pytest.mark.parametrize("version", [-1, 4])
+def test_a_version_that_does_not_exist(version: int) -> None:
+    with pytest.raises(UnsupportedVersion, match=f"Outer has no version {version}, versions 0 to 3 exist"):
+        layout(Outer, version)
+
+
+def test_the_same_object_for_the_same_version() -> None:
+    assert layout(Outer, 1) is layout(Outer, 1)
+
+
+@pytest.mark.parametrize(
+    ("cls", "version", "size"),
+    [(ResponseHeader, 0, 4), (ResponseHeader, 1, None), (RequestHeader, 1, None), (Outer, 1, None)],
+)
+def test_size(cls: type[Message], version: int, size: int | None) -> None:
+    assert layout(cls, version).size == size
+
+
+def test_records_are_found_inside_structures() -> None:
+    assert layout(FetchResponse, 12).has_records
+    assert not layout(FetchRequest, 12).has_records
+
+
+def test_records_in_a_tagged_field_are_refused() -> None:
+    class Tagged(Message):
+        __slots__ = ("records", "unknown_tags")
+        FIELDS = (Field("records", "records", (0, 0), default=None, tag=0, tagged=(0, 0)),)
+        SCHEMA = Schema("Tagged", "data", None, (0, 0), (0, 0))
+
+        def __init__(self, records: bytes | None = None, unknown_tags: UnknownTags = ()) -> None:
+            self.records, self.unknown_tags = records, unknown_tags
+
+    with pytest.raises(TypeError, match="a tagged field holds records"):
+        layout(Tagged, 0)
+
+
+def test_repr() -> None:
+    assert repr(layout(Outer, 1)) == "<layout of Outer version 1>"
+    assert layout(FetchRequest, 4).fields[-1].structure is not None
+    assert layout(FetchRequest, 4).fields[-1].structure.name == "FetchRequest.FetchTopic"
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_every_message(name: str) -> None:
+    """Each field of the class is in each version exactly once: on the wire, tagged or absent."""
+    cls = message_class(name)
+    first, last = cls.SCHEMA.versions
+    for version in range(first, last + 1):
+        one = layout(cls, version)
+        names = [field.name for field in (*one.fields, *one.tagged, *one.absent)]
+        assert sorted(names) == sorted(field.name for field in cls.FIELDS)
+        assert sorted([*names, "unknown_tags"]) == sorted(cls.__match_args__)
+        assert {field.kind for field in one.fields} <= {*FIXED, "string", "bytes", "records", "struct"}
+        assert [field.tag for field in one.tagged] == sorted({field.tag or 0 for field in one.tagged})

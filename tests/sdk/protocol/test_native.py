@@ -1,0 +1,225 @@
+"""Messages of the extension are lean and safe: no garbage collector header, nothing leaked, derived classes still work.
+
+Method: reference counts around decoding, encoding and their failures; classes derived from messages; buffers that are locked and
+released. `test_codec.py` compares the engine with the others on every layout.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import sys
+import weakref
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import DecodeError, EncodeError
+from kafkawire.sdk.protocol import engine
+from kafkawire.sdk.protocol.codec import codec
+from kafkawire.sdk.protocol.layout import layout
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.messages.headers import ResponseHeader
+from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.primitives import APART_BYTES, MAX_STRING_BYTES
+from kafkawire.sdk.protocol.schema import DEFAULT, Message
+
+native: Any = engine.native
+if native is None:
+    pytest.skip("the extension is not built or not wanted", allow_module_level=True)
+
+PARTITION = FetchResponse.PartitionData(partition_index=3, records=b"abc")
+FETCHED = FetchResponse(
+    responses=[FetchResponse.FetchableTopicResponse(topic="orders", partitions=[PARTITION])],
+    unknown_tags=((7, b"kept"),),
+)
+FETCH = codec(FetchResponse, 12, "native")
+DATA = FETCH.encode(FETCHED)
+
+
+class Marker:
+    """An object whose end can be seen."""
+
+
+def test_messages_have_no_garbage_collector_header() -> None:
+    message = FETCH.decode(DATA)[0]
+    assert not gc.is_tracked(message)
+    assert not FetchResponse.__flags__ & 1 << 14  # Py_TPFLAGS_HAVE_GC
+    assert sys.getsizeof(ResponseHeader()) == object().__sizeof__() + 2 * 8
+
+
+def test_what_a_message_holds_is_freed_with_it() -> None:
+    marker = Marker()
+    gone = weakref.ref(marker)
+    header = ResponseHeader(marker)  # type: ignore[arg-type]
+    del marker
+    assert gone() is not None
+    del header
+    assert gone() is None
+
+
+def test_the_class_is_not_kept_by_its_instances() -> None:
+    before = sys.getrefcount(ResponseHeader)
+    headers = [ResponseHeader() for _ in range(100)]
+    assert sys.getrefcount(ResponseHeader) == before + 100
+    headers.clear()
+    assert sys.getrefcount(ResponseHeader) == before
+
+
+def test_decoded_objects_are_freed() -> None:
+    before = sys.getrefcount(FetchResponse.PartitionData), sys.getrefcount(DEFAULT)
+    for cut in range(len(DATA) + 1):
+        for _ in range(3):
+            try:
+                FETCH.decode(DATA[:cut])
+            except DecodeError:
+                pass
+    assert (sys.getrefcount(FetchResponse.PartitionData), sys.getrefcount(DEFAULT)) == before
+
+
+def test_encoding_keeps_nothing() -> None:
+    records = bytes(APART_BYTES)
+    message = ProduceRequest(
+        topic_data=[
+            ProduceRequest.TopicProduceData(partition_data=[ProduceRequest.PartitionProduceData(records=records)])
+        ]
+    )
+    before = sys.getrefcount(records)
+    for _ in range(10):
+        codec(ProduceRequest, 9, "native").encode(message)
+        codec(ProduceRequest, 9, "native").encode_parts(message)
+    assert sys.getrefcount(records) == before
+
+
+def test_a_refused_value_is_not_kept() -> None:
+    value = object()
+    header = ResponseHeader(value)  # type: ignore[arg-type]
+    before = sys.getrefcount(value)
+    for _ in range(10):
+        with pytest.raises(EncodeError):
+            codec(ResponseHeader, 0, "native").encode(header)
+    gc.collect()
+    assert sys.getrefcount(value) == before
+
+
+def test_buffers_are_locked_only_by_views() -> None:
+    buffer = bytearray(DATA)
+    message, _ = FETCH.decode(buffer)
+    with pytest.raises(BufferError):
+        buffer.clear()
+    del message
+    buffer.clear()
+    buffer = bytearray(b"\0\0")
+    with pytest.raises(DecodeError):
+        FETCH.decode(buffer)
+    buffer.clear()
+
+
+def test_views_are_read_only_where_the_buffer_is() -> None:
+    for buffer in (DATA, bytearray(DATA)):
+        records = FETCH.decode(buffer)[0].responses[0].partitions[0].records
+        assert isinstance(records, memoryview)
+        assert bytes(records) == b"abc"
+        assert records.readonly == isinstance(buffer, bytes)
+        assert records[1:].tobytes() == b"bc"
+        assert hash(records) == hash(b"abc") if records.readonly else True
+
+
+def test_numbers_agree_with_the_other_engines() -> None:
+    assert codec(ResponseHeader, 0, "native").decode(b"\x80\0\0\1")[0].correlation_id == -(2**31) + 1
+    topic = FetchRequest.FetchTopic(topic="x" * MAX_STRING_BYTES)
+    request = FetchRequest(topics=[topic])
+    assert codec(FetchRequest, 12, "native").encode(request) == codec(FetchRequest, 12, "python").encode(request)
+
+
+@pytest.mark.parametrize("count", [127, 128, 300])
+def test_more_unknown_tags_than_one_byte_counts(count: int) -> None:
+    header = ResponseHeader(1, unknown_tags=tuple((tag, bytes(tag % 200)) for tag in range(count)))
+    data = codec(ResponseHeader, 1, "native").encode(header)
+    assert data == codec(ResponseHeader, 1, "construct").encode(header)
+    assert codec(ResponseHeader, 1, "native").decode(data) == (header, len(data))
+
+
+@pytest.mark.parametrize("size", [0, 127, 128, 20000])
+def test_known_tagged_fields_of_any_size(size: int) -> None:
+    request = FetchRequest(cluster_id="c" * size, unknown_tags=((1, b"before"), (9, b"after")))
+    data = codec(FetchRequest, 12, "native").encode(request)
+    assert data == codec(FetchRequest, 12, "construct").encode(request)
+    assert codec(FetchRequest, 12, "native").decode(data) == (request, len(data))
+
+
+class Derived(ResponseHeader):
+    """Somebody else's class: with a dictionary, and with a garbage collector header again."""
+
+    def __init__(self) -> None:
+        super().__init__(5)
+        self.mine = Marker()
+
+
+def test_a_derived_class() -> None:
+    derived = Derived()
+    gone = weakref.ref(derived.mine)
+    assert gc.is_tracked(derived)
+    derived.cycle = derived  # type: ignore[attr-defined]
+    del derived
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_derived_class_is_not_written() -> None:
+    with pytest.raises(EncodeError, match="expected ResponseHeader, got Derived"):
+        codec(ResponseHeader, 0, "native").encode(Derived())
+
+
+def test_only_classes_of_slots_are_sealed() -> None:
+    class Open(ResponseHeader):
+        pass
+
+    for cls in (Open, int):
+        with pytest.raises(TypeError, match="has more than slots"):
+            native.seal(cls)
+
+
+def test_only_sealed_classes_are_decoded() -> None:
+    with pytest.raises(TypeError, match="is not sealed"):
+        native.Program(type("Layout", (), {"cls": Derived}))
+
+
+def test_attributes_copies_and_pickles() -> None:
+    message = FETCH.decode(DATA)[0]
+    for other in (copy.copy(message), copy.deepcopy(message), pickle.loads(pickle.dumps(message))):
+        assert other == message
+        assert type(other) is FetchResponse
+    del message.session_id
+    with pytest.raises(AttributeError):
+        _ = message.session_id
+    message.session_id = 4
+    assert message.session_id == 4
+    assert isinstance(message, Message)
+    with pytest.raises(AttributeError):
+        message.other = 1  # type: ignore[attr-defined]
+
+
+def test_a_structure_is_made_when_it_is_read() -> None:
+    partition = FETCH.decode(DATA)[0].responses[0].partitions[0]
+    leader = partition.current_leader
+    assert leader == FetchResponse.LeaderIdAndEpoch()
+    assert partition.current_leader is leader
+    leader.leader_id = 5
+    assert b"\0\0\0\5" in codec(FetchResponse, 12, "native").encode(
+        FetchResponse(responses=[FetchResponse.FetchableTopicResponse(partitions=[partition])])
+    )
+
+
+def test_a_buffer_from_the_previous_message_does_not_stay() -> None:
+    brokers = codec(MetadataResponse, 9, "native")
+    many = MetadataResponse(brokers=[MetadataResponse.MetadataResponseBroker(i, "h" * 30, 9092) for i in range(50_000)])
+    assert len(brokers.encode(many)) > 2**20
+    assert len(brokers.encode(MetadataResponse())) == layout_size(brokers.layout.cls)
+    assert sys.getsizeof(brokers.encode(MetadataResponse())) < 100
+
+
+def layout_size(cls: type[Message]) -> int:
+    return len(codec(cls, layout(cls, 9).version, "construct").encode(cls()))

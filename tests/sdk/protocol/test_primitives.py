@@ -1,0 +1,175 @@
+"""Malformed UTF-8 becomes what Java makes of it, and values off the fast path are taken or refused by the rules.
+
+Method: byte sequences with the result of `new String(bytes, UTF_8)` on OpenJDK 17; tables of values.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.protocol.primitives import (
+    MALFORMED_UTF8,
+    MAX_TAG,
+    Refused,
+    as_buffer,
+    as_sequence,
+    as_string,
+    as_tags,
+    as_uuid,
+    cut,
+    is_default,
+    records_size,
+    reject_null,
+    short,
+    too_many,
+)
+
+
+@pytest.mark.parametrize(
+    ("encoded", "text"),
+    [
+        ("61", "a"),
+        ("c328", "\ufffd("),
+        ("c080", "\ufffd\ufffd"),
+        ("e697", "\ufffd"),
+        ("e69741", "\ufffdA"),
+        ("eda080", "\ufffd"),
+        ("edbfbf41", "\ufffdA"),
+        ("eda0", "\ufffd"),
+        ("eda041", "\ufffdA"),
+        ("eda0eda080", "\ufffd\ufffd"),
+        ("ed41", "\ufffdA"),
+        ("ed9fbf", "\ud7ff"),
+        ("f09f9a80", "🚀"),
+        ("f09f9a41", "\ufffdA"),
+        ("f0808080", "\ufffd\ufffd\ufffd\ufffd"),
+        ("f4908080", "\ufffd\ufffd\ufffd\ufffd"),
+        ("ff61fe", "\ufffda\ufffd"),
+    ],
+)
+def test_malformed_utf8(encoded: str, text: str) -> None:
+    assert bytes.fromhex(encoded).decode("utf-8", MALFORMED_UTF8) == text
+
+
+def test_the_error_handler_is_for_decoding_only() -> None:
+    with pytest.raises(UnicodeEncodeError):
+        "\ud800".encode("utf-8", MALFORMED_UTF8)
+
+
+@pytest.mark.parametrize(
+    "value", [b"ab", bytearray(b"ab"), memoryview(b"ab"), array("B", b"ab"), memoryview(b"xaby")[1:3]]
+)
+def test_buffers(value: Any) -> None:
+    assert bytes(as_buffer(value)) == b"ab"
+
+
+def test_buffers_of_wider_items_count_bytes() -> None:
+    assert len(as_buffer(array("i", [1, 2]))) == 2 * array("i").itemsize
+    assert len(as_buffer(memoryview(b""))) == 0
+
+
+@pytest.mark.parametrize("value", [None, "ab", 5, [1], memoryview(b"abcd")[::2]])
+def test_no_buffers(value: Any) -> None:
+    with pytest.raises(Refused, match="expected bytes or another contiguous buffer"):
+        as_buffer(value)
+
+
+@pytest.mark.parametrize("value", [(1, 2), [1, 2], range(1, 3), array("i", [1, 2])])
+def test_sequences(value: Any) -> None:
+    assert as_sequence(value) == (1, 2)
+
+
+@pytest.mark.parametrize("value", [None, "ab", b"ab", bytearray(2), memoryview(b""), {1: 2}, {1, 2}, 5, iter([1])])
+def test_no_sequences(value: Any) -> None:
+    with pytest.raises(Refused, match="expected a sequence"):
+        as_sequence(value)
+
+
+def test_strings_and_uuids() -> None:
+    assert as_string("é") == b"\xc3\xa9"
+    assert as_uuid(bytes(16)) == bytes(16)
+    for value in (b"x", None, "\ud800", "x" * 32768):
+        with pytest.raises(Refused):
+            as_string(value)
+    for value in (bytes(15), "x" * 16, None):
+        with pytest.raises(Refused):
+            as_uuid(value)
+
+
+def test_records_that_are_no_buffer() -> None:
+    assert records_size(range(5)) == 5
+    for value in ("text", [1], (1,), {}, set(), 5, range(2**31)):
+        with pytest.raises(Refused):
+            records_size(value)
+
+
+def test_tags() -> None:
+    assert as_tags([(0, b"a"), [MAX_TAG, bytearray(b"b")]], known=[1]) == [(0, b"a"), (MAX_TAG, b"b")]
+
+
+@pytest.mark.parametrize(
+    ("tags", "reason"),
+    [
+        ([(1, b"")], "tag 1 belongs to a field of this version"),
+        ([(MAX_TAG + 1, b"")], "tag 2147483647 is outside 0 to 2147483646"),
+        ([(-1, b"")], "tag -1 is outside"),
+        ([(3, b""), (2, b"")], "tag 2 after tag 3"),
+        ([(3, b""), (3, b"")], "tag 3 after tag 3"),
+        ([(3,)], "expected pairs"),
+        ([("3", b"")], "expected pairs"),
+        ([3], "expected pairs"),
+        ([(3, "x")], "expected bytes"),
+        (None, "expected a sequence"),
+    ],
+)
+def test_wrong_tags(tags: Any, reason: str) -> None:
+    with pytest.raises(Refused, match=reason):
+        as_tags(tags, known=[1])
+
+
+class Incomparable:
+    def __eq__(self, other: object) -> bool:
+        raise TypeError
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("value", "default", "array", "expected"),
+    [
+        (0, 0, False, True),
+        (1, 0, False, False),
+        (None, None, False, True),
+        ("", None, False, False),
+        ([], (), True, True),
+        ([1], (), True, False),
+        (None, (), True, False),
+        (5, (), True, False),
+        ([], None, True, False),
+        (Incomparable(), 0, False, False),
+    ],
+)
+def test_is_default(value: Any, default: Any, array: bool, expected: bool) -> None:
+    assert is_default(value, default, array) is expected
+
+
+@pytest.mark.parametrize(
+    ("positions", "parts"),
+    [([], [b"abcdef"]), ([2], [b"ab", "2", b"cdef"]), ([0, 0, 6], ["0", "0", b"abcdef", "6"]), ([6], [b"abcdef", "6"])],
+)
+def test_cut(positions: list[int], parts: list[Any]) -> None:
+    assert cut(b"abcdef", [(position, str(position)) for position in positions]) == parts
+
+
+def test_cut_of_nothing() -> None:
+    assert cut(b"", []) == [b""]
+
+
+def test_reasons() -> None:
+    assert short(4, 2) == "4 bytes needed, 2 left"
+    assert too_many(5, 4) == "5 elements announced, 4 bytes left"
+    assert reject_null() == "null is not allowed in this version"
+    assert reject_null(-2) == "null is not allowed in this version (length -2)"

@@ -1,0 +1,130 @@
+"""Messages behave as values: they compare by content, show what was set, can be copied and pickled, and refuse to be hashed.
+
+Method: generated messages and two small classes, with and without the extension's help.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.protocol.apis import APIS
+from kafkawire.sdk.protocol.codec import codec
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.messages.headers import ResponseHeader
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, equal, hidden_slot
+
+TOPIC = MetadataRequest.MetadataRequestTopic
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        (ResponseHeader(1), ResponseHeader(1), True),
+        (ResponseHeader(1), ResponseHeader(2), False),
+        (ResponseHeader(1), ResponseHeader(1, ((5, b""),)), False),
+        (MetadataRequest([TOPIC(name="a")]), MetadataRequest((TOPIC(name="a"),)), True),
+        (MetadataRequest([TOPIC(name="a")]), MetadataRequest([TOPIC(name="b")]), False),
+        (MetadataRequest([]), MetadataRequest(None), False),
+        (
+            ProduceRequest.PartitionProduceData(0, b"ab"),
+            ProduceRequest.PartitionProduceData(0, memoryview(b"ab")),
+            True,
+        ),
+        (FetchRequest(), FetchRequest(replica_state=FetchRequest.ReplicaState()), True),
+        (FetchRequest(), FetchRequest(replica_state=FetchRequest.ReplicaState(5)), False),
+        (ResponseHeader(1), 1, False),
+    ],
+)
+def test_equality(left: Any, right: Any, same: bool) -> None:
+    assert (left == right) is same
+    assert (left != right) is not same
+
+
+def test_equal() -> None:
+    assert equal([1, (2, b"x")], (1, [2, bytearray(b"x")]))
+    assert not equal([1], [1, 2])
+
+
+def test_messages_are_not_hashable() -> None:
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(ResponseHeader())
+
+
+def test_repr_shows_what_was_set() -> None:
+    assert repr(ResponseHeader()) == "ResponseHeader()"
+    assert repr(TOPIC(name="a")) == "MetadataRequest.MetadataRequestTopic(name='a')"
+    assert repr(ResponseHeader(1, ((5, b"x"),))) == "ResponseHeader(correlation_id=1, unknown_tags=((5, b'x'),))"
+    assert repr(ProduceRequest.PartitionProduceData(0, memoryview(b"abc"))).endswith("(records=<view of 3 bytes>)")
+
+
+def test_copies_and_pickles() -> None:
+    message = codec(ProduceRequest, 9).decode(codec(ProduceRequest, 9).encode(produce()))[0]
+    for other in (copy.copy(message), copy.deepcopy(message), pickle.loads(pickle.dumps(message))):
+        assert other == message
+    assert copy.deepcopy(message).topic_data[0] is not message.topic_data[0]
+
+
+def produce() -> ProduceRequest:
+    partition = ProduceRequest.PartitionProduceData(1, b"records")
+    return ProduceRequest(topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[partition])])
+
+
+def test_patterns() -> None:
+    match ResponseHeader(7):
+        case ResponseHeader(7, ()):
+            pass
+        case _:
+            pytest.fail("positional patterns follow the fields")
+
+
+def test_no_other_attributes() -> None:
+    with pytest.raises(AttributeError):
+        ResponseHeader().correlation = 1  # type: ignore[attr-defined]
+
+
+def test_a_structure_appears_when_it_is_read() -> None:
+    partition = FetchResponse.PartitionData()
+    assert getattr(partition, hidden_slot("current_leader")) is DEFAULT
+    leader = partition.current_leader
+    assert leader == FetchResponse.LeaderIdAndEpoch()
+    assert partition.current_leader is leader
+    partition.current_leader = FetchResponse.LeaderIdAndEpoch(1, 2)
+    assert partition.current_leader.leader_id == 1
+
+
+def test_two_messages_do_not_share_a_structure() -> None:
+    assert FetchResponse.PartitionData().current_leader is not FetchResponse.PartitionData().current_leader
+
+
+def test_default_values() -> None:
+    assert Field("a", "int32", (0, 0), default=-1).default_value() == -1
+    made = [Field("a", ResponseHeader, (0, 0)).default_value() for _ in range(2)]
+    assert made[0] == ResponseHeader()
+    assert made[0] is not made[1]
+    assert Field("a", ResponseHeader, (0, 0), default=None).default_value() is None
+
+
+def test_a_message_without_fields() -> None:
+    class Empty(Message):
+        __slots__ = ("unknown_tags",)
+
+        def __init__(self, unknown_tags: Any = ()) -> None:
+            self.unknown_tags = unknown_tags
+
+    assert Empty() == Empty()
+    assert repr(Empty()).endswith("Empty()")
+
+
+def test_header_versions_follow_the_flexible_versions() -> None:
+    for api in APIS.values():
+        for version in range(api.versions[0], api.versions[1] + 1):
+            flexible = api.flexible is not None and version >= api.flexible[0]
+            assert api.is_flexible(version) is flexible
+            assert api.request_header_version(version) == api.request_headers[flexible]
+            assert api.response_header_version(version) == api.response_headers[flexible]
