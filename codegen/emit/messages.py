@@ -21,10 +21,15 @@ from kafkawire.codegen.spec import (
     MessageSpec,
     RecordFile,
     SchemaFile,
+    SingleFile,
 )
 from kafkawire.codegen.versions import Versions
 
 __all__ = ["emit_messages", "module_name"]
+
+_LINE = 120
+_STEP = "    "
+_QUOTES = '"""'
 
 _ANNOTATIONS = {
     **dict.fromkeys(INTEGERS, "int"),
@@ -61,112 +66,134 @@ def emit_messages(path: Path, file: SchemaFile, digest: str) -> str:
         digest: SHA-256 of its text, in hexadecimal.
     """
     messages = [message for message in file.messages if message.versions]
-    classes = "\n\n\n".join("\n".join(_message_class(message)) for message in messages)
+    classes = "\n\n\n".join("\n".join(_message_class(file, message)) for message in messages)
     tables = "\n".join(line for message in messages for line in _tables(message))
-    names = sorted(message.name for message in messages)
-    imports = [
-        *(["from collections.abc import Sequence"] if "Sequence[" in classes else []),
+    used = [name for name in ("DEFAULT", "Buffer", "Field") if name in classes + tables]
+    lines = [
+        *header(path, digest),
+        _module_about(file),
         "",
-        "from kafkawire.sdk.protocol.schema import "
-        + ", ".join(
-            name
-            for name in ("DEFAULT", "Buffer", "Field", "Message", "Schema", "UnknownTags")
-            if name in ("Message", "Schema", "UnknownTags") or f"{name}" in classes + tables
-        ),
+        "from __future__ import annotations",
+        "",
+        *(["from collections.abc import Sequence", ""] if "Sequence[" in classes else []),
+        f"from kafkawire.sdk.protocol.schema import {', '.join([*used, 'Message', 'Schema', 'UnknownTags'])}",
+        "",
+        f"__all__ = [{', '.join(sorted(json.dumps(message.name) for message in messages))}]",
+        "",
+        "",
+        classes,
+        "",
+        "",
+        tables,
     ]
-    return "\n".join(
-        [
-            *header(path, digest),
-            f'"""{_module_about(file)}"""',
-            "",
-            "from __future__ import annotations",
-            "",
-            *imports,
-            "",
-            f"__all__ = [{', '.join(map(json.dumps, names))}]",
-            "",
-            "",
-            classes,
-            "",
-            "",
-            tables,
-            "",
-        ]
-    ).replace("\n\n\n\n", "\n\n\n")
+    return "\n".join(lines) + "\n"
 
 
 def _module_about(file: SchemaFile) -> str:
+    """Return the docstring of the module."""
     match file:
         case ApiFile():
-            title = f"{file.name}, API key {file.request.key}"
+            title, about = f"{file.name}, API key {file.request.key}", file.about
         case RecordFile():
-            title = f"{file.name}, records of {file.topic}"
-        case _:
+            title, about = f"{file.name}, records of type {file.key.key} in {file.topic}", file.about
+        case SingleFile():
             title = ", ".join(message.name for message in file.messages)
-    about = file.messages[0].about if len(file.messages) == 1 else getattr(file, "about", "")
-    return _sentence(f"{title}: {about}" if about else title)
+            about = file.messages[0].about if len(file.messages) == 1 else ""
+    return "\n".join(_wrapped(_sentences(title, about), "", opening=_QUOTES)) + _QUOTES
 
 
-def _sentence(text: str) -> str:
+def _message_about(file: SchemaFile, message: MessageSpec) -> str:
+    """Return the description of a message, or what can be said where it has none."""
+    if message.about:
+        return message.about
+    match file:
+        case ApiFile() if message.kind == "request":
+            return file.about or f"A request of {file.name}"
+        case ApiFile():
+            return f"The answer to `{file.request.name}`"
+        case RecordFile():
+            part = "key" if message is file.key else "value"
+            return _sentences(f"The {part} of a record in {file.topic}", file.about)
+        case _:
+            return message.name
+
+
+def _struct_about(message: MessageSpec, struct: str, about: str) -> str:
+    """Return what a structure stands for: its own description if it is shared, else the field that holds it."""
+    if struct in {shared.name for shared in message.structs}:
+        return about or f"A structure that several fields of `{message.name}` share"
+    groups = [message.fields, *(fields for _name, fields, _about in message.all_structs())]
+    (field,) = (field for fields in groups for field in fields if field.type == struct)
+    return f"{'An element' if field.array else 'The value'} of `{field.name}`"
+
+
+def _sentences(first: str, second: str) -> str:
+    return f"{first}. {second}" if second else first
+
+
+def _wrapped(text: str, margin: str, opening: str = "", hanging: str = "") -> list[str]:
+    """Return text as lines of a docstring that fit, with a stop at its end.
+
+    Args:
+        text: in words.
+        margin: in front of every line.
+        opening: in front of the first word.
+        hanging: in front of every line but the first.
+    """
     text = text.replace("\\", "\\\\").replace('"""', "'''")
-    text = text if text.endswith(".") else f"{text}."
-    return "\n".join(textwrap.wrap(text, 116, break_long_words=False, break_on_hyphens=False))
+    return textwrap.wrap(
+        opening + text if text.endswith((".", "?", "!")) else f"{opening}{text}.",
+        _LINE - len(_QUOTES),
+        initial_indent=margin,
+        subsequent_indent=margin + hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
-def _message_class(message: MessageSpec) -> Iterator[str]:
-    name = message.name
-    yield f"class {name}(Message):"
-    yield from _docstring(message.about or f"{name}.", message.fields)
+def _message_class(file: SchemaFile, message: MessageSpec) -> Iterator[str]:
+    yield f"class {message.name}(Message):"
+    yield from _docstring(_message_about(file, message), message.fields, _STEP)
     for struct, fields, about in message.all_structs():
         yield ""
-        yield f"    class {struct}(Message):"
-        yield from (f"    {line}" if line else "" for line in _docstring(about or f"{struct} of {name}.", fields))
-        yield from (f"    {line}" if line else "" for line in _members(message, fields))
-    yield from _members(message, message.fields)
+        yield f"{_STEP}class {struct}(Message):"
+        yield from _docstring(_struct_about(message, struct, about), fields, 2 * _STEP)
+        yield from _members(message, fields, 2 * _STEP)
+    yield from _members(message, message.fields, _STEP)
 
 
-def _docstring(about: str, fields: tuple[FieldSpec, ...]) -> Iterator[str]:
+def _docstring(about: str, fields: tuple[FieldSpec, ...], margin: str) -> Iterator[str]:
     described = [field for field in fields if field.about]
-    about = _sentence(about)
+    lines = _wrapped(about[0].upper() + about[1:], margin, opening=_QUOTES)
     if not described:
-        yield from f'    """{about}"""'.replace("\n", "\n    ").split("\n")
+        yield from lines[:-1]
+        yield lines[-1] + _QUOTES
         return
-    yield from f'    """{about}'.replace("\n", "\n    ").split("\n")
-    yield ""
-    yield "    Attributes:"
+    yield from [*lines, "", f"{margin}Attributes:"]
     for field in described:
-        text = _sentence(f"{field.name}: {field.about}")
-        yield from textwrap.wrap(
-            text.replace("\n", " "),
-            112,
-            initial_indent="        ",
-            subsequent_indent="            ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    yield '    """'
+        yield from _wrapped(f"{field.name}: {field.about}", margin + _STEP, hanging=_STEP)
+    yield margin + _QUOTES
 
 
-def _members(message: MessageSpec, fields: tuple[FieldSpec, ...]) -> Iterator[str]:
+def _members(message: MessageSpec, fields: tuple[FieldSpec, ...], margin: str) -> Iterator[str]:
     names = [field.name for field in fields] + ["unknown_tags"]
-    slots = f"    __slots__ = ({', '.join(map(json.dumps, names))}{',' if len(names) == 1 else ''})"
+    arguments = [f"{field.name}: {_annotation(message, field)} = {_argument_default(field)}" for field in fields]
     yield ""
-    if len(slots) <= 116:
-        yield slots
-    else:
-        yield "    __slots__ = ("
-        yield from (f"        {json.dumps(name)}," for name in names)
-        yield "    )"
+    yield from _call(f"{margin}__slots__ = (", [json.dumps(name) for name in names], ")")
     yield ""
-    yield "    def __init__("
-    yield "        self,"
-    for field in fields:
-        yield f"        {field.name}: {_annotation(message, field)} = {_argument_default(field)},"
-    yield "        unknown_tags: UnknownTags = (),"
-    yield "    ) -> None:"
+    yield from _call(f"{margin}def __init__(", ["self", *arguments, "unknown_tags: UnknownTags = ()"], ") -> None:")
     # DEFAULT stays in the slot until the structure is read, see `MessageType`.
-    yield from (f"        self.{field.name} = {field.name}" for field in fields)
-    yield "        self.unknown_tags = unknown_tags"
+    yield from (f"{margin}{_STEP}self.{name} = {name}" for name in names)
+
+
+def _call(opening: str, parts: list[str], closing: str) -> list[str]:
+    """Return parts between brackets: on one line where they fit, else one on each line."""
+    single = f"{', '.join(parts)}{',' if len(parts) == 1 and closing == ')' else ''}"
+    line = f"{opening}{single}{closing}"
+    if len(line) <= _LINE:
+        return [line]
+    margin = opening[: len(opening) - len(opening.lstrip())]
+    return [opening, *(f"{margin}{_STEP}{part}," for part in parts), margin + closing]
 
 
 def _annotation(message: MessageSpec, field: FieldSpec) -> str:
@@ -192,11 +219,17 @@ def _tables(message: MessageSpec) -> Iterator[str]:
     for struct, fields, _about in message.all_structs():
         yield from _table(message, f"{message.name}.{struct}", fields)
     yield from _table(message, message.name, message.fields)
-    key = None if message.key is None else message.key
     flexible = message.flexible & message.versions
-    yield (
-        f"{message.name}.SCHEMA = Schema({json.dumps(message.name)}, {json.dumps(message.kind)}, {key}, "
-        f"{_range(message, message.versions)}, {_range(message, flexible) if flexible else None})"
+    yield from _call(
+        f"{message.name}.SCHEMA = Schema(",
+        [
+            json.dumps(message.name),
+            json.dumps(message.kind),
+            str(message.key),
+            _range(message, message.versions),
+            _range(message, flexible) if flexible else "None",
+        ],
+        ")",
     )
 
 
@@ -204,27 +237,29 @@ def _table(message: MessageSpec, owner: str, fields: tuple[FieldSpec, ...]) -> I
     if not fields:
         return
     yield f"{owner}.FIELDS = ("
-    yield from (f"    {_field(message, field)}," for field in fields)
+    for field in fields:
+        yield from _call(f"{_STEP}Field(", list(_field(message, field)), "),")
     yield ")"
 
 
-def _field(message: MessageSpec, field: FieldSpec) -> str:
-    kind = json.dumps(field.type) if field.type in PRIMITIVES else f"{message.name}.{field.type}"
-    parts = [json.dumps(field.name), kind, _range(message, field.versions)]
-    default = _default(field)
-    if default:
-        parts.append(f"default={default}")
+def _field(message: MessageSpec, field: FieldSpec) -> Iterator[str]:
+    """Yield the arguments of a `Field`."""
+    yield json.dumps(field.name)
+    yield json.dumps(field.type) if field.type in PRIMITIVES else f"{message.name}.{field.type}"
+    yield _range(message, field.versions)
+    if default := _default(field):
+        yield f"default={default}"
     if field.array:
-        parts.append("array=True")
+        yield "array=True"
     if field.nullable & message.versions:
-        parts.append(f"nullable={_range(message, field.nullable)}")
+        yield f"nullable={_range(message, field.nullable)}"
     if field.tag is not None:
-        parts += [f"tag={field.tag}", f"tagged={_range(message, field.tagged)}"]
+        yield f"tag={field.tag}"
+        yield f"tagged={_range(message, field.tagged)}"
     if field.ignorable:
-        parts.append("ignorable=True")
+        yield "ignorable=True"
     if field.flexible is not None:
-        parts.append("compact=False")
-    return f"Field({', '.join(parts)})"
+        yield "compact=False"
 
 
 def _range(message: MessageSpec, versions: Versions) -> str:
