@@ -1,8 +1,8 @@
 """Measure the message codecs against construct and the codecs of Kafka clients for Python.
 
-Seven messages that brokers and clients exchange all day. `construct` is the usual hand-written kind: a `Struct` of stock parts with
-small classes for Kafka's strings and arrays. kio, kafka-python and aiokafka take part where they have the message and are
-installed; each must build the same bytes, or is left out with a note.
+Seven messages that brokers and clients exchange all day. `construct` is the usual hand-written kind: a `Struct` of
+stock parts with small classes for Kafka's strings and arrays. kio, kafka-python and aiokafka take part where they
+have the message and are installed; each must build the same bytes, or is left out with a note.
 
 Run: `python -m benchmarks.codec`
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import io
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import construct
@@ -84,10 +85,9 @@ def measure(case: Case, seconds: float = 0.2) -> Result:
     for engine in ("native", "python") if native is not None else ("python",):
         messages = codec(case.name, case.version, engine)
         decoded = messages.decode(data)[0]
-        parse[engine] = lambda messages=messages: messages.decode(data)
-        build[engine] = lambda messages=messages, decoded=decoded: messages.encode(decoded)
-        parse[f"{engine}, parse()"] = lambda messages=messages: messages.parse(data)
-        build[f"{engine}, parse()"] = lambda messages=messages, decoded=decoded: messages.build(decoded)
+        parse[engine], build[engine] = partial(messages.decode, data), partial(messages.encode, decoded)
+        through = f"{engine}, parse()"
+        parse[through], build[through] = partial(messages.parse, data), partial(messages.build, decoded)
     for name, peer in (
         ("construct", _construct),
         ("kio", _kio),
@@ -173,9 +173,8 @@ def summary(results: list[Result]) -> str:
         ]
         if ratios:
             verdict = "met" if min(ratios) >= wanted else "missed"
-            lines.append(
-                f"| {what}: {ours} over {other} | {min(ratios):.1f} | {geometric_mean(ratios):.1f} | {wanted} | {verdict} |"
-            )
+            mean = geometric_mean(ratios)
+            lines.append(f"| {what}: {ours} over {other} | {min(ratios):.1f} | {mean:.1f} | {wanted} | {verdict} |")
     return "\n".join(lines)
 
 
@@ -225,8 +224,7 @@ def _aiokafka(shape: Layout, data: bytes) -> Functions:
     for module in ("metadata", "fetch", "produce", "commit", "admin"):
         cls = getattr(importlib.import_module(f"aiokafka.protocol.{module}"), name, None)
         if cls is not None:
-            value = cls.decode(data)
-            return lambda: cls.decode(data), value.encode
+            return partial(cls.decode, data), cls.decode(data).encode
     raise AttributeError(f"{name} is not there")
 
 

@@ -1,8 +1,7 @@
 """Time functions against each other: one process, in turns, the best of several rounds.
 
-Machines are shared and clocks drift: only ratios of functions that took turns mean anything, and the smallest time is the one
-with the least of others' work in it.
-"""
+Machines are shared and clocks drift: only ratios of functions that took turns mean anything, and the smallest time is
+the one with the least of others' work in it."""
 
 from __future__ import annotations
 
@@ -14,9 +13,7 @@ from time import perf_counter
 __all__ = ["best_seconds", "geometric_mean"]
 
 
-def best_seconds(
-    functions: dict[str, Callable[[], object]], seconds: float = 0.2, rounds: int = 7
-) -> dict[str, float]:
+def best_seconds(functions: dict[str, Callable[[], object]], seconds: float = 0.2, rounds: int = 7) -> dict[str, float]:
     """Return the seconds of one call of each function.
 
     Args:

@@ -1,9 +1,8 @@
 """Find the codec of a message: one `construct.Construct` per (message, version).
 
-This is what the rest of the program calls. `decode` and `encode` work on buffers and skip construct's streams; `parse`, `build`
-and nesting inside other constructs work as with any construct. Which engine does the work is chosen in `engine.py`; the modules
-of messages and engines are loaded when they are first needed.
-"""
+This is what the rest of the program calls. `decode` and `encode` work on buffers and skip construct's streams;
+`parse`, `build` and nesting inside other constructs work as with any construct. Which engine does the work is chosen
+in `engine.py`; the modules of messages and engines are loaded when they are first needed."""
 
 from __future__ import annotations
 
@@ -81,8 +80,9 @@ class Codec(Construct, Generic[M]):
     def encode_parts(self, message: M) -> list[Any]:
         """Return the encoding of a message in parts, so that large `records` are not copied.
 
-        A part is bytes, a buffer of at least `APART_BYTES`, or a value of a `records` field that is no buffer but has a length
-        in bytes, given back as it is (a region of a file, for `sendfile`). Buffers must not change until they are sent.
+        A part is bytes, a buffer of at least `APART_BYTES`, or a value of a `records` field that is no buffer but has
+        a length in bytes, given back as it is (a region of a file, for `sendfile`). Buffers must not change until
+        they are sent.
 
         Raises:
             EncodeError: a value does not fit; the path says where.
@@ -132,7 +132,7 @@ class Codec(Construct, Generic[M]):
         stream.write(self.encode(obj))
         return obj
 
-    def _sizeof(self, context: Container, path: str) -> int:
+    def _sizeof(self, context: Container, path: str) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
         if self.layout.size is None:
             raise SizeofError(f"the size of {self.layout.name} version {self.version} depends on its values", path=path)
         return self.layout.size
@@ -160,7 +160,7 @@ def codec(message: str | type[M], version: int, engine: str | None = None) -> Co
     if engine not in ENGINES or (engine == "native" and native is None):
         available = [name for name in ENGINES if name != "native" or native is not None]
         raise LocalProtocolError(f"engine {engine!r} is not available, {', '.join(available)} are")
-    cls = cast(type[M], message_class(message)) if isinstance(message, str) else message
+    cls = cast("type[M]", message_class(message)) if isinstance(message, str) else message
     return Codec(cls, version, engine)
 
 
@@ -191,7 +191,7 @@ class _Program(Protocol):
 
 def _program(layout: Layout, engine: str) -> _Program:
     if engine == "native" and native is not None:
-        return cast(_Program, native.Program(layout))
+        return cast("_Program", native.Program(layout))
     if engine == "python":
         from kafkawire.sdk.protocol.twin import Twin
 

@@ -1,8 +1,7 @@
 """The declarative form of a layout, and what can be done with it: read it, run it, annotate bytes.
 
-`construct_form` and `construct_text` are the same declaration, as an object and as source. It is one of the three engines, the
-one that the others fall back on to explain an error, and what `explain` prints offsets with.
-"""
+`construct_form` and `construct_text` are the same declaration, as an object and as source. It is one of the three
+engines, the one that the others fall back on to explain an error, and what `explain` prints offsets with."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ def construct_form(layout: Layout) -> Structure:
     """Return the declarative form of a layout: it parses to and builds from messages."""
     fields = [field.name / _form(field) for field in layout.fields]
     if layout.flexible:
-        tagged = {field.tag: field.name / _form(field) for field in layout.tagged}
+        tagged = {field.tag: field.name / _form(field) for field in layout.tagged if field.tag is not None}
         fields.append("unknown_tags" / TaggedFields(tagged))
     return Structure(layout.cls, layout.version, *fields)
 
@@ -129,8 +128,8 @@ def trace(layout: Layout, buffer: Any, offset: int = 0) -> tuple[list[Span], Dec
         offset: where the message begins in it.
 
     Returns:
-        The spans in the order of the bytes, and the error if the message could not be read to its end: the spans are then
-        those before the error.
+        The spans in the order of the bytes, and the error if the message could not be read to its end: the spans are
+        then those before the error.
     """
     spans: list[Span] = []
     try:

@@ -1,7 +1,7 @@
 """Kafka's types as constructs: the words of the declarative form.
 
-Each class reads and writes as the protocol says and nothing more, in plain words: it is the oracle of the faster engines, and
-its errors carry the path and offset that theirs must equal. Streams must be able to seek.
+Each class reads and writes as the protocol says and nothing more, in plain words: it is the oracle of the faster
+engines, and its errors carry the path and offset that theirs must equal. Streams must be able to seek.
 
 Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 for the compact and tagged encodings.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import operator
 import struct
+from collections.abc import Mapping
 from typing import Any, BinaryIO, NamedTuple
 
 from construct import Construct, Container, Struct, Subconstruct
@@ -102,7 +103,8 @@ def new_context(**parameters: Any) -> Container:
     """Return a context as construct's own entry points make it, with parameters that the leaves look for.
 
     Args:
-        parameters: `spans`, a list that takes a `Span` of everything read; `view`, a memoryview of the stream's content, of
+        parameters: `spans`, a list that takes a `Span` of everything read; `view`, a memoryview of the stream's
+        content, of
             which `records` are cut; `apart` and `threshold`, a list that takes the `records` that are not copied, as
             (position, value), and the size in bytes from which they are not.
     """
@@ -151,7 +153,7 @@ class Number(Leaf):
     def write(self, value: Any, stream: BinaryIO, context: Container) -> None:
         stream.write(struct.pack(self.format, self._checked(value)))
 
-    def _sizeof(self, context: Container, path: str) -> int:
+    def _sizeof(self, context: Container, path: str) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
         return self.size
 
     def _checked(self, value: Any) -> Any:
@@ -339,11 +341,12 @@ class Structure(Subconstruct):
         super().__init__(Struct(*fields))
         self.cls = cls
         self.version = version
+        self.names = [str(field.name) for field in fields]
         self.absent = absent_fields(cls, version)
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> Message:
         parsed = self.subcon._parsereport(stream, context, path)
-        values = {field.name: parsed[field.name] for field in self.subcon.subcons}
+        values = {name: parsed[name] for name in self.names}
         values.update(values.pop("unknown_tags", {}))
         return self.cls(**values)
 
@@ -355,8 +358,8 @@ class Structure(Subconstruct):
                 )
         self._check_absent(obj, path)
         values = {}
-        for field in self.subcon.subcons:
-            values[field.name] = obj if field.name == "unknown_tags" else _value(obj, field.name, path)
+        for name in self.names:
+            values[name] = obj if name == "unknown_tags" else _value(obj, name, path)
         self.subcon._build(values, stream, context, path)
         return obj
 
@@ -372,7 +375,7 @@ class Structure(Subconstruct):
                     f"{where}{field.name}: not in version {self.version} of {self.cls.__qualname__}, "
                     f"exists in {field.versions}"
                 )
-        if not any(field.name == "unknown_tags" for field in self.subcon.subcons):
+        if "unknown_tags" not in self.names:
             with _Writing(f"{path} -> unknown_tags"):
                 if _value(message, "unknown_tags", path):
                     raise Refused(f"version {self.version} has no tagged fields")
@@ -414,16 +417,16 @@ class TaggedNullableStructure(NullableStructure):
 class TaggedFields(Construct):
     """The count of tagged fields, then tag, size and content of each.
 
-    Parses to the values of the known fields that were there and, as `unknown_tags`, the others; builds from the message. A
-    known field is read by its type, whatever its size says, as Kafka does.
+    Parses to the values of the known fields that were there and, as `unknown_tags`, the others; builds from the
+    message. A known field is read by its type, whatever its size says, as Kafka does.
 
     Args:
         fields: the known fields by tag, each with its name.
     """
 
-    def __init__(self, fields: dict[int | None, Construct]) -> None:
+    def __init__(self, fields: Mapping[int, Construct]) -> None:
         super().__init__()
-        self.fields = fields
+        self.fields = {tag: (str(field.name), field) for tag, field in fields.items()}
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> dict[str, Any]:
         owner = path.rpartition(" -> ")[0]
@@ -437,10 +440,10 @@ class TaggedFields(Construct):
             start = stream.tell()
             with _Reading(start, path):
                 tag, size = _read_varint(stream), _read_varint(stream)
-            field = self.fields.get(tag)
-            if field is not None:
-                _note(context, start, stream, f"{owner} -> {field.name}", Note(f"tag {tag}, {size} bytes"))
-                values[field.name] = field._parsereport(stream, context, owner)
+            if tag in self.fields:
+                name, field = self.fields[tag]
+                _note(context, start, stream, f"{owner} -> {name}", Note(f"tag {tag}, {size} bytes"))
+                values[name] = field._parsereport(stream, context, owner)
                 continue
             with _Reading(start, path):
                 if size < 0:
@@ -454,13 +457,13 @@ class TaggedFields(Construct):
         defaults = {field.name: field.default_value() for field in obj.FIELDS}
         arrays = {field.name for field in obj.FIELDS if field.array}
         with _Writing(path):
-            present = dict(as_tags(_value(obj, "unknown_tags", owner), [tag for tag in self.fields if tag is not None]))
-        for tag, field in self.fields.items():
-            value = _value(obj, field.name, owner)
-            if not is_default(value, defaults[field.name], field.name in arrays):
+            present = dict(as_tags(_value(obj, "unknown_tags", owner), self.fields))
+        for tag, (name, field) in self.fields.items():
+            value = _value(obj, name, owner)
+            if not is_default(value, defaults[name], name in arrays):
                 content = io.BytesIO()
                 field._build(value, content, context, owner)
-                present[tag or 0] = content.getvalue()
+                present[tag] = content.getvalue()
         stream.write(_varint(len(present)))
         for tag in sorted(present):
             stream.write(_varint(tag) + _varint(len(present[tag])))

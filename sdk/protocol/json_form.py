@@ -1,8 +1,8 @@
 """Messages as JSON values, in the form that Apache Kafka's own converters print.
 
-Field names are camelCase; bytes and records are base64; UUIDs are URL-safe base64 without padding; a tagged field that has its
-default is left out, every other field of the version is there; numbers that JSON does not have are the strings `NaN`, `Infinity` and
-`-Infinity`. Unknown tagged fields have no JSON form.
+Field names are camelCase; bytes and records are base64; UUIDs are URL-safe base64 without padding; a tagged field
+that has its default is left out, every other field of the version is there; numbers that JSON does not have are the
+strings `NaN`, `Infinity` and `-Infinity`. Unknown tagged fields have no JSON form.
 
 Source: `JsonConverterGenerator` in Apache Kafka.
 """

@@ -1,7 +1,8 @@
 """Narrow a message class to one version: the flat description that all three engines work from.
 
-A generated class lists its fields over all versions (`schema.py`). A `Layout` says for one version which fields are on the wire,
-in which order and encoding, and which are not; every question about versions is answered here, so that the engines ask none.
+A generated class lists its fields over all versions (`schema.py`). A `Layout` says for one version which fields are
+on the wire, in which order and encoding, and which are not; every question about versions is answered here, so that
+the engines ask none.
 
 Source: Kafka protocol guide; KIP-482 for flexible versions; `MessageDataGenerator` in Apache Kafka.
 """
@@ -86,7 +87,8 @@ class Layout:
         )
         self.absent = absent_fields(cls, version)
         if any(field.kind == "records" or (field.structure and field.structure.has_records) for field in self.tagged):
-            # `encode_parts` leaves records out of the buffer, where the size of a tagged field would have to count them.
+            # `encode_parts` leaves records out of the buffer, where the size of a tagged field would have to count
+            # them.
             raise TypeError(f"{self.name}: a tagged field holds records, which is not supported")
 
     def __repr__(self) -> str:

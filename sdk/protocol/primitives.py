@@ -1,7 +1,8 @@
 """The primitive types of the protocol: sizes, limits, and what is wrong with a value that does not fit.
 
-The three engines read and write these types each in its own way; what they must agree on stands here once: the limits, the
-texts of errors, the replacement of malformed UTF-8, and the checks of everything that is off the fast path.
+The three engines read and write these types each in its own way; what they must agree on stands here once: the
+limits, the texts of errors, the replacement of malformed UTF-8, and the checks of everything that is off the fast
+path.
 
 Source: Kafka protocol guide, "Protocol Primitive Types"; `ByteBufferAccessor` and `ByteUtils` in Apache Kafka.
 """
@@ -89,7 +90,7 @@ LIMITS = {
 
 
 class Refused(Exception):
-    """A value or its encoding is not allowed; the text is the reason. It never leaves the codecs, which add the path."""
+    """A value or its encoding is not allowed; the text is the reason. The codecs add the path and raise it anew."""
 
 
 def short(size: int, left: int) -> str:
@@ -230,7 +231,8 @@ def as_tags(value: Any, known: Iterable[int]) -> list[tuple[int, Buffer]]:
         known: tags that the version defines.
 
     Raises:
-        Refused: they are not pairs of a tag and bytes, are not in ascending order, or use a tag that is known or too large.
+        Refused: they are not pairs of a tag and bytes, are not in ascending order, or use a tag that is known or too
+        large.
     """
     tags: list[tuple[int, Buffer]] = []
     known = frozenset(known)

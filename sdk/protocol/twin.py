@@ -1,11 +1,10 @@
 """Write straight-line Python for a layout, and run it: the engine that needs no compiler.
 
-The text of a decoder and an encoder is made per layout, when it is first used: no loop over fields, no branch on versions,
-neighbouring fields of fixed size in one `struct` call. `twin_text` returns it for people to read.
+The text of a decoder and an encoder is made per layout, when it is first used: no loop over fields, no branch on
+versions, neighbouring fields of fixed size in one `struct` call. `twin_text` returns it for people to read.
 
-The text checks everything but explains nothing: when it stumbles, the construct form reads the same bytes, or writes the same
-message, again and raises the error with path and offset.
-"""
+The text checks everything but explains nothing: when it stumbles, the construct form reads the same bytes, or writes
+the same message, again and raises the error with path and offset."""
 
 from __future__ import annotations
 
@@ -99,7 +98,7 @@ def twin_text(layout: Layout) -> str:
     return _Source(layout).text
 
 
-# ------------------------------------------------------------------------------------------- what the text calls: reading
+# --------------------------------------------------------------------------------------- what the text calls: reading
 
 
 def _varint(data: bytes, offset: int, first: int) -> tuple[int, int]:
@@ -140,7 +139,7 @@ def _skip_tags(data: bytes, offset: int, end: int, count: int) -> tuple[tuple[tu
     return tuple(unknown), offset
 
 
-# ------------------------------------------------------------------------------------------- what the text calls: writing
+# --------------------------------------------------------------------------------------- what the text calls: writing
 
 
 def _unsigned(value: int) -> bytes:
@@ -239,9 +238,8 @@ _NAMESPACE: dict[str, Any] = {
 class _Source:
     """The text of one layout, and the objects that it names.
 
-    Variables of the text: `b` the bytes, `o` the offset, `end` their end, `m` the message, `a` appends a piece; others are
-    numbered.
-    """
+    Variables of the text: `b` the bytes, `o` the offset, `end` their end, `m` the message, `a` appends a piece;
+    others are numbered."""
 
     def __init__(self, layout: Layout) -> None:
         self.objects: dict[str, Any] = {}
@@ -565,7 +563,7 @@ class _Source:
             value, outer = self._variable("v"), self._variable("a")
             self._line(f"{value} = {source}.{self._slot(field)}")
             self._block(f"if {self._differs(field, value)}:")
-            default = self._new_default(field.default, field.structure and field.structure.cls)
+            default = self._new_default(field.default, field.structure.cls if field.structure else None)
             self._block(f"if not is_default({value}, {default}, {field.array}):")
             content = self._variable("pieces")
             self._line(f"{outer} = a; {content} = []; a = {content}.append")

@@ -1,8 +1,7 @@
 """The declarative form of a layout says the same as source and as object, and annotates every byte.
 
-Method: the source of every distinct layout is executed and compared with the object; the spans of a trace must cover an encoding
-without gaps, whole or cut anywhere.
-"""
+Method: the source of every distinct layout is executed and compared with the object; the spans of a trace must cover
+an encoding without gaps, whole or cut anywhere."""
 
 from __future__ import annotations
 

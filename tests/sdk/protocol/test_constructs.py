@@ -1,8 +1,8 @@
-"""Each type of the protocol reads and writes as the protocol guide says, to its limits, and refuses with path and offset.
+"""Each type of the protocol reads and writes as the protocol guide says, to its limits, and refuses with path and
+offset.
 
-Method: tables of values and their bytes, by hand from the guide, for each word of the declarative form; then of bytes and of
-values that are refused.
-"""
+Method: tables of values and their bytes, by hand from the guide, for each word of the declarative form; then of bytes
+and of values that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""JSON is the form that Apache Kafka's converters print, in both directions; what is not of that form is refused by field.
+"""JSON is the form that Apache Kafka's converters print, in both directions; what is not of that form is refused by
+field.
 
 Method: values by hand. The golden vectors (`tests/conformance/test_message_vectors.py`) hold thousands more.
 """
@@ -91,7 +92,7 @@ def test_wrong_json(value: dict[str, Any], text: str) -> None:
 
 @pytest.mark.parametrize("value", ["no base64", 5, True])
 def test_wrong_bytes(value: Any) -> None:
-    with pytest.raises(EncodeError, match="^authBytes: expected"):
+    with pytest.raises(EncodeError, match=r"^authBytes: expected"):
         from_json("SaslAuthenticateRequest", 0, {"authBytes": value})
 
 

@@ -134,8 +134,9 @@ def test_records_in_a_tagged_field_are_refused() -> None:
 
 def test_repr() -> None:
     assert repr(layout(Outer, 1)) == "<layout of Outer version 1>"
-    assert layout(FetchRequest, 4).fields[-1].structure is not None
-    assert layout(FetchRequest, 4).fields[-1].structure.name == "FetchRequest.FetchTopic"
+    topics = layout(FetchRequest, 4).fields[-1].structure
+    assert topics is not None
+    assert topics.name == "FetchRequest.FetchTopic"
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
@@ -145,7 +146,7 @@ def test_every_message(name: str) -> None:
     first, last = cls.SCHEMA.versions
     for version in range(first, last + 1):
         one = layout(cls, version)
-        names = [field.name for field in (*one.fields, *one.tagged, *one.absent)]
+        names = [field.name for field in one.fields + one.tagged] + [field.name for field in one.absent]
         assert sorted(names) == sorted(field.name for field in cls.FIELDS)
         assert sorted([*names, "unknown_tags"]) == sorted(cls.__match_args__)
         assert {field.kind for field in one.fields} <= {*FIXED, "string", "bytes", "records", "struct"}

@@ -1,11 +1,11 @@
 """Messages of the extension are lean and safe: no garbage collector header, nothing leaked, derived classes still work.
 
-Method: reference counts around decoding, encoding and their failures; classes derived from messages; buffers that are locked and
-released. `test_codec.py` compares the engine with the others on every layout.
-"""
+Method: reference counts around decoding, encoding and their failures; classes derived from messages; buffers that are
+locked and released. `test_codec.py` compares the engine with the others on every layout."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import pickle
@@ -72,10 +72,8 @@ def test_decoded_objects_are_freed() -> None:
     before = sys.getrefcount(FetchResponse.PartitionData), sys.getrefcount(DEFAULT)
     for cut in range(len(DATA) + 1):
         for _ in range(3):
-            try:
+            with contextlib.suppress(DecodeError):
                 FETCH.decode(DATA[:cut])
-            except DecodeError:
-                pass
     assert (sys.getrefcount(FetchResponse.PartitionData), sys.getrefcount(DEFAULT)) == before
 
 

@@ -1,4 +1,5 @@
-"""Messages behave as values: they compare by content, show what was set, can be copied and pickled, and refuse to be hashed.
+"""Messages behave as values: they compare by content, show what was set, can be copied and pickled, and refuse to be
+hashed.
 
 Method: generated messages and two small classes, with and without the extension's help.
 """
@@ -77,10 +78,11 @@ def produce() -> ProduceRequest:
 
 def test_patterns() -> None:
     match ResponseHeader(7):
-        case ResponseHeader(7, ()):
+        case ResponseHeader(correlation_id=7):
             pass
         case _:
-            pytest.fail("positional patterns follow the fields")
+            pytest.fail("no match")
+    assert ResponseHeader.__match_args__ == ("correlation_id", "unknown_tags")
 
 
 def test_no_other_attributes() -> None:

@@ -1,4 +1,5 @@
-"""The twin's text is what it says it is: straight-line Python that refuses what it cannot read, and never explains by itself.
+"""The twin's text is what it says it is: straight-line Python that refuses what it cannot read, and never explains by
+itself.
 
 Method: the text of small layouts by hand; then what happens when the twin stumbles, also where it should not have.
 `test_codec.py` compares the twin with the other engines on every layout.
