@@ -1,0 +1,64 @@
+"""UUIDs as Kafka shows, reads, orders and reserves them.
+
+On the wire and in messages a UUID is 16 bytes. People see it in URL-safe base64 without padding, 22 characters.
+
+Source: `Uuid` in Apache Kafka; KIP-516 (topic ids).
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+
+from kafkawire.sdk.errors import LocalProtocolError
+
+__all__ = ["METADATA_TOPIC_UUID", "RESERVED_UUIDS", "ZERO_UUID", "format_uuid", "parse_uuid", "uuid_order"]
+
+#: Stands for "none" wherever the protocol has a UUID.
+ZERO_UUID = bytes(16)
+
+#: The id of the topic `__cluster_metadata`.
+METADATA_TOPIC_UUID = bytes(15) + b"\x01"
+
+#: Never given to a topic, a directory or a member.
+RESERVED_UUIDS = frozenset({ZERO_UUID, METADATA_TOPIC_UUID})
+
+_SIZE_BYTES = 16
+
+#: The last character holds two bits of the UUID; its other four are not looked at.
+_TEXT = re.compile("[A-Za-z0-9_-]{22}(==)?")
+
+#: How much of a text that is no UUID goes into an error.
+_SHOWN_CHARACTERS = 40
+
+
+def parse_uuid(text: str) -> bytes:
+    """Return the 16 bytes of a UUID.
+
+    Args:
+        text: 22 characters of URL-safe base64; the padding `==` may follow.
+
+    Raises:
+        LocalProtocolError: it is something else.
+    """
+    if not _TEXT.fullmatch(text):
+        raise LocalProtocolError(
+            f"{text[:_SHOWN_CHARACTERS]!r} of {len(text)} characters is no UUID: 22 of URL-safe base64 expected"
+        )
+    return base64.urlsafe_b64decode(text[:22] + "==")
+
+
+def format_uuid(uuid: bytes) -> str:
+    """Return the text of a UUID, 22 characters.
+
+    Raises:
+        LocalProtocolError: it has not 16 bytes.
+    """
+    if len(uuid) != _SIZE_BYTES:
+        raise LocalProtocolError(f"UUID of {len(uuid)} bytes, {_SIZE_BYTES} expected")
+    return base64.urlsafe_b64encode(uuid).decode("ascii").rstrip("=")
+
+
+def uuid_order(uuid: bytes) -> tuple[int, int]:
+    """Return a key that sorts UUIDs as Kafka does: by their two halves as signed 64 bit numbers."""
+    return int.from_bytes(uuid[:8], "big", signed=True), int.from_bytes(uuid[8:], "big", signed=True)

@@ -1,0 +1,86 @@
+"""UUIDs are shown, read, ordered and reserved as in Apache Kafka.
+
+Method: Kafka's vectors through the conformance checks; odd texts whose fate was looked up in Kafka; hypothesis.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkawire.conformance.misc_vectors import check_misc_vector
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.engine import ENGINE
+from kafkawire.sdk.protocol.uuids import (
+    METADATA_TOPIC_UUID,
+    RESERVED_UUIDS,
+    ZERO_UUID,
+    format_uuid,
+    parse_uuid,
+    uuid_order,
+)
+from tests.vectors import read_vectors
+
+UUIDS = st.binary(min_size=16, max_size=16)
+
+
+def test_vectors() -> None:
+    vectors = [vector for vector in read_vectors("misc") if vector["kind"].startswith("uuid")]
+    assert {vector["kind"] for vector in vectors} == {"uuid", "uuid-read", "uuid-compare"}
+    assert [failure for vector in vectors if (failure := check_misc_vector(vector, ENGINE))] == []
+
+
+@given(uuid=UUIDS)
+def test_round_trip(uuid: bytes) -> None:
+    text = format_uuid(uuid)
+    assert len(text) == 22
+    assert parse_uuid(text) == parse_uuid(text + "==") == uuid
+
+
+@given(left=UUIDS, right=UUIDS)
+def test_order_is_total(left: bytes, right: bytes) -> None:
+    assert (uuid_order(left) == uuid_order(right)) == (left == right)
+
+
+def test_order_is_signed() -> None:
+    assert sorted([b"\x00" * 16, b"\xff" * 16, b"\x7f" * 16], key=uuid_order) == [
+        b"\xff" * 16,
+        b"\0" * 16,
+        b"\x7f" * 16,
+    ]
+
+
+def test_reserved() -> None:
+    assert {ZERO_UUID, METADATA_TOPIC_UUID} == RESERVED_UUIDS
+    assert format_uuid(METADATA_TOPIC_UUID) == "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "A",
+        "A" * 21,
+        "A" * 23,
+        "A" * 24,
+        "A" * 22 + "=",
+        "A" * 22 + "===",
+        "A" * 20 + "==",
+        "A" * 21 + "/",
+        "A" * 21 + "é",
+        "A" * 22 + "\n",
+        "A" * 5000,
+        " " + "A" * 22,
+    ],
+)
+def test_no_uuid(text: str) -> None:
+    with pytest.raises(LocalProtocolError, match=f"of {len(text)} characters is no UUID") as caught:
+        parse_uuid(text)
+    assert len(str(caught.value)) < 150
+
+
+@pytest.mark.parametrize("size", [0, 15, 17])
+def test_wrong_size(size: int) -> None:
+    with pytest.raises(LocalProtocolError, match=f"UUID of {size} bytes, 16 expected"):
+        format_uuid(bytes(size))
