@@ -1,0 +1,337 @@
+"""SCRAM: a client proves that it knows a password, a broker that it knows what the password was stored as.
+
+Four messages travel inside SaslAuthenticate; each side is a machine without I/O that takes the peer's message and
+returns its own. A broker keeps no password: a `ScramCredential` cannot be used to log in.
+
+    client.first_message -> server.receive_first, first_message -> client.receive_first
+                         -> server.receive_final -> client.receive_final
+
+Source: RFC 5802, RFC 7677, KIP-48 (`tokenauth`); `ScramFormatter` and `ScramMessages` in Apache Kafka, which takes
+names and passwords as they are in UTF-8 (no SASLprep) and knows no channel binding.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from typing import NamedTuple, NoReturn
+
+from kafkawire.sdk.errors import BrokerError, ConfigurationError, RemoteProtocolError
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+
+__all__ = [
+    "ITERATIONS_MAX",
+    "ITERATIONS_MIN",
+    "MESSAGE_BYTES_MAX",
+    "SCRAM_MECHANISMS",
+    "ClientFirst",
+    "ScramClient",
+    "ScramCredential",
+    "ScramServer",
+    "make_credential",
+    "salted_password",
+    "sasl_name",
+]
+
+#: Names of the mechanisms, and of the hash of each.
+SCRAM_MECHANISMS: Mapping[str, str] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+
+#: Fewer rounds make guessing cheap; Kafka refuses them too.
+ITERATIONS_MIN = 4096
+
+#: A hostile broker could keep its client computing for hours; Kafka's brokers store at most 16384.
+ITERATIONS_MAX = 1_000_000
+
+#: Nonces, salts and names are short; Kafka's brokers take authentication messages of up to 512 KiB.
+MESSAGE_BYTES_MAX = 64 * 1024
+
+#: How much of a peer's reason goes into an error.
+_SHOWN_CHARACTERS = 100
+
+#: The header of clients without channel binding and without another identity, and its base64.
+_GS2_HEADER = "n,,"
+_CHANNEL_BINDING = "biws"
+
+_NONCE = r"[!-+.-~\-]+"
+_VALUE = "[^\x00,]+"
+_BASE64 = "[A-Za-z0-9+/]+={0,2}"
+_EXTENSIONS = f"(?P<extensions>(?:,[A-Za-z]+={_VALUE})*)"
+
+_CLIENT_FIRST = re.compile(
+    f"n,(?:a=(?P<identity>{_VALUE}))?,(?P<bare>n=(?P<name>{_VALUE}),r=(?P<nonce>{_NONCE}){_EXTENSIONS})"
+)
+_SERVER_FIRST = re.compile(f"r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]{{1,10}}){_EXTENSIONS}")
+_CLIENT_FINAL = re.compile(
+    f"(?P<bare>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
+)
+_SERVER_FINAL = re.compile(f"(?:e=(?P<error>{_VALUE})|v=(?P<signature>{_BASE64})){_EXTENSIONS}")
+
+
+class ScramCredential(NamedTuple):
+    """What a broker stores of a password.
+
+    Attributes:
+        salt: random, its own for each user and mechanism.
+        stored_key: checks the client's proof.
+        server_key: makes the broker's proof.
+        iterations: rounds of the hash over the password.
+    """
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+class ClientFirst(NamedTuple):
+    """Who wants to log in.
+
+    Attributes:
+        user: name, or id of a delegation token.
+        extensions: what the client added, as `{"tokenauth": "true"}` for a delegation token.
+    """
+
+    user: str
+    extensions: dict[str, str]
+
+
+class ScramClient:
+    """The client's side of one login.
+
+    Args:
+        mechanism: one of `SCRAM_MECHANISMS`.
+        user: name, or id of a delegation token.
+        password: of the user.
+        nonce: printable ASCII without commas, random and used once.
+        extensions: names and values to add to the first message.
+        iterations_min: fewer rounds are refused.
+
+    Raises:
+        ConfigurationError: the mechanism is unknown, the user or the password empty, or the nonce not such a text.
+    """
+
+    def __init__(
+        self,
+        mechanism: str,
+        user: str,
+        password: str,
+        nonce: str,
+        extensions: Mapping[str, str] | None = None,
+        iterations_min: int = ITERATIONS_MIN,
+    ) -> None:
+        self._hash = _hash(mechanism)
+        if not user:
+            raise ConfigurationError("user", user, "must not be empty")
+        if not password:
+            raise ConfigurationError("password", password, "must not be empty")
+        self._mechanism = mechanism
+        self._password = password
+        self._nonce = _checked_nonce(nonce)
+        self._iterations_min = iterations_min
+        added = "".join(f",{name}={value}" for name, value in (extensions or {}).items())
+        self._bare = f"n={sasl_name(user)},r={nonce}{added}"
+        self._signature = b""
+
+    def first_message(self) -> bytes:
+        """Return the message that opens the login."""
+        return f"{_GS2_HEADER}{self._bare}".encode()
+
+    def receive_first(self, data: bytes) -> bytes:
+        """Take the broker's challenge and return the proof.
+
+        Raises:
+            RemoteProtocolError: it is no such message, answers somebody else, or asks for too few or too many rounds.
+        """
+        message, found = _read(_SERVER_FIRST, data, "first message of the broker")
+        nonce, iterations = found["nonce"], int(found["iterations"])
+        if not nonce.startswith(self._nonce) or nonce == self._nonce:
+            raise RemoteProtocolError("SCRAM: the broker did not extend the client's nonce")
+        if not self._iterations_min <= iterations <= ITERATIONS_MAX:
+            raise RemoteProtocolError(
+                f"SCRAM: {iterations} iterations asked for, {self._iterations_min} to {ITERATIONS_MAX} allowed"
+            )
+        salted = salted_password(self._mechanism, self._password, _unbase64(found["salt"], "salt"), iterations)
+        bare = f"c={_CHANNEL_BINDING},r={nonce}"
+        signed = f"{self._bare},{message},{bare}".encode()
+        client_key = _client_key(self._hash, salted)
+        proof = _xor(client_key, _hmac(self._hash, _digest(self._hash, client_key), signed))
+        self._signature = _hmac(self._hash, _server_key(self._hash, salted), signed)
+        return f"{bare},p={_base64(proof)}".encode()
+
+    def receive_final(self, data: bytes) -> None:
+        """Take the broker's verdict.
+
+        Raises:
+            BrokerError: the login was refused.
+            RemoteProtocolError: it is no such message, or the broker does not know the password either.
+        """
+        _, found = _read(_SERVER_FINAL, data, "final message of the broker")
+        if found["error"] is not None:
+            raise BrokerError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"SCRAM: {found['error']:.{_SHOWN_CHARACTERS}}")
+        # An empty signature stands for a challenge that never came.
+        if not self._signature or not hmac.compare_digest(_unbase64(found["signature"], "proof"), self._signature):
+            raise RemoteProtocolError("SCRAM: the broker could not prove that it knows the user's password")
+
+
+class ScramServer:
+    """The broker's side of one login.
+
+    Args:
+        mechanism: one of `SCRAM_MECHANISMS`.
+        nonce: printable ASCII without commas, random and used once; what is added to the client's nonce.
+
+    Raises:
+        ConfigurationError: the mechanism is unknown, or the nonce not such a text.
+    """
+
+    def __init__(self, mechanism: str, nonce: str) -> None:
+        self._hash = _hash(mechanism)
+        self._nonce = _checked_nonce(nonce)
+        self._client_bare = ""
+        self._message = ""
+        self._credential: ScramCredential | None = None
+
+    def receive_first(self, data: bytes) -> ClientFirst:
+        """Take the message that opens a login and return who it is, so that the credential can be looked up.
+
+        Raises:
+            RemoteProtocolError: it is no such message.
+            BrokerError: the client wants to act for somebody else.
+        """
+        _, found = _read(_CLIENT_FIRST, data, "first message of the client")
+        if found["identity"] not in (None, found["name"]):
+            self._refuse("a client may only act for itself")
+        self._client_bare = found["bare"]
+        self._nonce = found["nonce"] + self._nonce
+        pairs = (part.split("=", 1) for part in found["extensions"].split(",")[1:])
+        return ClientFirst(_user(found["name"]), dict(pairs))
+
+    def first_message(self, credential: ScramCredential | None) -> bytes:
+        """Return the challenge.
+
+        Args:
+            credential: of the user; None if there is no such user or it has none for this mechanism.
+
+        Raises:
+            BrokerError: there is no credential.
+        """
+        if credential is None:
+            self._refuse("invalid user or password")
+        self._credential = credential
+        self._message = f"r={self._nonce},s={_base64(credential.salt)},i={credential.iterations}"
+        return self._message.encode()
+
+    def receive_final(self, data: bytes) -> bytes:
+        """Check the client's proof and return the broker's.
+
+        Raises:
+            RemoteProtocolError: it is no such message, or answers another challenge.
+            BrokerError: the proof is wrong.
+        """
+        _, found = _read(_CLIENT_FINAL, data, "final message of the client")
+        if self._credential is None or found["nonce"] != self._nonce or found["binding"] != _CHANNEL_BINDING:
+            raise RemoteProtocolError("SCRAM: the client answered another challenge")
+        signed = f"{self._client_bare},{self._message},{found['bare']}".encode()
+        signature = _hmac(self._hash, self._credential.stored_key, signed)
+        proof = _unbase64(found["proof"], "proof")
+        stored_key = _digest(self._hash, _xor(proof, signature)) if len(proof) == len(signature) else b""
+        if not hmac.compare_digest(stored_key, self._credential.stored_key):
+            self._refuse("invalid user or password")
+        return f"v={_base64(_hmac(self._hash, self._credential.server_key, signed))}".encode()
+
+    def _refuse(self, reason: str) -> NoReturn:
+        raise BrokerError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"SCRAM: {reason}")
+
+
+def make_credential(mechanism: str, password: str, salt: bytes, iterations: int) -> ScramCredential:
+    """Return what a broker stores of a password.
+
+    Raises:
+        ConfigurationError: the mechanism is unknown, or the password is empty.
+    """
+    salted = salted_password(mechanism, password, salt, iterations)
+    name = _hash(mechanism)
+    return ScramCredential(salt, _digest(name, _client_key(name, salted)), _server_key(name, salted), iterations)
+
+
+def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
+    """Return the key from which all others follow; computing it is what costs time.
+
+    Raises:
+        ConfigurationError: the mechanism is unknown, or the password is empty.
+    """
+    if not password:
+        raise ConfigurationError("password", password, "must not be empty")
+    return hashlib.pbkdf2_hmac(_hash(mechanism), password.encode(), salt, iterations)
+
+
+def sasl_name(user: str) -> str:
+    """Return a user name as it stands in a message."""
+    return user.replace("=", "=3D").replace(",", "=2C")
+
+
+def _user(name: str) -> str:
+    if re.search("=(?!2C|3D)", name):
+        raise RemoteProtocolError("SCRAM: '=' in the user name is not followed by 2C or 3D")
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _read(pattern: re.Pattern[str], data: bytes, what: str) -> tuple[str, dict[str, str]]:
+    """Return the text of a message and its parts; the text of errors holds nothing of it, it may be secret."""
+    if len(data) > MESSAGE_BYTES_MAX:
+        raise RemoteProtocolError(f"SCRAM: {what} has {len(data)} bytes, at most {MESSAGE_BYTES_MAX} allowed")
+    try:
+        text = bytes(data).decode()
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError(f"SCRAM: {what} is not UTF-8 at byte {error.start}") from None
+    match = pattern.fullmatch(text)
+    if match is None:
+        raise RemoteProtocolError(f"SCRAM: {what}, {len(data)} bytes, is not as RFC 5802 asks")
+    return text, match.groupdict()
+
+
+def _hash(mechanism: str) -> str:
+    if mechanism not in SCRAM_MECHANISMS:
+        raise ConfigurationError("sasl_mechanism", mechanism, f"expected one of {', '.join(SCRAM_MECHANISMS)}")
+    return SCRAM_MECHANISMS[mechanism]
+
+
+def _checked_nonce(nonce: str) -> str:
+    if not re.fullmatch(_NONCE, nonce):
+        raise ConfigurationError("nonce", nonce, "expected printable ASCII without commas")
+    return nonce
+
+
+def _client_key(name: str, salted: bytes) -> bytes:
+    return _hmac(name, salted, b"Client Key")
+
+
+def _server_key(name: str, salted: bytes) -> bytes:
+    return _hmac(name, salted, b"Server Key")
+
+
+def _hmac(name: str, key: bytes, message: bytes) -> bytes:
+    return hmac.digest(key, message, name)
+
+
+def _digest(name: str, data: bytes) -> bytes:
+    return hashlib.new(name, data).digest()
+
+
+def _xor(left: bytes, right: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(left, right, strict=True))
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _unbase64(text: str, what: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise RemoteProtocolError(f"SCRAM: the {what} is not base64") from None

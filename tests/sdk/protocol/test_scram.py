@@ -1,0 +1,229 @@
+"""SCRAM says what Apache Kafka says, lets the right client in and no other, and survives whatever a peer sends.
+
+Method: Kafka's vectors through the conformance checks; each message cut, changed and replaced; hypothesis feeds noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkawire.conformance.misc_vectors import check_misc_vector
+from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError, RemoteProtocolError
+from kafkawire.sdk.protocol.engine import ENGINE
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.scram import (
+    ITERATIONS_MAX,
+    ITERATIONS_MIN,
+    MESSAGE_BYTES_MAX,
+    SCRAM_MECHANISMS,
+    ClientFirst,
+    ScramClient,
+    ScramCredential,
+    ScramServer,
+    make_credential,
+)
+from tests.vectors import read_vectors
+
+MECHANISM = "SCRAM-SHA-256"
+CREDENTIAL = make_credential(MECHANISM, "pencil", b"salt of alice", ITERATIONS_MIN)
+FIRST = b"n,,n=alice,r=client"
+CHALLENGE = b"r=clientserver,s=c2FsdCBvZiBhbGljZQ==,i=4096"
+
+
+def client(password: str = "pencil", user: str = "alice") -> ScramClient:
+    return ScramClient(MECHANISM, user, password, "client")
+
+
+def challenged(credential: ScramCredential = CREDENTIAL) -> ScramServer:
+    server = ScramServer(MECHANISM, "server")
+    server.receive_first(FIRST)
+    assert server.first_message(credential) == CHALLENGE
+    return server
+
+
+def proven() -> tuple[ScramClient, bytes]:
+    """Return a client that sent its proof, and the broker's answer to it."""
+    subject = client()
+    return subject, challenged().receive_final(subject.receive_first(CHALLENGE))
+
+
+def test_vectors() -> None:
+    vectors = [vector for vector in read_vectors("misc") if vector["kind"] == "scram"]
+    assert {vector["mechanism"] for vector in vectors} == set(SCRAM_MECHANISMS)
+    assert [failure for vector in vectors if (failure := check_misc_vector(vector, ENGINE))] == []
+
+
+@pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS)
+@given(user=st.text("a=,ü日", min_size=1), password=st.text(min_size=1, max_size=9))
+def test_login(mechanism: str, user: str, password: str) -> None:
+    credential = make_credential(mechanism, password, b"salt", 1)
+    subject = ScramClient(mechanism, user, password, "c", {"tokenauth": "true"}, iterations_min=1)
+    server = ScramServer(mechanism, "s")
+    assert server.receive_first(subject.first_message()) == ClientFirst(user, {"tokenauth": "true"})
+    subject.receive_final(server.receive_final(subject.receive_first(server.first_message(credential))))
+
+
+def test_wrong_password() -> None:
+    proof = client("pencils").receive_first(CHALLENGE)
+    with pytest.raises(BrokerError, match="invalid user or password") as caught:
+        challenged().receive_final(proof)
+    assert caught.value.code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_unknown_user() -> None:
+    server = ScramServer(MECHANISM, "server")
+    server.receive_first(FIRST)
+    with pytest.raises(BrokerError, match="invalid user or password"):
+        server.first_message(None)
+
+
+def test_acting_for_somebody_else() -> None:
+    with pytest.raises(BrokerError, match="only act for itself"):
+        ScramServer(MECHANISM, "server").receive_first(b"n,a=bob,n=alice,r=client")
+    assert ScramServer(MECHANISM, "server").receive_first(b"n,a=alice,n=alice,r=client").user == "alice"
+
+
+def test_replayed_proof() -> None:
+    """A proof that was heard answers its own challenge only."""
+    proof = client().receive_first(CHALLENGE)
+    other = ScramServer(MECHANISM, "another")
+    other.receive_first(FIRST)
+    other.first_message(CREDENTIAL)
+    with pytest.raises(RemoteProtocolError, match="another challenge"):
+        other.receive_final(proof)
+
+
+def test_proof_without_challenge() -> None:
+    proof = client().receive_first(CHALLENGE)
+    with pytest.raises(RemoteProtocolError, match="another challenge"):
+        ScramServer(MECHANISM, "server").receive_final(proof)
+
+
+def test_broker_that_does_not_know_the_password() -> None:
+    impostor = challenged(CREDENTIAL._replace(server_key=bytes(32)))
+    subject = client()
+    final = impostor.receive_final(subject.receive_first(CHALLENGE))
+    with pytest.raises(RemoteProtocolError, match="could not prove"):
+        subject.receive_final(final)
+
+
+def test_verdict_before_the_proof() -> None:
+    _, final = proven()
+    with pytest.raises(RemoteProtocolError, match="could not prove"):
+        client().receive_final(final)
+
+
+def test_refusal() -> None:
+    subject = client()
+    subject.receive_first(CHALLENGE)
+    with pytest.raises(BrokerError, match="SASL_AUTHENTICATION_FAILED: SCRAM: invalid-proof"):
+        subject.receive_final(b"e=invalid-proof")
+
+
+@pytest.mark.parametrize(
+    ("challenge", "reason"),
+    [
+        (b"r=client,s=c2FsdA==,i=4096", "did not extend"),
+        (b"r=clIentserver,s=c2FsdA==,i=4096", "did not extend"),
+        (
+            b"r=clientserver,s=c2FsdA==,i=4095",
+            f"4095 iterations asked for, {ITERATIONS_MIN} to {ITERATIONS_MAX} allowed",
+        ),
+        (b"r=clientserver,s=c2FsdA==,i=1000001", "1000001 iterations asked for"),
+        (b"r=clientserver,s=c2FsdA==,i=99999999999", "RFC 5802"),
+        (b"r=clientserver,s=c2FsdA==,i=-1", "RFC 5802"),
+        (b"r=clientserver,s=c2FsdA=,i=4096", "salt is not base64"),
+        (b"r=clientserver,s=,i=4096", "RFC 5802"),
+        (b"m=new,r=clientserver,s=c2FsdA==,i=4096", "RFC 5802"),
+        (b"r=client\xff", "not UTF-8 at byte 8"),
+        (b"r=" + b"x" * MESSAGE_BYTES_MAX, f"at most {MESSAGE_BYTES_MAX} allowed"),
+    ],
+)
+def test_bad_challenge(challenge: bytes, reason: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=reason):
+        client().receive_first(challenge)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"",
+        b"n,,",
+        b"n,,n=,r=client",
+        b"y,,n=alice,r=client",
+        b"p=tls-unique,,n=alice,r=client",
+        b"n,,n=alice,r=",
+        b"n,,n=al=ice,r=client",
+        b"n,,n=alice,r=cli ent",
+        b"n,,m=new,n=alice,r=client",
+        b"n,,n=alice,r=client,=x",
+    ],
+)
+def test_bad_opening(first: bytes) -> None:
+    with pytest.raises(RemoteProtocolError):
+        ScramServer(MECHANISM, "server").receive_first(first)
+
+
+@pytest.mark.parametrize("change", [b"c=biwsY,", b"c=eSws,", b"d=biws,"])
+def test_bad_channel_binding(change: bytes) -> None:
+    proof = client().receive_first(CHALLENGE)
+    with pytest.raises(RemoteProtocolError):
+        challenged().receive_final(proof.replace(b"c=biws,", change))
+
+
+@pytest.mark.parametrize("proof", [b"AAAA", b"A", b"A" * 44, b"AAAA" * 1000])
+def test_bad_proof(proof: bytes) -> None:
+    with pytest.raises(KafkaWireError):
+        challenged().receive_final(b"c=biws,r=clientserver,p=" + proof)
+
+
+def test_every_cut_is_refused() -> None:
+    subject, final = proven()
+    proof = client().receive_first(CHALLENGE)
+    feeds: list[tuple[Callable[[bytes], object], bytes]] = [
+        (challenged().receive_final, proof),
+        (subject.receive_final, final),
+    ]
+    for receive, message in feeds:
+        for end in range(len(message)):
+            with pytest.raises(KafkaWireError):
+                receive(message[:end])
+
+
+@given(noise=st.binary(max_size=60) | st.text("n,=rsvecpi4096AB").map(str.encode), place=st.integers(0, 60))
+def test_noise(noise: bytes, place: int) -> None:
+    """Whatever arrives, there is a result or one of this package's errors."""
+    for receive, message in (
+        (ScramServer(MECHANISM, "server").receive_first, FIRST),
+        (challenged().receive_final, b"c=biws,r=clientserver,p=AAAA"),
+        (client().receive_final, b"v=AAAA"),
+        (client().receive_first, b"r=clientserver,s=c2FsdA==,i=1"),
+    ):
+        for data in (noise, message[:place] + noise + message[place:]):
+            with suppress(KafkaWireError):
+                receive(data)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("SCRAM-MD5", "alice", "pencil", "x"), "sasl_mechanism='SCRAM-MD5'"),
+        ((MECHANISM, "", "pencil", "x"), "user=''"),
+        ((MECHANISM, "alice", "", "x"), "password=''"),
+        ((MECHANISM, "alice", "pencil", ""), "nonce=''"),
+        ((MECHANISM, "alice", "pencil", "a,b"), "nonce='a,b'"),
+    ],
+)
+def test_bad_options(arguments: tuple[str, str, str, str], option: str) -> None:
+    with pytest.raises(ConfigurationError, match=option):
+        ScramClient(*arguments)
+
+
+def test_bad_credential() -> None:
+    with pytest.raises(ConfigurationError, match="password"):
+        make_credential(MECHANISM, "", b"salt", ITERATIONS_MIN)
