@@ -100,8 +100,11 @@ class Admin:
             await self._started.close()
             self._started = None
 
-    async def create_topics(self, *topics: NewTopic | str) -> dict[str, bytes]:
-        """Create topics; a name alone takes the broker's defaults.
+    async def create_topics(self, topics: Iterable[NewTopic | str] | NewTopic | str) -> dict[str, bytes]:
+        """Create topics.
+
+        Args:
+            topics: one or more; a name alone takes the broker's defaults.
 
         Returns:
             The id of each topic, 16 bytes.
@@ -111,7 +114,8 @@ class Admin:
                 been.
         """
         cluster = self._cluster
-        wanted = [_creatable(NewTopic(topic) if isinstance(topic, str) else topic) for topic in topics]
+        given = [topics] if isinstance(topics, NewTopic | str) else topics
+        wanted = [_creatable(NewTopic(topic) if isinstance(topic, str) else topic) for topic in given]
         request = CreateTopicsRequest(wanted, self._options.request_timeout_ms)
 
         async def attempt() -> CreateTopicsResponse:
@@ -125,13 +129,17 @@ class Admin:
         cluster.metadata.invalidate()
         return {topic.name: topic.topic_id for topic in answer.topics}
 
-    async def delete_topics(self, *names: str) -> None:
+    async def delete_topics(self, names: Iterable[str] | str) -> None:
         """Delete topics and all their records.
+
+        Args:
+            names: one or more.
 
         Raises:
             BrokerError: of the first topic that was not deleted; others may have been.
         """
         cluster = self._cluster
+        names = _listed(names)
 
         async def attempt() -> None:
             connection = await cluster.controller()
@@ -161,13 +169,17 @@ class Admin:
             name: topic for name, topic in cluster.metadata.topics.items() if include_internal or not topic.is_internal
         }
 
-    async def describe_topics(self, *names: str) -> dict[str, Topic]:
+    async def describe_topics(self, names: Iterable[str] | str) -> dict[str, Topic]:
         """Return topics by name.
+
+        Args:
+            names: one or more.
 
         Raises:
             BrokerError: of the first that does not exist, or may not be seen.
         """
         cluster = self._cluster
+        names = _listed(names)
 
         async def attempt() -> None:
             await cluster.refresh(names)
@@ -204,13 +216,16 @@ class Admin:
         found = await cluster.retrying(attempt)
         return [found[group_id] for group_id in sorted(found)]
 
-    async def describe_groups(self, *group_ids: str) -> dict[str, GroupDescription]:
+    async def describe_groups(self, group_ids: Iterable[str] | str) -> dict[str, GroupDescription]:
         """Return classic groups by name.
+
+        Args:
+            group_ids: one or more.
 
         Raises:
             BrokerError: of the first group that cannot be described.
         """
-        return {group_id: await self._describe_group(group_id) for group_id in group_ids}
+        return {group_id: await self._describe_group(group_id) for group_id in _listed(group_ids)}
 
     async def list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the first record at or after a time, by partition.
@@ -303,6 +318,11 @@ def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
         ],
         [CreateTopicsRequest.CreatableTopicConfig(name, value) for name, value in topic.configs.items()],
     )
+
+
+def _listed(names: Iterable[str] | str) -> list[str]:
+    """Return one name, or several, as a list."""
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _said(detail: str, message: str | None) -> str:
