@@ -1,0 +1,216 @@
+"""Requests are paired with their answers; every way in which a connection can end reaches whoever waits, with its
+reason.
+
+Method: the scripted broker in memory answers, keeps silent, or sends bytes that are no answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kafkawire.sdk.errors import (
+    ConnectFailed,
+    ConnectionLost,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RequestTimedOut,
+    UnsupportedVersion,
+)
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.frames import frame
+from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
+from kafkawire.sdk.transport.wire import Address
+from tests.sdk.scripted_broker import BROKER, ScriptedBroker
+
+SETTINGS = ConnectionSettings(connect_timeout_ms=1000, request_timeout_ms=1000)
+
+
+def connected(
+    test: Callable[[ScriptedBroker, BrokerConnection], Awaitable[None]], settings: ConnectionSettings = SETTINGS
+) -> None:
+    """Run a test with a broker and a connection to it."""
+
+    async def run() -> None:
+        broker = ScriptedBroker({"t": 2})
+        connection = await BrokerConnection.open(broker.network, BROKER, settings)
+        try:
+            await test(broker, connection)
+        finally:
+            connection.close()
+
+    asyncio.run(run())
+
+
+def test_answers_find_their_requests() -> None:
+    async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
+        named = MetadataRequest([MetadataRequest.MetadataRequestTopic(name="t")])
+        answers = await asyncio.gather(
+            connection.request(MetadataRequest([]), MetadataResponse),
+            connection.request(named, MetadataResponse),
+            connection.request(MetadataRequest(None), MetadataResponse, 4),
+        )
+        assert [len(answer.topics) for answer in answers] == [0, 1, 1]
+        assert connection.in_flight == 0
+
+    connected(test)
+
+
+def test_version_is_the_highest_of_both() -> None:
+    async def run() -> None:
+        broker = ScriptedBroker(supported={ApiKey.API_VERSIONS: (0, 2), ApiKey.METADATA: (0, 9), ApiKey.FETCH: (0, 3)})
+        broker.script(
+            ApiKey.API_VERSIONS, lambda request: ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        )
+        connection = await BrokerConnection.open(broker.network, BROKER, SETTINGS)
+        assert connection.version_for(MetadataRequest) == 9
+        with pytest.raises(UnsupportedVersion, match="FindCoordinator: the broker does not offer it"):
+            connection.version_for(FindCoordinatorRequest)
+        with pytest.raises(UnsupportedVersion, match="the broker offers 0 to 3"):
+            connection.version_for(FetchRequest)
+        connection.close()
+
+    asyncio.run(run())
+
+
+def test_version_that_carries_a_field() -> None:
+    async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
+        highest = connection.version_for(FetchRequest)
+        assert connection.version_for(FetchRequest, (FetchRequest.FetchTopic, "topic")) < highest
+        assert connection.version_for(FetchRequest, (FetchRequest.FetchTopic, "topic_id")) == highest
+
+    connected(test)
+
+
+def test_nobody_listens() -> None:
+    async def run() -> None:
+        network = ScriptedBroker().network
+        with pytest.raises(ConnectFailed, match="cannot connect to elsewhere:1: nothing listens") as caught:
+            await BrokerConnection.open(network, Address("elsewhere", 1), SETTINGS)
+        assert caught.value.retriable
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_never_answers_the_handshake() -> None:
+    async def run() -> None:
+        broker = ScriptedBroker()
+        broker.script(ApiKey.API_VERSIONS, lambda request: None)
+        with pytest.raises(ConnectFailed, match="no answer within connect_timeout_ms=20"):
+            await BrokerConnection.open(broker.network, BROKER, SETTINGS._replace(connect_timeout_ms=20))
+        await asyncio.sleep(0)
+        assert broker.links == []
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_does_not_speak_the_protocol() -> None:
+    async def run() -> None:
+        broker = ScriptedBroker()
+
+        def rubbish(request: object) -> None:
+            broker.links[0].wire.write([frame(b"HTTP/1.1 400 Bad Request")])
+
+        broker.script(ApiKey.API_VERSIONS, rubbish)
+        with pytest.raises(ConnectFailed, match="correlation id") as caught:
+            await BrokerConnection.open(broker.network, BROKER, SETTINGS)
+        assert isinstance(caught.value.__cause__, RemoteProtocolError)
+
+    asyncio.run(run())
+
+
+def test_a_lost_connection_fails_all_waiters() -> None:
+    async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
+        broker.script(ApiKey.FIND_COORDINATOR, lambda request: None, lambda request: None)
+        waiting = [connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0) for _ in range(2)]
+        await asyncio.sleep(0)
+        broker.stop()
+        for future in waiting:
+            with pytest.raises(ConnectionLost, match="connection to broker:9092 was lost: closed by the broker"):
+                await future
+        assert not connection.is_open
+        with pytest.raises(ConnectionLost, match="has ended"):
+            connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0)
+        with pytest.raises(ConnectionLost, match="has ended"):
+            connection.post(FindCoordinatorRequest(), 0)
+
+    connected(test)
+
+
+def test_an_answer_that_cannot_be_decoded_ends_the_connection() -> None:
+    async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
+        def cut_off(request: object) -> None:
+            correlation_id = broker.requests[-1].correlation_id.to_bytes(4, "big")
+            broker.links[0].wire.write([frame(correlation_id + b"\0\0")])
+
+        broker.script(ApiKey.FIND_COORDINATOR, cut_off)
+        with pytest.raises(RemoteProtocolError, match="at byte"):
+            await connection.request(FindCoordinatorRequest(), FindCoordinatorResponse, 0)
+        assert not connection.is_open
+
+    connected(test)
+
+
+def test_a_request_that_is_not_answered_in_time() -> None:
+    """The late one is told that it was late, the others that the connection is gone."""
+
+    async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
+        broker.script(ApiKey.FIND_COORDINATOR, lambda request: None, lambda request: None)
+        patient = connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0, timeout_ms=60_000)
+        hasty = connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0, timeout_ms=20)
+        for future in (hasty, patient):
+            with pytest.raises(RequestTimedOut, match="broker:9092 did not answer FindCoordinator within 20 ms"):
+                await future
+        assert not connection.is_open
+
+    connected(test)
+
+
+def test_deadlines_of_answered_requests_are_over() -> None:
+    async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
+        for _ in range(3):
+            await connection.request(MetadataRequest([]), MetadataResponse, timeout_ms=20)
+        broker.script(ApiKey.FIND_COORDINATOR, lambda request: None)
+        with pytest.raises(RequestTimedOut, match="within 60 ms"):
+            await connection.request(FindCoordinatorRequest(), FindCoordinatorResponse, 0, timeout_ms=60)
+
+    connected(test)
+
+
+def test_a_cancelled_caller_leaves_the_connection_to_the_others() -> None:
+    async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
+        first = asyncio.ensure_future(connection.request(MetadataRequest([]), MetadataResponse))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        first.cancel()
+        answer = await connection.request(MetadataRequest(None), MetadataResponse)
+        assert [topic.name for topic in answer.topics] == ["t"]
+
+    connected(test)
+
+
+def test_requests_in_flight_are_bounded() -> None:
+    async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
+        futures = [connection.send(MetadataRequest([]), MetadataResponse) for _ in range(2)]
+        with pytest.raises(LocalProtocolError, match="2 requests in flight, at most 2 allowed"):
+            connection.send(MetadataRequest([]), MetadataResponse)
+        await asyncio.gather(*futures)
+
+    connected(test, SETTINGS._replace(max_in_flight=2))
+
+
+def test_closing_here_fails_waiters_too() -> None:
+    async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
+        future = connection.send(MetadataRequest([]), MetadataResponse)
+        connection.close()
+        with pytest.raises(ConnectionLost, match="was closed here"):
+            await future
+
+    connected(test)

@@ -1,0 +1,92 @@
+"""Two ends inside the process see what two ends of a socket see.
+
+Method: receivers that note frames and losses; the order of events is the event loop's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kafkawire.sdk.protocol.frames import FrameTooLarge, frame
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.transport.memory import MemoryNetwork, join
+from kafkawire.sdk.transport.wire import Address, Wire
+
+
+class Notes:
+    """A receiver that keeps what it gets."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+        self.frames: list[bytes] = []
+        self.losses: list[Exception | None] = []
+
+    def receive_frame(self, frame: Buffer) -> None:
+        self.frames.append(bytes(frame))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.losses.append(error)
+
+
+def pair(max_frame_bytes: int = 1000) -> tuple[Notes, Notes]:
+    """Return both ends of a connection."""
+    servers: list[Notes] = []
+
+    def serve(wire: Wire) -> Notes:
+        servers.append(Notes(wire))
+        return servers[0]
+
+    return join(Notes, serve, max_frame_bytes), servers[0]
+
+
+def test_frames_pass_both_ways() -> None:
+    async def run() -> None:
+        client, server = pair()
+        client.wire.write([frame(b"ab"), frame(b"")[:2]])
+        client.wire.write([frame(b"")[2:]])
+        server.wire.write([frame(b"answer")])
+        assert server.frames == []
+        await client.wire.drain()
+        assert server.frames == [b"ab", b""]
+        assert client.frames == [b"answer"]
+
+    asyncio.run(run())
+
+
+def test_close_is_seen_by_both_and_ends_writing() -> None:
+    async def run() -> None:
+        client, server = pair()
+        client.wire.close()
+        client.wire.close()
+        server.wire.write([frame(b"too late")])
+        await client.wire.drain()
+        assert (client.losses, server.losses) == ([None], [None])
+        assert client.frames == []
+        assert not server.wire.is_open
+
+    asyncio.run(run())
+
+
+def test_a_frame_above_the_limit_breaks_the_connection() -> None:
+    async def run() -> None:
+        client, server = pair(max_frame_bytes=3)
+        client.wire.write([frame(b"abcd")])
+        await client.wire.drain()
+        await client.wire.drain()
+        assert isinstance(server.losses[0], FrameTooLarge)
+        assert client.losses == [None]
+
+    asyncio.run(run())
+
+
+def test_network_finds_servers_by_address() -> None:
+    async def run() -> None:
+        network = MemoryNetwork()
+        with pytest.raises(ConnectionRefusedError, match="nothing listens at there:1"):
+            await network.open(Address("there", 1), Notes)
+        network.servers[Address("there", 1)] = Notes
+        assert (await network.open(Address("there", 1), Notes)).wire.is_open
+
+    asyncio.run(run())

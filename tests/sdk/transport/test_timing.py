@@ -1,0 +1,68 @@
+"""Callers of one operation share one run of it, and its errors; chance and waiting do what they say.
+
+Method: operations that wait for the test's leave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kafkawire.sdk.transport.timing import SingleFlight, random_fraction, sleep_ms
+
+
+def test_callers_join_a_running_operation() -> None:
+    async def run() -> None:
+        runs = 0
+        leave = asyncio.Event()
+
+        async def operation() -> int:
+            nonlocal runs
+            runs += 1
+            number = runs
+            await leave.wait()
+            return number
+
+        flight: SingleFlight[int] = SingleFlight()
+        callers = [asyncio.ensure_future(flight.run("a", operation)) for _ in range(3)]
+        other = asyncio.ensure_future(flight.run("b", operation))
+        await asyncio.sleep(0)
+        callers[0].cancel()
+        leave.set()
+        assert await asyncio.gather(*callers[1:], other) == [1, 1, 2]
+        assert callers[0].cancelled()
+        assert await flight.run("a", operation) == 3
+
+    asyncio.run(run())
+
+
+def test_all_callers_get_the_error_and_the_next_run_is_new() -> None:
+    async def run() -> None:
+        async def fail() -> None:
+            raise OSError("no")
+
+        flight: SingleFlight[None] = SingleFlight()
+        results = await asyncio.gather(flight.run(1, fail), flight.run(1, fail), return_exceptions=True)
+        assert [str(result) for result in results] == ["no", "no"]
+        with pytest.raises(OSError, match="no"):
+            await flight.run(1, fail)
+
+    asyncio.run(run())
+
+
+def test_close_cancels_what_runs() -> None:
+    async def run() -> None:
+        flight: SingleFlight[bool] = SingleFlight()
+        caller = asyncio.ensure_future(flight.run(1, asyncio.Event().wait))
+        await asyncio.sleep(0)
+        await flight.close()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+
+    asyncio.run(run())
+
+
+def test_fraction_and_pause() -> None:
+    assert all(0 <= random_fraction() < 1 for _ in range(100))
+    asyncio.run(sleep_ms(0))
