@@ -1,0 +1,120 @@
+"""The cache takes over what is newer, keeps what an answer does not mention, and knows why a topic is missing.
+
+Method: hand-made Metadata responses, one after the other.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.client.metadata import Metadata, Partition
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
+
+ID, OTHER_ID = b"\1" * 16, b"\2" * 16
+T0 = TopicPartition("t", 0)
+
+
+def answer(
+    *topics: MetadataResponse.MetadataResponseTopic, brokers: tuple[int, ...] = (1, 2), controller: int = 1
+) -> MetadataResponse:
+    """Return a response with brokers named after their node ids."""
+    entries = [MetadataResponse.MetadataResponseBroker(node, f"host{node}", 9092) for node in brokers]
+    return MetadataResponse(brokers=entries, cluster_id="c", controller_id=controller, topics=topics)
+
+
+def topic(
+    name: str | None, leader: int, epoch: int, topic_id: bytes = ID, error: int = 0
+) -> MetadataResponse.MetadataResponseTopic:
+    """Return a topic of one partition."""
+    partition = MetadataResponse.MetadataResponsePartition(0, 0, leader, epoch, [1, 2], [2])
+    return MetadataResponse.MetadataResponseTopic(error, name, topic_id, partitions=() if error else (partition,))
+
+
+def filled() -> Metadata:
+    """Return a cache that knows topic t, led by node 1 in epoch 5."""
+    metadata = Metadata(max_age_ms=1000)
+    metadata.update(answer(topic("t", 1, 5)), now_ms=0)
+    return metadata
+
+
+def test_what_an_answer_says() -> None:
+    metadata = filled()
+    assert metadata.partition(T0) == Partition(1, 5, (1, 2), (2,))
+    assert metadata.leader(T0) == 1
+    assert metadata.topic_id("t") == ID
+    assert metadata.name_of(ID) == "t"
+    assert (metadata.cluster_id, metadata.controller_id) == ("c", 1)
+    assert metadata.brokers[2].address == ("host2", 9092)
+    assert metadata.missing(["t", "u"]) == ["u"]
+
+
+@pytest.mark.parametrize(
+    ("leader", "epoch", "topic_id", "expected"),
+    [(2, 6, ID, 2), (2, 5, ID, 2), (2, 4, ID, 1), (2, 0, OTHER_ID, 2), (-1, 6, ID, None), (3, 6, ID, None)],
+)
+def test_newer_leaders_replace_older_ones(leader: int, epoch: int, topic_id: bytes, expected: int | None) -> None:
+    """An older epoch is dropped, unless the topic was made anew; a leader that is no broker counts as none."""
+    metadata = filled()
+    metadata.update(answer(topic("t", leader, epoch, topic_id)), now_ms=1)
+    assert metadata.leader(T0) == expected
+
+
+def test_other_topics_stay() -> None:
+    metadata = filled()
+    metadata.update(answer(topic("u", 2, 1, OTHER_ID)), now_ms=1)
+    assert set(metadata.topics) == {"t", "u"}
+
+
+def test_a_topic_with_an_error_goes_and_the_error_stays_until_it_is_back() -> None:
+    metadata = filled()
+    metadata.update(answer(topic("t", 1, 5, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)), now_ms=1)
+    assert metadata.errors == {"t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert metadata.partition(T0) is None
+    assert metadata.name_of(ID) is None
+    metadata.update(answer(topic("t", 1, 1, OTHER_ID)), now_ms=2)
+    assert metadata.errors == {}
+    assert metadata.leader(T0) == 1
+
+
+def test_an_error_code_of_a_later_release() -> None:
+    metadata = filled()
+    metadata.update(answer(topic("t", 1, 5, error=30_000)), now_ms=1)
+    assert metadata.errors == {"t": ErrorCode.UNKNOWN_SERVER_ERROR}
+
+
+def test_a_nameless_topic_is_found_by_its_id() -> None:
+    metadata = filled()
+    metadata.update(answer(topic(None, 2, 9)), now_ms=1)
+    assert metadata.leader(T0) == 2
+    metadata.update(answer(topic(None, 2, 9, OTHER_ID)), now_ms=1)
+    assert set(metadata.topics) == {"t"}
+
+
+@pytest.mark.parametrize(("now_ms", "stale"), [(0, False), (999, False), (1000, True)])
+def test_age(now_ms: int, stale: bool) -> None:
+    assert filled().is_stale(now_ms) is stale
+
+
+def test_nothing_known_and_invalidated_are_stale() -> None:
+    assert Metadata().is_stale(0)
+    metadata = filled()
+    metadata.invalidate()
+    assert metadata.is_stale(0)
+
+
+@pytest.mark.parametrize(
+    ("partition", "leader", "epoch", "moved"),
+    [
+        (T0, 2, 6, True),
+        (T0, 2, 5, False),
+        (T0, 3, 6, False),
+        (T0, -1, -1, False),
+        (TopicPartition("u", 0), 2, 6, False),
+    ],
+)
+def test_a_leader_named_in_another_answer(partition: TopicPartition, leader: int, epoch: int, moved: bool) -> None:
+    metadata = filled()
+    assert metadata.move_leader(partition, leader, epoch) is moved
+    assert metadata.leader(T0) == (2 if moved else 1)
