@@ -104,7 +104,8 @@ def arrange(messages: list[MessageSpec]) -> dict[Path, SchemaFile]:
             files[_path(topic, name)] = SingleFile((message,))
         elif kind == "data":
             files[_path(_DATA_FOLDERS.get(name, "records/control"), name)] = SingleFile((message,))
-    files[Path("headers.yaml")] = SingleFile(tuple(headers))
+    if headers:
+        files[Path("headers.yaml")] = SingleFile(tuple(headers))
     return dict(sorted(files.items()))
 
 
@@ -122,11 +123,12 @@ class _Texts:
     """The descriptions of a folder, by message and field path."""
 
     def __init__(self, files: dict[Path, SchemaFile]) -> None:
-        self._files: dict[str, str] = {}
+        #: By kind and name: an API and a record can have the same name, as OffsetCommit does.
+        self._files: dict[tuple[type[SchemaFile], str], str] = {}
         self._texts: dict[tuple[str, str], str] = {}
         for file in files.values():
             if not isinstance(file, SingleFile):
-                self._files[file.name] = file.about
+                self._files[type(file), file.name] = file.about
             for message in file.messages:
                 self._texts[message.name, ""] = message.about
                 self._learn(message.name, "", message.fields)
@@ -143,11 +145,11 @@ class _Texts:
         """Return `file` with the descriptions that are known."""
         match file:
             case ApiFile():
-                about = self._files.get(file.name, "")
+                about = self._files.get((type(file), file.name), "")
                 request, response = self._message(file.request), self._message(file.response)
                 return replace(file, about=about, request=request, response=response)
             case RecordFile():
-                about = self._files.get(file.name, "")
+                about = self._files.get((type(file), file.name), "")
                 return replace(file, about=about, key=self._message(file.key), value=self._message(file.value))
             case SingleFile():
                 return SingleFile(tuple(map(self._message, file.messages)))

@@ -209,8 +209,8 @@ def _words(parts: Iterable[Content]) -> Html:
 
 
 def _indented(path: tuple[str, ...]) -> Html:
-    margin = element("span", "· " * (len(path) - 1), class_="depth") if len(path) > 1 else Html()
-    return element("code", margin, path[-1])
+    *above, name = path
+    return element("code", element("span", "· " * len(above), class_="depth") if above else "", name)
 
 
 def _default(field: FieldSpec) -> str:

@@ -1,0 +1,100 @@
+"""An import brings the facts of a release into a folder and keeps the words that stand there.
+
+Method: a release made here is imported into an empty folder, again, and in a later state; where the jars of Kafka 4.3.0
+are on this machine, importing them into a copy of the project's schemas changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kafkawire.codegen.cli import SCHEMAS
+from kafkawire.codegen.definitions import read_jars
+from kafkawire.codegen.importer import ImportResult, arrange, import_release
+from kafkawire.codegen.load import load_folder
+from kafkawire.codegen.located import SchemaError
+from kafkawire.codegen.spec import ApiFile
+
+from .jars import PING, PONG, write_jar
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "kafkawire"
+RELEASE = CACHE / "kafka-4.3.0"
+
+
+def test_where_messages_belong() -> None:
+    files = {path.as_posix(): file for path, file in load_folder(SCHEMAS).items()}
+    messages = [message for file in files.values() for message in file.messages]
+    arranged = {
+        path.as_posix(): [message.name for message in file.messages] for path, file in arrange(messages).items()
+    }
+    assert arranged == {path: [message.name for message in file.messages] for path, file in files.items()}
+
+
+def imported(tmp_path: Path, *definitions: dict[str, object]) -> ImportResult:
+    messages = read_jars([write_jar(tmp_path / "kafka-clients.jar", *definitions)])
+    (tmp_path / "schemas").mkdir(exist_ok=True)
+    return import_release(messages, tmp_path / "schemas")
+
+
+def test_import_and_again(tmp_path: Path) -> None:
+    ping = Path("messages/ping.yaml")
+    assert imported(tmp_path, PING, PONG) == ImportResult(added=(ping,), changed=(), removed=())
+    assert imported(tmp_path, PING, PONG) == ImportResult(added=(), changed=(), removed=())
+
+
+def test_words_stay(tmp_path: Path) -> None:
+    imported(tmp_path, PING, PONG)
+    path = tmp_path / "schemas" / "messages" / "ping.yaml"
+    text = path.read_text()
+    for old, new in (
+        ("key: 900\n", "key: 900\n"),
+        ("listeners: [broker, controller]\n", "listeners: [broker, controller]\nabout: Is anybody there?\n"),
+        ("request:\n", "request:\n  about: The question.\n"),
+        ("entity: group_id}", "entity: group_id, about: who asks}"),
+        ("    - name: Item\n", "    - name: Item\n      about: One of them.\n"),
+        ("map_key: true}", "map_key: true, about: from 0}"),
+        ("type: uuid}", "type: uuid, about: its name}"),
+    ):
+        assert old in text
+        text = text.replace(old, new, 1)
+    path.write_text(text)
+    assert imported(tmp_path, PING, PONG).changed == ()
+    assert imported(tmp_path, {**PING, "validVersions": "0-4"}, {**PONG, "validVersions": "0-4"}).changed
+    assert path.read_text() == text.replace("versions: 0-3", "versions: 0-4")
+
+
+def test_what_a_release_dropped_is_removed(tmp_path: Path) -> None:
+    imported(tmp_path, PING, PONG)
+    other = [{**definition, "name": definition["name"].replace("Ping", "Peng")} for definition in (PING, PONG)]
+    result = imported(tmp_path, *other)
+    assert result == ImportResult((Path("messages/peng.yaml"),), (), (Path("messages/ping.yaml"),))
+    assert not (tmp_path / "schemas" / "messages" / "ping.yaml").exists()
+
+
+def test_only_one_response_header_is_special(tmp_path: Path) -> None:
+    definitions = [
+        {**definition, "name": definition["name"].replace("Ping", "ApiVersions")} for definition in (PING, PONG)
+    ]
+    imported(tmp_path, *definitions)
+    (file,) = load_folder(tmp_path / "schemas").values()
+    assert isinstance(file, ApiFile)
+    assert file.response_header == 0
+
+
+def test_wrong_schema_is_not_overwritten(tmp_path: Path) -> None:
+    imported(tmp_path, PING, PONG)
+    path = tmp_path / "schemas" / "messages" / "ping.yaml"
+    path.write_text(path.read_text().replace("type: int32", "type: int23"))
+    with pytest.raises(SchemaError, match="int23"):
+        imported(tmp_path, PING, PONG)
+
+
+@pytest.mark.skipif(not (RELEASE / ".complete").exists(), reason="needs the jars of Kafka 4.3.0 in the cache folder")
+def test_the_release_that_the_schemas_are_from_changes_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "schemas"
+    shutil.copytree(SCHEMAS, folder)
+    assert import_release(read_jars([RELEASE]), folder) == ImportResult((), (), ())

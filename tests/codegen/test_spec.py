@@ -1,0 +1,55 @@
+"""Names change their case without loss, and structures are found wherever they are defined.
+
+Method: names as Kafka has them; one message with structures in place, shared and nested.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.codegen.spec import snake_case
+
+from .conftest import Read
+
+
+@pytest.mark.parametrize(
+    ("name", "snake"),
+    [
+        ("Topics", "topics"),
+        ("topicId", "topic_id"),
+        ("ThrottleTimeMs", "throttle_time_ms"),
+        ("LastKnownElr", "last_known_elr"),
+        ("KRaftVersion", "k_raft_version"),
+        ("ISRChange", "isr_change"),
+        ("ResultsByTopicV3AndBelow", "results_by_topic_v3_and_below"),
+        ("key", "key"),
+    ],
+)
+def test_case(name: str, snake: str) -> None:
+    assert snake_case(name) == snake
+
+
+def test_structures_come_before_their_users(read: Read) -> None:
+    message = read("""\
+        message: Sample
+        kind: data
+        versions: 0
+        structs:
+          - name: Shared
+            about: used twice
+            fields:
+              - name: inner
+                type: Inner
+                fields:
+                  - {name: number, type: int8}
+        fields:
+          - {name: one, type: Shared}
+          - name: outer
+            type: Outer
+            fields:
+              - {name: two, type: "[]Shared"}
+        """)
+    assert [name for name, _fields, _about in message.all_structs()] == ["Inner", "Shared", "Outer"]
+    assert [field.name for field in message.struct_fields("Inner")] == ["number"]
+    with pytest.raises(KeyError, match="Sample has no structure Other"):
+        message.struct_fields("Other")

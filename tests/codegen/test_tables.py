@@ -1,0 +1,74 @@
+"""Error codes, enumerations and constants are read as they stand, and mistakes are named.
+
+Method: small tables with every key; one mistake each. That the project's tables are Kafka's is in `test_parity.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.codegen.located import SchemaError
+from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec, load_enumerations, load_errors
+
+from .conftest import Write
+
+ERRORS = """\
+errors:
+  - {code: 1, name: LATER, retriable: true, invalid_metadata: true, about: try again}
+  - {code: -1, name: UNKNOWN, fatal: true}
+"""
+ENUMERATIONS = """\
+enumerations:
+  - name: Colour
+    about: what it looks like
+    values:
+      RED: 1
+      BLUE: -2
+constants:
+  - {name: NO_COLOUR, value: "", about: transparent}
+  - {name: COLOURS, value: 2, about: how many}
+"""
+
+
+def test_errors_in_order_of_their_codes(write: Write) -> None:
+    assert load_errors(write(ERRORS)) == (
+        ErrorSpec(-1, "UNKNOWN", fatal=True),
+        ErrorSpec(1, "LATER", retriable=True, invalid_metadata=True, about="try again"),
+    )
+
+
+def test_enumerations(write: Write) -> None:
+    assert load_enumerations(write(ENUMERATIONS)) == (
+        (Enumeration("Colour", "what it looks like", {"RED": 1, "BLUE": -2}),),
+        (Constant("NO_COLOUR", "", "transparent"), Constant("COLOURS", 2, "how many")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("code: -1", "code: 1", ":3: code 1 stands twice"),
+        ("UNKNOWN", "LATER", ":3: LATER stands twice"),
+        ("fatal: true", "fatal: maybe", ":3: fatal: 'maybe' is not of type bool"),
+        ("fatal: true", "colour: red", ":3: unknown key 'colour'"),
+        ("code: -1, ", "", ":3: 'code' is missing"),
+        ("{code: -1, name: UNKNOWN, fatal: true}", "UNKNOWN", ":1: errors: 'UNKNOWN' is not a mapping"),
+    ],
+)
+def test_mistakes_in_errors(write: Write, old: str, new: str, reason: str) -> None:
+    with pytest.raises(SchemaError, match=reason):
+        load_errors(write(ERRORS.replace(old, new)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("RED: 1", "RED: one", ":5: RED: 'one' is not of type int"),
+        ("BLUE: -2", "RED: -2", ":6: key 'RED' stands twice"),
+        ("    about: what it looks like\n", "", ":2: 'about' is missing"),
+        ("value: 2", "value: [2]", "value: .* is not of type int or str"),
+    ],
+)
+def test_mistakes_in_enumerations(write: Write, old: str, new: str, reason: str) -> None:
+    with pytest.raises(SchemaError, match=reason):
+        load_enumerations(write(ENUMERATIONS.replace(old, new)))
