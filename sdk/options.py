@@ -73,12 +73,12 @@ _ALL_REPLICAS = -1
 
 def _number(default: int, low: int, high: int = _INT32_MAX) -> int:
     """Declare an integer option from `low` to `high`, both included."""
-    return cast("int", field(default=default, metadata={"low": low, "high": high}))
+    return field(default=default, metadata={"low": low, "high": high})
 
 
 def _choice(default: str, *values: str) -> str:
     """Declare an option with a few possible values."""
-    return cast("str", field(default=default, metadata={"values": values}))
+    return field(default=default, metadata={"values": values})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -229,9 +229,15 @@ class GroupMember:
         self.assignment = _bytes(response.assignment)
         self.step = Step.ASSIGN
 
-    def assigned(self) -> None:
-        """Go on after `ASSIGN`."""
-        if self.step is Step.ASSIGN:
+    def assigned(self, again: str | None = None) -> None:
+        """Go on after `ASSIGN`.
+
+        Args:
+            again: why another round is needed, None if it is not.
+        """
+        if again is not None:
+            self.rejoin(again)
+        elif self.step is Step.ASSIGN:
             self.step = Step.STABLE
 
     def heartbeat_wait_ms(self, now_ms: int) -> int | None:

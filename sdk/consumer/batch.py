@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.fetcher import Fetched
-from kafkawire.sdk.records import Record, RecordBatch, walk
+from kafkawire.sdk.records import Batch, Record, RecordBatch, walk
 
 if TYPE_CHECKING:
     import pyarrow
@@ -26,7 +27,7 @@ class ConsumerBatch:
 
     __slots__ = ("_records", "batch", "partition", "start_offset")
 
-    def __init__(self, partition: TopicPartition, batch: RecordBatch, start_offset: int) -> None:
+    def __init__(self, partition: TopicPartition, batch: Batch, start_offset: int) -> None:
         self.partition = partition
         self.batch = batch
         self.start_offset = start_offset
@@ -41,25 +42,43 @@ class ConsumerBatch:
     @property
     def next_offset(self) -> int:
         """The offset behind the batch."""
-        return self.batch.last_offset + 1
+        return self.batch.next_offset
 
     @property
     def records(self) -> list[Record]:
-        """The records, decoded once."""
+        """The records, decoded once.
+
+        Raises:
+            CorruptBatch: a record is damaged.
+        """
         if self._records is None:
-            records = self.batch.records()
+            records = self.batch.records(*self.partition)
             if self.batch.base_offset < self.start_offset:
                 records = [record for record in records if record.offset >= self.start_offset]
             self._records = records
         return self._records
 
     def to_arrow(self) -> pyarrow.RecordBatch:
-        """Return the records as columns, without a Python object for each."""
-        return self.batch.to_arrow()
+        """Return the records as columns, without a Python object for each.
+
+        Raises:
+            CorruptBatch: a record is damaged.
+        """
+        from kafkawire.sdk.records.columns import to_arrow
+
+        columns = to_arrow([self.batch])
+        if self.batch.base_offset >= self.start_offset:
+            return columns
+        return columns.slice(bisect_left(columns.column("offset").to_pylist(), self.start_offset))
 
 
 def batches(fetched: Fetched, check_crcs: bool) -> Iterator[ConsumerBatch]:
-    """Return the batches of records that a fetch brought, control batches and older offsets left out."""
+    """Yield the batches of records that a fetch brought, control batches and older offsets left out.
+
+    Raises:
+        CorruptBatch: a size, a magic number or a checksum is wrong; the batches before were yielded.
+    """
     for batch in walk(fetched.records, check_crcs):
-        if not batch.is_control and batch.last_offset >= fetched.offset:
+        is_control = isinstance(batch, RecordBatch) and batch.is_control
+        if not is_control and batch.next_offset > fetched.offset:
             yield ConsumerBatch(fetched.partition, batch, fetched.offset)

@@ -19,7 +19,7 @@ from kafkawire.sdk.consumer.batch import ConsumerBatch, batches
 from kafkawire.sdk.consumer.fetch_loop import FetchLoop
 from kafkawire.sdk.consumer.membership import Membership, RebalanceListener
 from kafkawire.sdk.consumer.positions import PartitionPosition, Positions
-from kafkawire.sdk.errors import Closed, KafkaWireError, LocalProtocolError
+from kafkawire.sdk.errors import Closed, DecodeError, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.options import ConsumerOptions, read_options
 from kafkawire.sdk.protocol.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
@@ -68,7 +68,7 @@ class Consumer:
         self._membership: Membership | None = None
         self._commit_task: asyncio.Task[None] | None = None
         self._batches: Iterator[ConsumerBatch] = iter(())
-        self._records: Iterator[Record] = iter(())
+        self._records: Iterator[Record] | None = None
         self._batch: ConsumerBatch | None = None
         self._state = PartitionPosition()
         self._turn = 0
@@ -135,7 +135,7 @@ class Consumer:
                 await self._next_batch()
             batch, state, turn = self._batch, self._state, self._turn
             assert batch is not None
-            for record in self._records:
+            for record in self._decoded(batch):
                 state.finished = record.offset
                 state.position = record.offset + 1
                 yield record
@@ -176,7 +176,7 @@ class Consumer:
             if self._state.turn != self._turn:
                 self._batch = None
                 continue
-            taken = [record for _, record in zip(range(limit - count), self._records, strict=False)]
+            taken = [record for _, record in zip(range(limit - count), self._decoded(batch), strict=False)]
             found.setdefault(batch.partition, []).extend(taken)
             count += len(taken)
             if count < limit or not taken:
@@ -334,22 +334,49 @@ class Consumer:
         if self._membership is not None:
             self._membership.reading()
         try:
-            batch = next(self._batches, None)
-            while batch is None or self._state.turn != self._turn:
+            batch = self._from_fetched()
+            while batch is None:
                 fetched = await loop.next(deadline_ms)
                 if fetched is None:
                     return False
                 self._state = self._positions[fetched.partition]
                 self._turn = fetched.turn
                 self._batches = batches(fetched, self._options.check_crcs)
-                batch = next(self._batches, None)
+                batch = self._from_fetched()
                 if batch is None:
                     self._state.position = fetched.next_offset  # nothing but control batches
         finally:
             self._reading_stopped_ms = monotonic_ms()
         self._batch = batch
-        self._records = iter(batch)
+        self._records = None
         return True
+
+    def _from_fetched(self) -> ConsumerBatch | None:
+        """Return the next batch of what was fetched last, None if nothing of it is left."""
+        if self._state.turn != self._turn:
+            self._batches = iter(())
+        try:
+            return next(self._batches, None)
+        except DecodeError:
+            self._stop_before_damage()
+            raise
+
+    def _decoded(self, batch: ConsumerBatch) -> Iterator[Record]:
+        """Return what is left of the current batch."""
+        if self._records is None:
+            try:
+                self._records = iter(batch)
+            except DecodeError:
+                self._stop_before_damage()
+                raise
+        return self._records
+
+    def _stop_before_damage(self) -> None:
+        """Skip nothing that cannot be decoded: the partition is paused until the application seeks past it."""
+        self._batch = None
+        self._state.paused = True
+        if self._state.position is not None:
+            self._state.jump(self._state.position)
 
     async def _commit_regularly(self) -> None:
         while True:

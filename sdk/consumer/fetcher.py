@@ -177,7 +177,7 @@ class Fetcher:
             return
         next_offset = offset
         for header in walk_headers(records):
-            next_offset = header.last_offset + 1
+            next_offset = header.next_offset
         if next_offset <= offset:
             raise RemoteProtocolError(
                 f"fetch from {partition} at offset {offset} brought {len(records)} bytes that end before it"

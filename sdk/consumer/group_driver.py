@@ -161,9 +161,7 @@ class GroupDriver:
                 member.receive_sync(synced, monotonic_ms())
             case Step.ASSIGN:
                 again = await work.take_over(member.protocol_name, member.assignment)
-                member.assigned()
-                if again is not None and member.step is Step.STABLE:
-                    member.rejoin(again)
+                member.assigned(again)
             case Step.STABLE | Step.OUTSIDE:
                 await self._changed.wait()
         self._changed.clear()

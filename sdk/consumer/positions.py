@@ -92,9 +92,9 @@ class Positions:
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions; those that were read already keep their position."""
         former = self._partitions
-        self._partitions = {each: former.pop(each, None) or PartitionPosition() for each in sorted(partitions)}
-        for state in former.values():
-            state.turn += 1
+        self._partitions = {each: former.get(each) or PartitionPosition() for each in sorted(partitions)}
+        for partition in former.keys() - self._partitions.keys():
+            former[partition].turn += 1
 
     def get(self, partition: TopicPartition) -> PartitionPosition | None:
         """Return the marks of a partition, None if it is not assigned."""

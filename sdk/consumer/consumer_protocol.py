@@ -1,0 +1,120 @@
+"""What members of a classic group tell each other: what each wants and has, and what the leader gives it.
+
+The coordinator passes both on as opaque bytes: a subscription inside JoinGroup, an assignment inside SyncGroup. Each is an
+int16 version and the message in that version. Members of different releases share a group, so a version above the
+newest one known here is read as that one: later versions only add fields behind those that are known.
+
+Source: Apache Kafka, `ConsumerProtocol`; KIP-429 (owned partitions), KIP-792 (generation), KIP-881 (rack).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.codec import codec
+from kafkawire.sdk.protocol.messages.groups.consumer_protocol_assignment import ConsumerProtocolAssignment
+from kafkawire.sdk.protocol.messages.groups.consumer_protocol_subscription import ConsumerProtocolSubscription
+from kafkawire.sdk.protocol.schema import Message
+
+__all__ = ["Subscription", "decode_assignment", "decode_subscription", "encode_assignment", "encode_subscription"]
+
+M = TypeVar("M", bound=Message)
+
+_VERSION_BYTES = 2
+
+
+class Subscription(NamedTuple):
+    """What a member wants, and what it has.
+
+    Attributes:
+        topics: what it wants to read.
+        owned_partitions: what it has not given up.
+        generation_id: of the group when it got them; -1 if it was in none.
+        rack_id: where it stands, None if it does not say.
+        user_data: what its assignor adds.
+        group_instance_id: the member's lasting name, None without one. The coordinator passes it on beside the
+            subscription: it is not among the encoded bytes.
+    """
+
+    topics: tuple[str, ...]
+    owned_partitions: tuple[TopicPartition, ...] = ()
+    generation_id: int = -1
+    rack_id: str | None = None
+    user_data: bytes | None = None
+    group_instance_id: str | None = None
+
+
+def encode_subscription(subscription: Subscription) -> bytes:
+    """Return a subscription as a member sends it; topics and partitions are sorted, as Kafka's clients do."""
+    owned = [
+        ConsumerProtocolSubscription.TopicPartition(topic, partitions)
+        for topic, partitions in _by_topic(sorted(subscription.owned_partitions))
+    ]
+    message = ConsumerProtocolSubscription(
+        sorted(subscription.topics), subscription.user_data, owned, subscription.generation_id, subscription.rack_id
+    )
+    return _encode(message)
+
+
+def decode_subscription(data: bytes) -> Subscription:
+    """Read what a member sent.
+
+    Raises:
+        DecodeError: it is no subscription.
+    """
+    message = _decode(ConsumerProtocolSubscription, data)
+    return Subscription(
+        tuple(message.topics),
+        _partitions(message.owned_partitions),
+        message.generation_id,
+        message.rack_id,
+        None if message.user_data is None else bytes(message.user_data),
+    )
+
+
+def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
+    """Return an assignment as the leader sends it; topics stand in the order of their first partition."""
+    assigned = [
+        ConsumerProtocolAssignment.TopicPartition(topic, numbers) for topic, numbers in _by_topic(partitions)
+    ]
+    return _encode(ConsumerProtocolAssignment(assigned))
+
+
+def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
+    """Read what the leader gave.
+
+    Raises:
+        DecodeError: it is no assignment.
+    """
+    return _partitions(_decode(ConsumerProtocolAssignment, data).assigned_partitions)
+
+
+def _encode(message: Message) -> bytes:
+    newest = message.SCHEMA.versions[1]
+    return newest.to_bytes(_VERSION_BYTES, "big") + codec(type(message), newest).encode(message)
+
+
+def _decode(message: type[M], data: bytes) -> M:
+    oldest, newest = message.SCHEMA.versions
+    if len(data) < _VERSION_BYTES:
+        raise DecodeError("version", 0, f"{_VERSION_BYTES} bytes needed, {len(data)} left")
+    version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
+    if version < oldest:
+        raise DecodeError("version", 0, f"{version}, the oldest is {oldest}")
+    return codec(message, min(version, newest)).decode(data, _VERSION_BYTES)[0]
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> Iterable[tuple[str, list[int]]]:
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    return topics.items()
+
+
+def _partitions(
+    topics: Iterable[ConsumerProtocolSubscription.TopicPartition | ConsumerProtocolAssignment.TopicPartition],
+) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic.topic, number) for topic in topics for number in topic.partitions)
