@@ -1,0 +1,76 @@
+"""The three marks of a partition move as records are fetched, handed out and finished; jumps void what was fetched.
+
+Method: each way to move a mark, by hand.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.positions import Positions
+from kafkawire.sdk.errors import LocalProtocolError
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def assigned(*partitions: TopicPartition) -> Positions:
+    """Return positions of some partitions, all at offset 10."""
+    positions = Positions()
+    positions.assign(partitions)
+    for partition in partitions:
+        positions[partition].jump(10)
+    return positions
+
+
+def test_a_new_partition_has_no_position() -> None:
+    positions = Positions()
+    positions.assign([B, A])
+    assert list(positions) == [A, B]
+    assert positions.without_position() == [A, B]
+    assert positions.to_commit() == {}
+
+
+def test_assigning_again_keeps_positions_and_voids_what_is_gone() -> None:
+    positions = assigned(A, B)
+    kept, gone = positions[A], positions[B]
+    turn = gone.turn
+    positions.assign([A])
+    assert positions[A] is kept
+    assert kept.position == 10
+    assert gone.turn == turn + 1
+    assert positions.assigned == {A}
+    assert positions.get(B) is None
+    with pytest.raises(LocalProtocolError, match="partition t-1 is not assigned to this consumer"):
+        positions[B]
+
+
+def test_jump() -> None:
+    state = assigned(A)[A]
+    turn = state.turn
+    state.queued_bytes = 5
+    state.jump(3)
+    assert (state.position, state.finished, state.fetch_offset) == (3, 3, 3)
+    assert (state.turn, state.queued_bytes) == (turn + 1, 0)
+
+
+def test_look_up() -> None:
+    positions = assigned(A)
+    positions[A].look_up("latest")
+    assert positions.without_position() == [A]
+    assert positions[A].reset == "latest"
+    positions[A].jump(3)
+    assert positions[A].reset is None
+
+
+def test_commit_what_is_finished_and_not_committed_yet() -> None:
+    positions = assigned(A, B)
+    positions[A].position = 15
+    assert positions.to_commit() == {A: 10, B: 10}
+    positions.finish_all()
+    assert positions.to_commit([A]) == {A: 15}
+    positions.committed({A: 15, B: 10, TopicPartition("gone", 0): 1})
+    assert positions.to_commit() == {}
+    positions[B].position = 11
+    positions.finish_all()
+    assert positions.to_commit() == {B: 11}
