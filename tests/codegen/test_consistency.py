@@ -15,8 +15,7 @@ from kafkawire.codegen.consistency import ENTITIES
 from kafkawire.codegen.load import load_file
 from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.spec import FieldSpec, SchemaFile
-
-from .conftest import Read, Write
+from tests.codegen.conftest import Read, Write
 
 SOUND = """\
 message: Sample

@@ -14,8 +14,7 @@ import pytest
 from kafkawire.codegen.definitions import DefinitionError, read_jars
 from kafkawire.codegen.spec import NO_DEFAULT
 from kafkawire.codegen.versions import NONE, Versions
-
-from .jars import PING, PONG, write_jar
+from tests.codegen.jars import PING, PONG, write_jar
 
 
 def changed(definition: dict[str, Any], **changes: Any) -> dict[str, Any]:

@@ -16,8 +16,7 @@ from kafkawire.codegen.cli import SCHEMAS
 from kafkawire.codegen.dump import dump
 from kafkawire.codegen.load import load_file, message_paths
 from kafkawire.codegen.spec import SchemaFile
-
-from .strategies import schema_files
+from tests.codegen.strategies import schema_files
 
 
 @pytest.mark.parametrize("path", message_paths(SCHEMAS), ids=lambda path: path.stem)

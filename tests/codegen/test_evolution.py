@@ -11,8 +11,7 @@ from kafkawire.codegen.evolution import Change, Verdict, compare
 from kafkawire.codegen.load import load_file
 from kafkawire.codegen.spec import SchemaFile
 from kafkawire.codegen.versions import Versions
-
-from .conftest import Write
+from tests.codegen.conftest import Write
 
 OLD = """\
 api: Ping

@@ -18,8 +18,7 @@ from kafkawire.codegen.importer import ImportResult, arrange, import_release
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.spec import ApiFile
-
-from .jars import PING, PONG, write_jar
+from tests.codegen.jars import PING, PONG, write_jar
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "kafkawire"
 RELEASE = CACHE / "kafka-4.3.0"

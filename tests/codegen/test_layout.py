@@ -15,8 +15,7 @@ from kafkawire.codegen.spec import SchemaFile
 from kafkawire.sdk.protocol.codec import message_class
 from kafkawire.sdk.protocol.layout import Layout
 from kafkawire.sdk.protocol.layout import layout as codec_layout
-
-from .conftest import Read
+from tests.codegen.conftest import Read
 
 TEXT = """\
 message: Sample

@@ -14,8 +14,7 @@ from kafkawire.codegen.load import load_file, load_folder, message_paths
 from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.spec import ApiFile, FieldSpec, RecordFile, SingleFile
 from kafkawire.codegen.versions import NONE, Versions
-
-from .conftest import Read, Write
+from tests.codegen.conftest import Read, Write
 
 API = """\
 api: {name}

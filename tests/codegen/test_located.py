@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafkawire.codegen.located import Located, SchemaError, read_documents
-
-from .conftest import Write
+from tests.codegen.conftest import Write
 
 TEXT = "name: x\nsize: 3\nflag: true\ninner:\n  deep: [1, {a: b}]\n"
 

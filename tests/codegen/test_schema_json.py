@@ -19,8 +19,7 @@ from kafkawire.codegen.cli import SCHEMAS
 from kafkawire.codegen.emit.messages import emit_messages
 from kafkawire.codegen.load import load_file, load_folder
 from kafkawire.codegen.located import SchemaError
-
-from .conftest import Write
+from tests.codegen.conftest import Write
 
 VALIDATOR = Draft202012Validator(json.loads((SCHEMAS / "schema.json").read_text()))
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", (SCHEMAS / "README.md").read_text(), re.DOTALL)

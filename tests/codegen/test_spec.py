@@ -8,8 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.codegen.spec import snake_case
-
-from .conftest import Read
+from tests.codegen.conftest import Read
 
 
 @pytest.mark.parametrize(

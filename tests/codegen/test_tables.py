@@ -9,8 +9,7 @@ import pytest
 
 from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec, load_enumerations, load_errors
-
-from .conftest import Write
+from tests.codegen.conftest import Write
 
 ERRORS = """\
 errors:

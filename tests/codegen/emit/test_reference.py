@@ -1,0 +1,130 @@
+"""The reference says everything that the schemas say, its links lead somewhere, and its HTML is whole.
+
+Method: the reference of the whole project: each link is followed, each message, field and error looked up; one small
+message whose page is read in detail.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from posixpath import normpath
+
+import pytest
+
+from kafkawire.codegen.cli import SCHEMAS
+from kafkawire.codegen.emit.reference import reference_tree
+from kafkawire.codegen.generate import reference_of
+from kafkawire.codegen.load import load_file, load_folder
+from kafkawire.codegen.tables import load_enumerations, load_errors
+from tests.codegen.emit.test_html import Reader
+
+SAMPLE = """\
+api: Ping
+key: 900
+listeners: [broker]
+about: Is <anybody> there?
+request:
+  versions: 0-3
+  flexible: 2+
+  unstable: true
+  fields:
+    - {name: text, type: string, about: a & b}
+    - name: items
+      type: "[]Item"
+      versions: 1+
+      fields:
+        - {name: index, type: int32, default: -1}
+    - {name: rack, type: string?, versions: 2+, tag: 0, default: null, ignorable: true}
+response:
+  versions: 0-3
+  fields: []
+"""
+
+
+@pytest.fixture(scope="module")
+def tree() -> dict[Path, str]:
+    return reference_of(SCHEMAS)
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> str:
+    """Return the page of the sample."""
+    path = tmp_path / "ping.yaml"
+    path.write_text(SAMPLE)
+    return reference_tree({Path("messages/ping.yaml"): load_file(path)})[Path("messages/ping.html")]
+
+
+def test_every_page_is_whole(tree: dict[Path, str]) -> None:
+    for path, text in tree.items():
+        if path.suffix == ".html":
+            assert Reader(text).open == [], path
+
+
+def test_links_lead_somewhere(tree: dict[Path, str]) -> None:
+    targets = {path.as_posix(): set(re.findall(r'id="([^"]+)"', text)) for path, text in tree.items()}
+    for path, text in tree.items():
+        for link in re.findall(r'href="([^"]+)"', text):
+            page, _, anchor = link.partition("#")
+            target = normpath((path.parent / page).as_posix()) if page else path.as_posix()
+            assert target in targets, (path, link)
+            assert not anchor or anchor in targets[target], (path, link)
+
+
+def test_every_message_has_its_page(tree: dict[Path, str]) -> None:
+    for path, file in load_folder(SCHEMAS).items():
+        text = tree[path.with_suffix(".html")]
+        for message in file.messages:
+            assert f'id="{message.name}"' in text
+            for field in message.fields:
+                assert field.name in text
+        assert f'href="{path.with_suffix(".html").as_posix()}' in tree[Path("index.html")]
+
+
+def test_tables(tree: dict[Path, str]) -> None:
+    for error in load_errors(SCHEMAS / "errors.yaml"):
+        assert f'id="{error.name}"' in tree[Path("errors.html")]
+    enumerations, constants = load_enumerations(SCHEMAS / "enumerations.yaml")
+    for item in (*enumerations, *constants):
+        assert item.name in tree[Path("enumerations.html")]
+
+
+def test_page_of_an_api(sample: str) -> None:
+    texts = Reader(sample).texts
+    for expected in (
+        "Is <anybody> there?",
+        "API key 900",
+        "accepted by the broker",
+        "the newest version may still change",
+        "flexible in 2-3",
+        "a & b",
+        "tag 0",
+        "ignorable",
+        "[]Item",
+        "string?",
+    ):
+        assert expected in texts
+
+
+def test_changes_of_versions(sample: str) -> None:
+    changes = [re.sub("<[^>]+>", " ", item).split() for item in re.findall(r"<li><code>v.*?</li>", sample)]
+    assert [" ".join(words) for words in changes] == [
+        "v1 items added, []Item",
+        "v2 becomes flexible ; rack added, string?, tag 0",
+        "v3 the same bytes",
+        "v1 the same bytes",
+        "v2 the same bytes",
+        "v3 the same bytes",
+    ]
+
+
+def test_layouts_of_versions(sample: str) -> None:
+    layouts = re.findall(r"<summary>(.*?)</summary>", sample)
+    assert [re.sub("<[^>]+>", " ", text).split() for text in layouts] == [
+        ["Version", "0", "classic,", "1", "fields"],
+        ["Version", "1", "classic,", "3", "fields"],
+        ["Versions", "2-3", "flexible,", "4", "fields"],
+    ]
+    for words in ("int16 length, then UTF-8", "varint of length + 1, then UTF-8", "int32 count, then the elements"):
+        assert words in sample
+    assert "tagged field 0: varint of length + 1, 0 for null, then UTF-8" in sample

@@ -1,0 +1,110 @@
+"""The generated tables say what the tables of the schemas say.
+
+Method: each emitter on a small table; the text is executed and looked at. That the project's tables agree with Kafka's
+is in `test_parity.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry
+from kafkawire.codegen.spec import ApiFile, MessageSpec, SchemaFile, SingleFile
+from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec
+from kafkawire.codegen.versions import NONE, Versions
+
+
+def run(text: str) -> dict[str, Any]:
+    namespace: dict[str, Any] = {"__name__": "generated"}
+    exec(compile(text, "generated", "exec"), namespace)
+    assert max(map(len, text.split("\n"))) <= 120
+    assert sorted(namespace["__all__"]) == sorted(name for name in namespace["__all__"] if name in namespace)
+    return namespace
+
+
+def message(
+    name: str, kind: str, key: int | None, versions: Versions, flexible: Versions = NONE, **rest: Any
+) -> MessageSpec:
+    return MessageSpec(name, kind, key, versions, flexible, **rest)
+
+
+def api(name: str, key: int, versions: Versions, flexible: Versions, **rest: Any) -> ApiFile:
+    request = message(f"{name}Request", "request", key, versions, flexible, listeners=("broker",), **rest)
+    return ApiFile(name, request, message(f"{name}Response", "response", key, versions, flexible))
+
+
+HEADERS = SingleFile(
+    (
+        message("RequestHeader", "header", None, Versions(1, 2), Versions(2, 2)),
+        message("ResponseHeader", "header", None, Versions(0, 1), Versions(1, 1)),
+    )
+)
+
+
+def test_errors() -> None:
+    found = run(
+        emit_errors([ErrorSpec(-1, "BAD", fatal=True, about="It is bad."), ErrorSpec(3, "LATER", retriable=True)], "")
+    )
+    code = found["ErrorCode"]
+    assert list(code) == [code.BAD, code.LATER]
+    assert (code.BAD, code.LATER) == (-1, 3)
+    assert (found["RETRIABLE"], found["FATAL"], found["INVALID_METADATA"]) == ({code.LATER}, {code.BAD}, frozenset())
+
+
+def test_enumerations() -> None:
+    found = run(
+        emit_enumerations(
+            [Enumeration("Colour", "what it looks like", {"RED": 1, "BLUE": 2})],
+            [Constant("NO_NAME", "", "nobody"), Constant("NONE", -1, "nothing")],
+            "",
+        )
+    )
+    assert found["Colour"].BLUE == 2
+    assert found["Colour"].__doc__ == "What it looks like."
+    assert (found["NO_NAME"], found["NONE"]) == ("", -1)
+
+
+def test_apis() -> None:
+    files: list[SchemaFile] = [
+        HEADERS,
+        api("Ping", 7, Versions(0, 3), Versions(2, 32767), unstable=True),
+        api("OldThing", 4, NONE, NONE),
+        api("Pong", 5, Versions(1, 1), NONE),
+    ]
+    found = run(emit_apis(files, ""))
+    key, apis = found["ApiKey"], found["APIS"]
+    assert list(key) == [key.OLD_THING, key.PONG, key.PING]
+    assert list(apis) == [key.PONG, key.PING]
+    ping, pong = apis[key.PING], apis[key.PONG]
+    assert (ping.name, ping.versions, ping.flexible, ping.listeners, ping.unstable) == (
+        "Ping",
+        (0, 3),
+        (2, 3),
+        ("broker",),
+        True,
+    )
+    assert (pong.flexible, pong.unstable) == (None, False)
+    assert [ping.request_header_version(version) for version in (1, 2)] == [1, 2]
+    assert [ping.response_header_version(version) for version in (1, 2)] == [0, 1]
+
+
+def test_special_response_header() -> None:
+    ping = api("Ping", 7, Versions(0, 3), Versions(2, 32767))
+    special = ApiFile("Ping", ping.request, ping.response, response_header=0)
+    found = run(emit_apis([HEADERS, special], ""))
+    assert [found["APIS"][found["ApiKey"].PING].response_header_version(version) for version in (1, 3)] == [0, 0]
+
+
+def test_registry() -> None:
+    files: dict[Path, SchemaFile] = {
+        Path("headers.yaml"): HEADERS,
+        Path("messages/ping.yaml"): api("Ping", 7, Versions(0, 3), NONE),
+        Path("messages/gone.yaml"): api("Gone", 8, NONE, NONE),
+    }
+    assert run(emit_registry(files, ""))["MODULES"] == {
+        "PingRequest": "ping",
+        "PingResponse": "ping",
+        "RequestHeader": "headers",
+        "ResponseHeader": "headers",
+    }

@@ -1,0 +1,107 @@
+"""Every command does its work, prints it, and ends with 0, 1 for "no" and 2 for a mistake in one line.
+
+Method: the commands run in this process on small folders; the texts that matter and the exit codes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kafkawire.codegen.cli import app
+from kafkawire.codegen.load import load_folder
+from tests.codegen.jars import PING, PONG, write_jar
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    """Return the jar of a release."""
+    return write_jar(tmp_path / "kafka-clients-1.jar", PING, PONG)
+
+
+@pytest.fixture
+def schemas(tmp_path: Path, release: Path) -> Path:
+    """Return the schemas of the release."""
+    run("import", release, "--schemas", tmp_path / "schemas")
+    return tmp_path / "schemas"
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    """Run a command and return what it printed, on both streams."""
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_import(tmp_path: Path, release: Path) -> None:
+    folder = tmp_path / "new" / "schemas"
+    output = run("import", release, "--schemas", folder)
+    assert "added    messages/ping.yaml\n2 messages read, 1 files touched\n" in output
+    assert "2 messages have no description yet: PingRequest, PingResponse" in output
+    path = folder / "messages" / "ping.yaml"
+    path.write_text(path.read_text().replace("\nrequest:", "about: Hello.\n\nrequest:"))
+    assert run("import", release, "--schemas", folder) == "2 messages read, 0 files touched\n"
+
+
+def test_import_of_nothing(tmp_path: Path) -> None:
+    output = run("import", tmp_path / "no.jar", "--schemas", tmp_path, code=2)
+    assert output == f"error: {tmp_path / 'no.jar'}: no such jar or folder\n"
+
+
+def test_generate_and_check(tmp_path: Path, schemas: Path) -> None:
+    options = ("--schemas", schemas, "--out", tmp_path / "out")
+    assert "missing  messages/ping.py" in run("check", *options, code=1)
+    assert run("generate", *options) == "2 files, 2 touched\n"
+    assert run("check", *options) == "2 files are as their schemas say\n"
+    (tmp_path / "out" / "messages" / "ping.py").write_text("")
+    output = run("check", *options, code=1)
+    assert output == "changed  messages/ping.py\nrun `kafkawire codegen generate`, and change schemas only\n"
+    assert run("generate", *options) == "2 files, 1 touched\n"
+
+
+@pytest.mark.parametrize("command", ["generate", "check", "list", "docs"])
+def test_wrong_schema(tmp_path: Path, schemas: Path, command: str) -> None:
+    path = schemas / "messages" / "ping.yaml"
+    path.write_text(path.read_text().replace("type: uuid", "type: guid"))
+    line = path.read_text().split("type: guid")[0].count("\n") + 1
+    options = [] if command == "list" else ["--out", tmp_path / "out"]
+    output = run(command, "--schemas", schemas, *options, code=2)
+    assert output.startswith(f"error: {path}:{line}: field id: 'guid' is no type")
+    assert output.count("\n") == 1
+
+
+def test_diff(tmp_path: Path, release: Path, schemas: Path) -> None:
+    changes = {"validVersions": "0-4", "latestVersionUnstable": False}
+    newer = write_jar(tmp_path / "kafka-clients-2.jar", {**PING, **changes}, {**PONG, **changes})
+    assert run("diff", schemas, release) == "0 changes: 0 compatible, 0 with a note, 0 that break the wire\n"
+    assert run("diff", release, newer).splitlines() == [
+        "MESSAGE       VERSIONS  FIELD  CHANGE       VERDICT",
+        "PingRequest   4         -      new version  compatible",
+        "PingResponse  4         -      new version  compatible",
+        "2 changes: 2 compatible, 0 with a note, 0 that break the wire",
+    ]
+    assert "the newest version was taken back  breaks the wire" in run("diff", newer, release, code=1)
+    assert "PingRequest" not in run("diff", release, newer, "--verdict", "note")
+
+
+def test_list(schemas: Path) -> None:
+    assert run("list", "--schemas", schemas).splitlines() == [
+        "MESSAGE       KIND      KEY  VERSIONS  FLEXIBLE  FILE",
+        "PingRequest   request   900  0-3       2-3       messages/ping.yaml",
+        "PingResponse  response  900  0-3       2-3       messages/ping.yaml",
+    ]
+    assert "PingRequest" not in run("list", "RESPONSE", "--schemas", schemas)
+    assert "PingResponse" not in run("list", "--kind", "request", "--schemas", schemas)
+    assert run("list", "pong", "--schemas", schemas, code=2).startswith("error: no such message")
+
+
+def test_own_schemas_are_the_default() -> None:
+    assert "messages/fetch.yaml" in run("list", "FetchRequest")
+
+
+def test_docs(tmp_path: Path, schemas: Path) -> None:
+    output = run("docs", "--schemas", schemas, "--out", tmp_path / "site")
+    assert output == f"{len(load_folder(schemas)) + 5} files; open {tmp_path / 'site' / 'index.html'}\n"
+    assert "PingRequest" in (tmp_path / "site" / "messages" / "ping.html").read_text()

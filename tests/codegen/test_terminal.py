@@ -1,0 +1,62 @@
+"""What goes into a pipe is plain and whole, and a mistake of the user's ends with one line.
+
+Method: captured output of tables and lines; the errors that are the user's to mend, and one that is not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+
+from kafkawire.codegen.definitions import DefinitionError
+from kafkawire.codegen.located import SchemaError
+from kafkawire.codegen.terminal import errors_on_one_line, print_line, print_table
+
+
+def test_table(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("NAME", "VALUE"), [("short", "[1] " + "x" * 200), ("much longer", "")], ["red"])
+    assert capsys.readouterr().out.split("\n") == [
+        "NAME         VALUE",
+        "short        [1] " + "x" * 200,
+        "much longer",
+        "",
+    ]
+
+
+def test_table_in_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    print_table(("NAME", "VALUE"), [("a", "[bold]1[/]")], ["red"])
+    out = capsys.readouterr().out
+    assert "\x1b[31m" in out
+    assert "[bold]1[/]" in out
+
+
+def test_line(capsys: pytest.CaptureFixture[str]) -> None:
+    print_line("[b]not markup[/b] " + "x" * 200, "red")
+    assert capsys.readouterr().out == "[b]not markup[/b] " + "x" * 200 + "\n"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SchemaError(Path("a.yaml"), 3, "wrong"),
+        DefinitionError("wrong"),
+        FileNotFoundError(2, "No such file", "wrong"),
+        KeyError("wrong\nin two lines"),
+    ],
+)
+def test_error(capsys: pytest.CaptureFixture[str], error: Exception) -> None:
+    with pytest.raises(typer.Exit) as caught, errors_on_one_line(KeyError):
+        raise error
+    assert caught.value.exit_code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert "wrong" in line
+
+
+def test_other_errors_are_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError), errors_on_one_line():
+        raise ZeroDivisionError
