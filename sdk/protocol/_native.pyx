@@ -145,7 +145,6 @@ cdef class Program:
         cdef Op* op = ops
         for field in fields:
             self.compile_slot(op, field)
-            op.array = field.array
             op.ignorable = field.ignorable
             if field.structure is not None:
                 op.new_default = <PyObject*>field.structure

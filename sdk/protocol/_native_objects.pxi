@@ -159,7 +159,10 @@ cdef extern from "Python.h":
     bint PyUnicode_Check(PyObject*) noexcept
     bint PyUnicode_CheckExact(PyObject*) noexcept
     PyObject* PyTuple_New(Py_ssize_t) noexcept
+    bint PyTuple_Check(PyObject*) noexcept
     bint PyTuple_CheckExact(PyObject*) noexcept
+    bint PyList_Check(PyObject*) noexcept
+    Py_ssize_t PyList_GET_SIZE(PyObject*) noexcept
     bint PyList_CheckExact(PyObject*) noexcept
     Py_ssize_t PyTuple_GET_SIZE(PyObject*) noexcept
     PyObject* PyTuple_GET_ITEM(PyObject*, Py_ssize_t) noexcept
@@ -168,5 +171,4 @@ cdef extern from "Python.h":
     int PyList_Append(PyObject*, PyObject*) noexcept
     PyObject* PyDict_GetItemWithError(PyObject*, PyObject*) noexcept
     int PyObject_RichCompareBool(PyObject*, PyObject*, int) noexcept
-    int PyObject_IsTrue(PyObject*) noexcept
     int Py_EQ

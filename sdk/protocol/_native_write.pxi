@@ -294,17 +294,16 @@ cdef int write_structure(Shape* shape, PyObject* message, Writer* w) noexcept:
             w.n += 1
             return 0
         return write_tagged(shape, message, w)
-    return 0 if value == <PyObject*>EMPTY or no_tags(value) else -1
+    return 0 if no_tags(value) else -1
 
 
 cdef bint no_tags(PyObject* unknown) noexcept:
     """Return whether there are no unknown tagged fields."""
     if unknown == NULL:
         return False
-    Py_INCREF(unknown)
-    cdef int some = PyObject_IsTrue(unknown)
-    Py_DECREF(unknown)
-    return some == 0
+    return PyTuple_Check(unknown) and PyTuple_GET_SIZE(unknown) == 0 or (
+        PyList_Check(unknown) and PyList_GET_SIZE(unknown) == 0
+    )
 
 
 cdef int write_new_structure(Op* op, Writer* w) noexcept:
@@ -352,7 +351,7 @@ cdef int has_default_by_value(Op* op, PyObject* value) noexcept:
         default = <object>op.default
         if default is DEFAULT:
             default = (<object>op.sub.cls)() if op.sub != NULL else (<object>op.new_default)()
-        return 1 if is_default(<object>value, default, op.array) else 0
+        return 1 if is_default(<object>value, default) else 0
     except BaseException as error:
         return set_again(error)
 

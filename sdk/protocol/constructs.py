@@ -368,8 +368,7 @@ class Structure(Subconstruct):
             if field.ignorable:
                 continue
             value = _value(message, field.name, path)
-            default = field.structure() if field.structure and field.default is not None else field.default
-            if not is_default(value, default, field.array):
+            if not is_default(value, field.new_default()):
                 where = f"{_dotted(path)}." if _dotted(path) else ""
                 raise UnsupportedVersion(
                     f"{where}{field.name}: not in version {self.version} of {self.cls.__qualname__}, "
@@ -377,7 +376,7 @@ class Structure(Subconstruct):
                 )
         if "unknown_tags" not in self.names:
             with _Writing(f"{path} -> unknown_tags"):
-                if _value(message, "unknown_tags", path):
+                if not is_default(_value(message, "unknown_tags", path), ()):
                     raise Refused(f"version {self.version} has no tagged fields")
 
 
@@ -455,12 +454,11 @@ class TaggedFields(Construct):
     def _build(self, obj: Any, stream: BinaryIO, context: Container, path: str) -> Any:
         owner = path.rpartition(" -> ")[0]
         defaults = {field.name: field.default_value() for field in obj.FIELDS}
-        arrays = {field.name for field in obj.FIELDS if field.array}
         with _Writing(path):
             present = dict(as_tags(_value(obj, "unknown_tags", owner), self.fields))
         for tag, (name, field) in self.fields.items():
             value = _value(obj, name, owner)
-            if not is_default(value, defaults[name], name in arrays):
+            if not is_default(value, defaults[name]):
                 content = io.BytesIO()
                 field._build(value, content, context, owner)
                 present[tag] = content.getvalue()

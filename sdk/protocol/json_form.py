@@ -19,7 +19,7 @@ from kafkawire.sdk.errors import EncodeError, UnsupportedVersion
 from kafkawire.sdk.protocol.codec import message_class
 from kafkawire.sdk.protocol.layout import FieldLayout, Layout, layout
 from kafkawire.sdk.protocol.primitives import LIMITS, as_buffer, is_default
-from kafkawire.sdk.protocol.schema import DEFAULT, Message
+from kafkawire.sdk.protocol.schema import Message
 
 __all__ = ["from_json", "to_json"]
 
@@ -68,8 +68,7 @@ def _join(path: str, name: str) -> str:
 
 def _structure_to_json(message: Message, structure: Layout, path: str) -> dict[str, Any]:
     for absent in structure.absent:
-        default = absent.structure() if absent.structure and absent.default is not None else absent.default
-        if not absent.ignorable and not is_default(getattr(message, absent.name), default, absent.array):
+        if not absent.ignorable and not is_default(getattr(message, absent.name), absent.new_default()):
             raise UnsupportedVersion(
                 f"{_join(path, _json_name(absent.name))}: not in version {structure.version} of {structure.name}, "
                 f"exists in {absent.versions}"
@@ -77,7 +76,7 @@ def _structure_to_json(message: Message, structure: Layout, path: str) -> dict[s
     value = {}
     for field in structure.fields + structure.tagged:
         content = getattr(message, field.name)
-        if field.tag is not None and is_default(content, _default(field), field.array):
+        if field.tag is not None and is_default(content, field.new_default()):
             continue
         name = _json_name(field.name)
         value[name] = _field_to_json(content, field, _join(path, name))
@@ -168,7 +167,3 @@ def _bytes_from_json(text: str, kind: str, path: str) -> bytes:
     except (binascii.Error, ValueError):
         pass
     raise EncodeError(path, f"expected {'a UUID of 22 characters' if kind == 'uuid' else 'base64'}, got {text!r:.60}")
-
-
-def _default(field: FieldLayout) -> Any:
-    return field.structure.cls() if field.default is DEFAULT and field.structure else field.default

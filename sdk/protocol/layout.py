@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kafkawire.sdk.errors import UnsupportedVersion
 from kafkawire.sdk.protocol.primitives import FIXED
-from kafkawire.sdk.protocol.schema import Field, Message, Range
+from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, Range
 
 __all__ = ["AbsentField", "FieldLayout", "Layout", "absent_fields", "layout"]
 
@@ -42,6 +42,10 @@ class FieldLayout(NamedTuple):
     structure: Layout | None
     default: Any
 
+    def new_default(self) -> Any:
+        """Return the value that the field has when it is not on the wire."""
+        return self.structure.cls() if self.default is DEFAULT and self.structure else self.default
+
 
 class AbsentField(NamedTuple):
     """One field that the version does not have.
@@ -49,7 +53,6 @@ class AbsentField(NamedTuple):
     Attributes:
         name: the attribute.
         default: its value; `DEFAULT` for a new instance of the structure.
-        array: whether it is an array.
         structure: the class of a structure, else None.
         ignorable: whether another value than the default is dropped silently.
         versions: where it exists, as text.
@@ -57,10 +60,13 @@ class AbsentField(NamedTuple):
 
     name: str
     default: Any
-    array: bool
     structure: type[Message] | None
     ignorable: bool
     versions: str
+
+    def new_default(self) -> Any:
+        """Return the value that the field has when nothing was set."""
+        return self.structure() if self.default is DEFAULT and self.structure else self.default
 
 
 class Layout:
@@ -161,7 +167,6 @@ def absent_fields(cls: type[Message], version: int) -> tuple[AbsentField, ...]:
         AbsentField(
             name=field.name,
             default=field.default,
-            array=field.array,
             structure=field.type if isinstance(field.type, type) and not field.array else None,
             ignorable=field.ignorable,
             versions=_text(

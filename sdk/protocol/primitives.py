@@ -108,21 +108,18 @@ def reject_null(length: int | None = None) -> str:
     return "null is not allowed in this version" + ("" if length is None else f" (length {length})")
 
 
-def is_default(value: Any, default: Any, array: bool) -> bool:
+def is_default(value: Any, default: Any) -> bool:
     """Return whether a field has its default, so that it need not be written.
 
     Args:
         value: what the field holds.
         default: its default, a structure as an instance.
-        array: whether it is an array; the default is then empty or null.
     """
     if value is default:
         return True
     try:
-        if array and default is not None:
-            return value is not None and len(value) == 0
         return equal(value, default)
-    except Exception:  # a foreign type that cannot be compared or has no length is no default
+    except Exception:  # a foreign type that cannot be compared
         return False
 
 

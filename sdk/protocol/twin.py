@@ -448,7 +448,8 @@ class _Source:
                 self._write_field(field, value)
         self._write_run(run, source)
         if not layout.flexible:
-            self._line(f"if {source}.unknown_tags: raise Refused")
+            unknown = f"{source}.unknown_tags"
+            self._line(f"if {unknown} != () and not is_default({unknown}, ()): raise Refused")
         elif layout.tagged:
             self._write_tagged(layout, source)
         else:
@@ -460,7 +461,7 @@ class _Source:
         self._line(f"{value} = {source}.{self._slot(field)}")
         self._block(f"if {self._differs(field, value)}:")
         default = self._new_default(field.default, field.structure)
-        self._line(f"if not is_default({value}, {default}, {field.array}): raise Refused")
+        self._line(f"if not is_default({value}, {default}): raise Refused")
         self._dedent()
 
     def _new_default(self, default: Any, structure: type[Message] | None) -> str:
@@ -564,7 +565,7 @@ class _Source:
             self._line(f"{value} = {source}.{self._slot(field)}")
             self._block(f"if {self._differs(field, value)}:")
             default = self._new_default(field.default, field.structure.cls if field.structure else None)
-            self._block(f"if not is_default({value}, {default}, {field.array}):")
+            self._block(f"if not is_default({value}, {default}):")
             content = self._variable("pieces")
             self._line(f"{outer} = a; {content} = []; a = {content}.append")
             self._write_field(field, value)

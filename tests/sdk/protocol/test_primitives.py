@@ -141,22 +141,22 @@ class Incomparable:
 
 
 @pytest.mark.parametrize(
-    ("value", "default", "array", "expected"),
+    ("value", "default", "expected"),
     [
-        (0, 0, False, True),
-        (1, 0, False, False),
-        (None, None, False, True),
-        ("", None, False, False),
-        ([], (), True, True),
-        ([1], (), True, False),
-        (None, (), True, False),
-        (5, (), True, False),
-        ([], None, True, False),
-        (Incomparable(), 0, False, False),
+        (0, 0, True),
+        (1, 0, False),
+        (None, None, True),
+        ("", None, False),
+        ([], (), True),
+        ([1], (), False),
+        (None, (), False),
+        ({}, (), False),
+        ([], None, False),
+        (Incomparable(), 0, False),
     ],
 )
-def test_is_default(value: Any, default: Any, array: bool, expected: bool) -> None:
-    assert is_default(value, default, array) is expected
+def test_is_default(value: Any, default: Any, expected: bool) -> None:
+    assert is_default(value, default) is expected
 
 
 @pytest.mark.parametrize(
