@@ -1,0 +1,188 @@
+"""One segment of a log: the batches from a base offset on, with their indexes.
+
+A segment is appended to until it is rolled, and read by position. The files are Kafka's own, so that its tools read
+them; everything but the `.log` file can be made again from it.
+
+Source: `LogSegment` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kafkawire.reference_broker.log.batches import BatchHeader, headers_in, read_header
+from kafkawire.reference_broker.log.config import LogConfig
+from kafkawire.reference_broker.log.file import LogFile
+from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
+from kafkawire.sdk.protocol.enums import NO_TIMESTAMP
+
+__all__ = ["INDEX_SUFFIX", "LOG_SUFFIX", "TIME_INDEX_SUFFIX", "Segment", "base_offset_of"]
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+
+_NAME_DIGITS = 20
+_INT32_MAX = 2**31 - 1
+
+
+class Segment:
+    """A segment file and its indexes.
+
+    Args:
+        folder: of the partition.
+        base_offset: names the files; no offset in them is lower.
+        config: sizes and intervals.
+
+    Attributes:
+        next_offset: one after the last offset in the file.
+        max_timestamp: the highest of its batches, `NO_TIMESTAMP` if there is none.
+        max_timestamp_offset: the last offset of the first batch that has it.
+    """
+
+    def __init__(self, folder: Path, base_offset: int, config: LogConfig) -> None:
+        name = f"{base_offset:0{_NAME_DIGITS}}"
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.file = LogFile(folder / f"{name}{LOG_SUFFIX}")
+        self.index = OffsetIndex(folder / f"{name}{INDEX_SUFFIX}", base_offset, config.segment_index_bytes)
+        self.time_index = TimeIndex(folder / f"{name}{TIME_INDEX_SUFFIX}", base_offset, config.segment_index_bytes)
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset
+        self._paths = [folder / f"{name}{suffix}" for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
+        self._config = config
+        self._bytes_since_entry = 0
+        self._first_timestamp: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the batches."""
+        return self.file.size_bytes
+
+    def is_full_for(self, batch: BatchHeader) -> bool:
+        """Return whether the log has to be rolled before `batch` is appended."""
+        config = self._config
+        if not self.size_bytes:
+            return False
+        first = self._first_timestamp
+        return (
+            self.size_bytes + batch.size_bytes > config.segment_bytes
+            or self.index.is_full
+            or self.time_index.is_full
+            or self.next_offset + batch.last_offset_delta - self.base_offset > _INT32_MAX
+            or (first is not None and batch.max_timestamp - first > config.segment_ms)
+        )
+
+    def append(self, data: bytes | bytearray | memoryview, batch: BatchHeader, base_offset: int) -> None:
+        """Write a batch at the end.
+
+        Args:
+            data: the batch, stamped.
+            batch: its header.
+            base_offset: of the batch.
+
+        Raises:
+            OSError: it could not be written; the segment is as it was before.
+        """
+        position = self.file.size_bytes
+        self.file.append(data)
+        self._note(batch, base_offset + batch.last_offset_delta, position)
+
+    def _note(self, batch: BatchHeader, last_offset: int, position: int) -> None:
+        """Account for a batch in the file: index entries, highest timestamp, next offset."""
+        if self._first_timestamp is None:
+            self._first_timestamp = batch.max_timestamp
+        if batch.max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, last_offset
+        if self._bytes_since_entry > self._config.index_interval_bytes:
+            self.index.append(last_offset, position)
+            self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += batch.size_bytes
+        self.next_offset = last_offset + 1
+
+    def seal(self) -> None:
+        """Note the highest timestamp in the index: before the segment is rolled or the log is closed."""
+        if self.max_timestamp != NO_TIMESTAMP:
+            self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+
+    def sync(self) -> None:
+        """Wait until batches and indexes are on the disk."""
+        self.file.sync()
+        self.index.sync()
+        self.time_index.sync()
+
+    def delete(self) -> None:
+        """Remove the files; slices given out before stay readable."""
+        for path in self._paths:
+            path.unlink(missing_ok=True)
+
+    # Opening.
+
+    def load(self) -> None:
+        """Take over a segment that was closed in order; damaged indexes are made again."""
+        if not (self.index.load() and self.time_index.load()) or self.index.last_position >= max(self.size_bytes, 1):
+            self.recover()
+            return
+        if (entry := self.time_index.last_entry) is not None:
+            self.max_timestamp, self.max_timestamp_offset = entry
+        first = next(self.headers(0), None)
+        self._first_timestamp = None if first is None else first.max_timestamp
+        for batch in self.headers(self.index.last_position):
+            self._bytes_since_entry += batch.size_bytes
+            self.next_offset = batch.last_offset + 1
+            if batch.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, batch.last_offset
+
+    def recover(self) -> int:
+        """Check every batch, cut off what follows the last good one, and make the indexes again.
+
+        Returns:
+            The number of bytes that were cut off.
+        """
+        self.index.clear()
+        self.time_index.clear()
+        self.max_timestamp, self._first_timestamp, self._bytes_since_entry = NO_TIMESTAMP, None, 0
+        self.next_offset = self.base_offset
+        end = 0
+        for batch in headers_in(self.file, self.next_offset):
+            self._note(batch, batch.last_offset, batch.position)
+            end = batch.position + batch.size_bytes
+        cut = self.file.size_bytes - end
+        if cut:
+            self.file.truncate(end)
+        self.seal()
+        return cut
+
+    # Reading.
+
+    def headers(self, position: int) -> Iterator[BatchHeader]:
+        """Yield the headers of the batches from the start of one on."""
+        end = self.file.size_bytes
+        while position < end:
+            batch = read_header(self.file, position)
+            if batch is None:
+                return
+            yield batch
+            position += batch.size_bytes
+
+    def find(self, offset: int) -> BatchHeader | None:
+        """Return the header of the batch that holds `offset` or, where compaction left a gap, of the next one."""
+        for batch in self.headers(self.index.position_for(offset)):
+            if batch.last_offset >= offset:
+                return batch
+        return None
+
+    def find_time(self, timestamp: int) -> BatchHeader | None:
+        """Return the header of the first batch whose highest timestamp is at least `timestamp`."""
+        if self.max_timestamp < timestamp:
+            return None
+        start = self.index.position_for(self.time_index.offset_before(timestamp))
+        return next((batch for batch in self.headers(start) if batch.max_timestamp >= timestamp), None)
+
+
+def base_offset_of(path: Path) -> int | None:
+    """Return the base offset in the name of a segment file; None for any other file."""
+    name = path.name.removesuffix(LOG_SUFFIX)
+    return int(name) if path.suffix == LOG_SUFFIX and len(name) == _NAME_DIGITS and name.isdigit() else None

@@ -1,0 +1,151 @@
+"""What a produced batch has to be like before it is appended.
+
+The checks and their error codes are Kafka's. They cost a pass over the bytes for the checksum and one over the records.
+
+Source: `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`, `LogValidator` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkawire.reference_broker.log.batches import BatchHeader, parse_header
+from kafkawire.reference_broker.log.config import LogConfig
+from kafkawire.sdk.errors import BrokerError, DecodeError
+from kafkawire.sdk.protocol.enums import NO_PRODUCER_ID, NO_TIMESTAMP
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.record_formats import (
+    BATCH_CRC_COVERS_FROM,
+    BATCH_HEADER_BYTES,
+    BATCH_MAGIC,
+    BATCH_MAGIC_AT,
+    Compression,
+)
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.records import RecordBatch, crc32c
+
+__all__ = ["InvalidBatch", "validate"]
+
+
+class InvalidBatch(BrokerError):
+    """A batch is refused because of some of its records.
+
+    Args:
+        code: the error of the partition.
+        detail: what is wrong.
+        record_errors: number of each bad record in the batch, and what is wrong with it.
+    """
+
+    def __init__(self, code: ErrorCode, detail: str, record_errors: Sequence[tuple[int, str]] = ()) -> None:
+        super().__init__(code, detail)
+        self.record_errors = record_errors
+
+
+def validate(
+    records: Buffer | None, config: LogConfig, now_ms: int, *, allow_zstandard: bool
+) -> tuple[bytearray | memoryview, BatchHeader]:
+    """Check the records of a partition in a produce request.
+
+    Args:
+        records: what the request holds.
+        config: of the log.
+        now_ms: the time.
+        allow_zstandard: whether the request's version is new enough for Zstandard.
+
+    Returns:
+        The batch in writable memory, where it was if that is writable, and its header.
+
+    Raises:
+        BrokerError: it is refused.
+    """
+    if not records:
+        raise BrokerError(ErrorCode.INVALID_RECORD, "a produce request needs a record batch for each partition")
+    header = _check_format(records, allow_zstandard)
+    if header.size_bytes > config.max_message_bytes:
+        raise BrokerError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"The record batch size is {header.size_bytes} bytes which exceeds the maximum configured value of "
+            f"{config.max_message_bytes}",
+        )
+    if header.size_bytes > config.segment_bytes:
+        raise BrokerError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"The record batch size is {header.size_bytes} bytes which exceeds the maximum configured segment size of "
+            f"{config.segment_bytes}",
+        )
+    if crc32c(memoryview(records)[BATCH_CRC_COVERS_FROM:]) != header.crc:
+        raise BrokerError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the record batch is wrong")
+    _check_header(header)
+    _check_records(records, header, config, now_ms)
+    if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
+        return bytearray(records), header
+    return records, header
+
+
+def _check_format(records: Buffer, allow_zstandard: bool) -> BatchHeader:
+    if len(records) <= BATCH_MAGIC_AT:
+        raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes are no record batch")
+    if records[BATCH_MAGIC_AT] != BATCH_MAGIC:
+        raise BrokerError(
+            ErrorCode.INVALID_RECORD, f"record batches of magic {records[BATCH_MAGIC_AT]}, {BATCH_MAGIC} is required"
+        )
+    if len(records) < BATCH_HEADER_BYTES:
+        raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes are no record batch")
+    header = parse_header(records)
+    if header.size_bytes < BATCH_HEADER_BYTES or header.size_bytes > len(records):
+        raise BrokerError(
+            ErrorCode.CORRUPT_MESSAGE, f"a record batch of {header.size_bytes} bytes in {len(records)} bytes of records"
+        )
+    if header.size_bytes < len(records):
+        raise BrokerError(ErrorCode.INVALID_RECORD, "a produce request may have one record batch for each partition")
+    if header.compression == Compression.ZSTD and not allow_zstandard:
+        raise BrokerError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "this version of Produce does not know Zstandard")
+    if header.compression not in Compression.__members__.values():
+        raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"compression type {header.compression} is not known")
+    return header
+
+
+def _check_header(header: BatchHeader) -> None:
+    if header.base_offset != 0:
+        problem = f"the base offset has to be 0, it is {header.base_offset}"
+    elif header.records_count <= 0:
+        problem = f"it has {header.records_count} records"
+    elif header.records_count != header.last_offset_delta + 1:
+        problem = f"it has {header.records_count} records, its offsets are for {header.last_offset_delta + 1}"
+    elif header.is_control:
+        problem = "clients may not write control records"
+    elif header.is_log_append_time:
+        problem = "clients may not set the log append time"
+    elif header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
+        problem = f"sequence {header.base_sequence} with producer id {header.producer_id}"
+    elif header.is_transactional:
+        raise BrokerError(ErrorCode.INVALID_TXN_STATE, f"producer {header.producer_id} has no open transaction")
+    else:
+        return
+    raise BrokerError(ErrorCode.INVALID_RECORD, f"the record batch is invalid: {problem}")
+
+
+def _check_records(records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    """Walk the records: offsets in a row, timestamps near now, keys where the topic is compacted."""
+    try:
+        offsets, timestamps, keys, _, _ = RecordBatch(memoryview(records), 0).columns()
+    except DecodeError as error:
+        raise BrokerError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    if offsets != list(range(header.records_count)):
+        raise BrokerError(ErrorCode.INVALID_RECORD, "the record batch is invalid: its offsets are not in a row")
+    if config.is_compacted and None in keys:
+        bad = [(number, "a compacted topic needs keys") for number, key in enumerate(keys) if key is None]
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "One or more records have been rejected", bad)
+    if config.is_log_append_time:
+        return
+    latest, earliest = now_ms + config.timestamp_after_max_ms, now_ms - config.timestamp_before_max_ms
+    if max(timestamps) > latest or min(timestamps) < earliest:
+        bad = [
+            (number, f"timestamp {timestamp}, {earliest} to {latest} are allowed")
+            for number, timestamp in enumerate(timestamps)
+            if timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest
+        ]
+        if bad:
+            raise InvalidBatch(
+                ErrorCode.INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp", bad
+            )

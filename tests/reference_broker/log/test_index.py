@@ -1,0 +1,81 @@
+"""Indexes find what was noted, keep it on disk in Kafka's form, and tell when their file is of no use.
+
+Method: entries in the range of a small segment; files are compared with hand-made bytes, damaged and read again.
+"""
+
+import struct
+
+import pytest
+
+from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
+
+BASE = 1000
+
+
+@pytest.fixture
+def offsets(tmp_path):
+    index = OffsetIndex(tmp_path / "i", BASE, 1024)
+    for last_offset, position in ((1004, 100), (1009, 300), (1020, 900)):
+        index.append(last_offset, position)
+    return index
+
+
+@pytest.mark.parametrize(
+    ("offset", "position"), [(1000, 0), (1003, 0), (1004, 100), (1008, 100), (1009, 300), (1020, 900), (9999, 900)]
+)
+def test_position_for(offsets, offset, position):
+    assert offsets.position_for(offset) == position
+
+
+def test_offset_index_file(offsets, tmp_path):
+    assert (tmp_path / "i").read_bytes() == struct.pack(">6i", 4, 100, 9, 300, 20, 900)
+    again = OffsetIndex(tmp_path / "i", BASE, 1024)
+    assert again.load()
+    assert (again.position_for(1010), again.last_position, len(again)) == (300, 900, 3)
+
+
+def test_zeros_of_a_preallocated_file_are_no_entries(offsets, tmp_path):
+    with open(tmp_path / "i", "ab") as file:
+        file.write(bytes(800))
+    again = OffsetIndex(tmp_path / "i", BASE, 1024)
+    assert not again.load(), "the file has to be made again, or entries would follow the zeros"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x00" * 7,
+        struct.pack(">4i", 9, 300, 4, 400),
+        struct.pack(">4i", 4, 300, 9, 200),
+        struct.pack(">4i", 4, 100, 9, 300)[:-1],
+    ],
+)
+def test_damaged_file_is_dropped(tmp_path, content):
+    (tmp_path / "i").write_bytes(content)
+    index = OffsetIndex(tmp_path / "i", BASE, 1024)
+    assert not index.load()
+    assert len(index) == 0
+    assert (tmp_path / "i").read_bytes() == b""
+
+
+def test_missing_file(tmp_path):
+    assert not OffsetIndex(tmp_path / "i", BASE, 1024).load()
+
+
+def test_full(tmp_path):
+    index = OffsetIndex(tmp_path / "i", BASE, 16)
+    index.append(1001, 10)
+    assert not index.is_full
+    index.append(1002, 20)
+    assert index.is_full
+
+
+def test_time_index(tmp_path):
+    index = TimeIndex(tmp_path / "t", BASE, 1024)
+    for timestamp, offset in ((50, 1003), (50, 1005), (40, 1006), (70, 1009)):
+        index.append(timestamp, offset)
+    assert (tmp_path / "t").read_bytes() == struct.pack(">qiqi", 50, 3, 70, 9)
+    again = TimeIndex(tmp_path / "t", BASE, 1024)
+    assert again.load()
+    assert again.last_entry == (70, 1009)
+    assert [again.offset_before(timestamp) for timestamp in (49, 50, 51, 70, 71)] == [1000, 1000, 1003, 1003, 1009]

@@ -1,0 +1,217 @@
+"""Logs give offsets, roll, read and recover: nothing acknowledged is lost, nothing torn is kept.
+
+Method: batches appended to real files; crashes are copies of the files cut at every byte of the last batch.
+"""
+
+import dataclasses
+import shutil
+
+import pytest
+
+from kafkawire.reference_broker.log.batches import parse_header, records_in
+from kafkawire.reference_broker.log.config import log_config
+from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.enums import NO_TIMESTAMP
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.records import walk
+from tests.reference_broker.log.produced_batches import NOW_MS, produced
+
+CONFIG = dataclasses.replace(log_config({}), index_interval_bytes=100)
+SMALL = dataclasses.replace(CONFIG, segment_bytes=500)
+
+
+def append(log, *values, now_ms=NOW_MS, **fields):
+    data = produced(*values, **fields)
+    return log.append(data, parse_header(data), now_ms)
+
+
+def filled(folder, config=SMALL, batches=30):
+    log = PartitionLog(folder, config)
+    for number in range(batches):
+        append(log, b"%d" % number, b"x" * 20, timestamps=(NOW_MS + number, NOW_MS + number))
+    return log
+
+
+def values(log):
+    return [bytes(value) for _, value in records_in(log)]
+
+
+def test_offsets_and_epoch_are_stamped(tmp_path):
+    log = PartitionLog(tmp_path / "t-0", CONFIG)
+    first = append(log, b"a", b"b")
+    second = append(log, b"c")
+    assert (first.base_offset, first.last_offset, second.base_offset) == (0, 1, 2)
+    assert (log.next_offset, log.high_watermark, log.log_start_offset) == (3, 3, 0)
+    batches = list(walk(log.read(0, 10_000, at_least_one=True).records.read()))
+    assert [(batch.base_offset, batch.partition_leader_epoch) for batch in batches] == [(0, 0), (2, 0)]
+    assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n0 0\n"
+
+
+def test_log_append_time(tmp_path):
+    log = PartitionLog(tmp_path / "t-0", dataclasses.replace(CONFIG, is_log_append_time=True))
+    appended = append(log, b"a", b"b", now_ms=NOW_MS + 77)
+    assert appended.log_append_time_ms == NOW_MS + 77
+    (batch,) = walk(log.read(0, 10_000, at_least_one=True).records.read())
+    assert [record.timestamp for record in batch.records()] == [NOW_MS + 77] * 2
+    assert log.max_timestamp().timestamp == NOW_MS + 77
+
+
+@pytest.mark.parametrize("config", [CONFIG, SMALL])
+def test_every_offset_can_be_read(tmp_path, config):
+    log = filled(tmp_path / "t-0", config)
+    for offset in range(60):
+        read = log.read(offset, 1, at_least_one=True)
+        (batch,) = walk(read.records.read())
+        assert read.is_first_whole
+        assert batch.base_offset == offset - offset % 2
+    assert log.read(60, 100, at_least_one=True).records is None
+    for offset in (-1, 61):
+        with pytest.raises(BrokerError) as caught:
+            log.read(offset, 100, at_least_one=True)
+        assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_small_limit_without_at_least_one(tmp_path):
+    log = filled(tmp_path / "t-0")
+    read = log.read(0, 10, at_least_one=False)
+    assert (len(read.records), read.is_first_whole) == (10, False)
+
+
+def test_segments_are_rolled_and_named_by_their_first_offset(tmp_path):
+    log = filled(tmp_path / "t-0")
+    names = sorted(path.stem for path in (tmp_path / "t-0").glob("*.log"))
+    assert len(names) > 5
+    for name in names:
+        content = (tmp_path / "t-0" / f"{name}.log").read_bytes()
+        assert len(content) <= SMALL.segment_bytes
+        assert next(walk(content)).base_offset == int(name)
+    assert log.size_bytes == sum(path.stat().st_size for path in (tmp_path / "t-0").glob("*.log"))
+
+
+def test_offset_for_timestamp(tmp_path):
+    log = filled(tmp_path / "t-0")
+    for number in range(30):
+        found = log.offset_for_timestamp(NOW_MS + number)
+        assert found == (NOW_MS + number, 2 * number, 0)
+    assert log.offset_for_timestamp(0).offset == 0
+    assert log.offset_for_timestamp(NOW_MS + 30) is None
+    assert log.max_timestamp() == (NOW_MS + 29, 58, 0)
+    assert PartitionLog(tmp_path / "t-1", CONFIG).max_timestamp() is None
+
+
+def test_offset_for_timestamp_inside_a_batch(tmp_path):
+    log = PartitionLog(tmp_path / "t-0", CONFIG)
+    append(log, b"a", b"b", b"c", timestamps=(NOW_MS, NOW_MS + 10, NOW_MS + 5))
+    assert log.offset_for_timestamp(NOW_MS + 5) == (NOW_MS + 10, 1, 0)
+
+
+def test_log_closed_in_order_is_as_it_was(tmp_path):
+    log = filled(tmp_path / "t-0")
+    before = values(log)
+    log.close()
+    again = PartitionLog(tmp_path / "t-0", SMALL, is_clean=True, recovery_point=log.recovery_point)
+    assert (again.next_offset, again.recovery_point) == (60, 60)
+    assert values(again) == before
+    append(again, b"more")
+    assert values(again) == [*before, b"more"]
+
+
+def test_crash_at_every_byte_of_the_last_batch(tmp_path):
+    """What was acknowledged before the last batch stays, the torn batch goes, and the log can be used again."""
+    filled(tmp_path / "t-0", CONFIG, batches=5)
+    log_file = tmp_path / "t-0" / f"{0:020}.log"
+    whole = log_file.read_bytes()
+    headers = list(walk(whole))
+    last = headers[-1]
+    for size in range(last.position, len(whole)):
+        folder = tmp_path / f"crash-{size}"
+        shutil.copytree(tmp_path / "t-0", folder)
+        (folder / log_file.name).write_bytes(whole[:size])
+        log = PartitionLog(folder, CONFIG, is_clean=False)
+        assert log.truncated_bytes == size - last.position
+        assert log.next_offset == last.base_offset
+        assert (folder / log_file.name).read_bytes() == whole[: last.position]
+        assert append(log, b"again").base_offset == last.base_offset
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("noise", [b"\x00" * 100, b"\xff" * 100, b"\x00" * 8 + b"\x00\x00\x00\x40" + b"x" * 80])
+def test_nonsense_behind_the_last_batch_is_cut_off(tmp_path, noise):
+    log = filled(tmp_path / "t-0", CONFIG, batches=5)
+    before = values(log)
+    with open(tmp_path / "t-0" / f"{0:020}.log", "ab") as file:
+        file.write(noise)
+    again = PartitionLog(tmp_path / "t-0", CONFIG, is_clean=False)
+    assert again.truncated_bytes == len(noise)
+    assert values(again) == before
+
+
+def test_segments_behind_a_damaged_one_go(tmp_path):
+    filled(tmp_path / "t-0")
+    files = sorted((tmp_path / "t-0").glob("*.log"))
+    content = bytearray(files[2].read_bytes())
+    content[-1] ^= 1
+    files[2].write_bytes(content)
+    log = PartitionLog(tmp_path / "t-0", SMALL, is_clean=False)
+    assert sorted((tmp_path / "t-0").glob("*.log")) == files[:3]
+    assert int(files[2].stem) <= log.next_offset < int(files[3].stem)
+    assert not list((tmp_path / "t-0").glob(f"{files[3].stem}*"))
+
+
+def test_segments_before_the_recovery_point_are_not_checked(tmp_path):
+    filled(tmp_path / "t-0").close()
+    files = sorted((tmp_path / "t-0").glob("*.log"))
+    content = bytearray(files[0].read_bytes())
+    content[-1] ^= 1
+    files[0].write_bytes(content)
+    log = PartitionLog(tmp_path / "t-0", SMALL, is_clean=False, recovery_point=int(files[1].stem))
+    assert log.next_offset == 60
+
+
+def test_indexes_without_a_segment_are_removed(tmp_path):
+    filled(tmp_path / "t-0")
+    orphan = tmp_path / "t-0" / f"{999:020}.index"
+    orphan.write_bytes(b"")
+    PartitionLog(tmp_path / "t-0", SMALL)
+    assert not orphan.exists()
+
+
+def test_watchers_hear_of_appended_bytes(tmp_path):
+    log = PartitionLog(tmp_path / "t-0", CONFIG)
+    heard = []
+    log.watchers.add(heard.append)
+    data = produced(b"x")
+    log.append(data, parse_header(data), NOW_MS)
+    assert heard == [len(data)]
+
+
+def test_needs_sync_follows_flush_messages(tmp_path):
+    log = PartitionLog(tmp_path / "t-0", dataclasses.replace(CONFIG, flush_messages=3))
+    append(log, b"a", b"b")
+    assert not log.needs_sync
+    append(log, b"c")
+    assert log.needs_sync
+    offset, segments = log.unsynced()
+    for segment in segments:
+        segment.sync()
+    log.synced(offset)
+    assert not log.needs_sync
+    assert log.recovery_point == 3
+
+
+def test_append_that_cannot_be_written(tmp_path, monkeypatch):
+    log = filled(tmp_path / "t-0", CONFIG, batches=2)
+
+    def fail(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(log._segments[-1].file), "append", fail)
+    with pytest.raises(BrokerError, match="No space left") as caught:
+        append(log, b"x")
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.next_offset == 4
+
+
+def test_create_time_is_told_as_no_append_time(tmp_path):
+    assert append(PartitionLog(tmp_path / "t-0", CONFIG), b"a").log_append_time_ms == NO_TIMESTAMP

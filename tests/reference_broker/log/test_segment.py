@@ -1,0 +1,119 @@
+"""Segments hold batches under Kafka's file names, index them, find them, and repair themselves.
+
+Method: small batches with an index interval of 100 bytes, so that a few of them make several index entries.
+"""
+
+import dataclasses
+
+import pytest
+
+from kafkawire.reference_broker.log.batches import parse_header
+from kafkawire.reference_broker.log.config import log_config
+from kafkawire.reference_broker.log.segment import Segment, base_offset_of
+from kafkawire.sdk.records import stamp
+from tests.reference_broker.log.produced_batches import NOW_MS, produced
+
+CONFIG = dataclasses.replace(log_config({}), index_interval_bytes=100, segment_bytes=5_000, segment_ms=60_000)
+BASE = 500
+
+
+def fill(segment, batches=20, records=3):
+    """Append batches of so many records, a second apart."""
+    for number in range(batches):
+        first = NOW_MS + 1000 * number
+        data = produced(*[b"v" * 10] * records, timestamps=tuple(range(first, first + records)))
+        base_offset = segment.next_offset
+        stamp(data, base_offset, 0)
+        segment.append(data, parse_header(data), base_offset)
+    return segment
+
+
+@pytest.fixture
+def segment(tmp_path):
+    return fill(Segment(tmp_path, BASE, CONFIG))
+
+
+def test_file_names(segment, tmp_path):
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [f"00000000000000000500{suffix}" for suffix in (".index", ".log", ".timeindex")]
+    assert base_offset_of(tmp_path / names[1]) == BASE
+    assert [base_offset_of(tmp_path / name) for name in (names[0], "1.log", "x" * 20 + ".log")] == [None] * 3
+
+
+def test_every_offset_is_found(segment):
+    assert segment.next_offset == BASE + 60
+    assert len(segment.index) > 5
+    for offset in range(BASE, BASE + 60):
+        header = segment.find(offset)
+        assert header.base_offset <= offset <= header.last_offset
+    assert segment.find(BASE + 60) is None
+
+
+def test_every_time_is_found(segment):
+    for number in range(20):
+        for after in (-500, 0, 2):
+            assert segment.find_time(NOW_MS + 1000 * number + after).base_offset == BASE + 3 * number
+    assert segment.find_time(NOW_MS + 1000 * 19 + 3) is None
+
+
+def test_closed_segment_is_loaded_as_it_was(segment, tmp_path):
+    segment.seal()
+    again = Segment(tmp_path, BASE, CONFIG)
+    again.load()
+    for attribute in ("next_offset", "max_timestamp", "max_timestamp_offset", "size_bytes", "_first_timestamp"):
+        assert getattr(again, attribute) == getattr(segment, attribute), attribute
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_damaged_index_is_made_again(segment, tmp_path, suffix, damage):
+    segment.seal()
+    path = tmp_path / f"00000000000000000500{suffix}"
+    good = path.read_bytes()
+    path.unlink() if damage == "missing" else path.write_bytes(good[:-3])
+    again = Segment(tmp_path, BASE, CONFIG)
+    again.load()
+    assert path.read_bytes() == good
+    assert again.next_offset == segment.next_offset
+
+
+@pytest.mark.parametrize("batch", [0, 7, 19])
+@pytest.mark.parametrize("byte", [8, 16, 17, 30, -1])
+def test_recovery_cuts_at_a_damaged_batch(segment, tmp_path, batch, byte):
+    headers = list(segment.headers(0))
+    position = headers[batch].position + (byte if byte >= 0 else headers[batch].size_bytes - 1)
+    path = tmp_path / "00000000000000000500.log"
+    content = bytearray(path.read_bytes())
+    content[position] ^= 0x55
+    path.write_bytes(content)
+    again = Segment(tmp_path, BASE, CONFIG)
+    assert again.recover() == len(content) - headers[batch].position
+    assert again.next_offset == BASE + 3 * batch
+    assert path.stat().st_size == headers[batch].position
+
+
+@pytest.mark.parametrize(
+    ("changes", "max_timestamp_ms", "full"),
+    [
+        ({}, 0, False),
+        ({"segment_bytes": 2_000}, 0, True),
+        ({"segment_index_bytes": 24}, 0, True),
+        ({}, 60_000, False),
+        ({}, 60_003, True),
+    ],
+)
+def test_when_to_roll(tmp_path, changes, max_timestamp_ms, full):
+    segment = Segment(tmp_path, BASE, dataclasses.replace(CONFIG, **changes))
+    header = parse_header(produced(b"x", timestamps=(NOW_MS + 2 + max_timestamp_ms,)))
+    assert not segment.is_full_for(header), "an empty segment takes everything"
+    fill(segment)
+    assert segment.is_full_for(header) is full
+
+
+def test_offsets_beyond_the_index_roll(tmp_path):
+    segment = fill(Segment(tmp_path, BASE, CONFIG), 1)
+    header = parse_header(produced(b"x"))
+    segment.next_offset = BASE + 2**31 - 1
+    assert not segment.is_full_for(header)
+    segment.next_offset += 1
+    assert segment.is_full_for(header)

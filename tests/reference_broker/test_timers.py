@@ -1,0 +1,43 @@
+"""Timers fire in order, once, and not when cancelled; the next deadline is always known.
+
+Method: time is a number that the test chooses.
+"""
+
+from kafkawire.reference_broker.timers import Timers
+
+
+def test_fire_in_order_of_deadlines_then_of_setting():
+    timers, fired = Timers(), []
+    for name, deadline_ms in (("late", 30), ("early", 10), ("early too", 10), ("never", 31)):
+        timers.at(deadline_ms, lambda now_ms, name=name: fired.append((name, now_ms)))
+    timers.fire(30)
+    assert fired == [("early", 30), ("early too", 30), ("late", 30)]
+    assert timers.next_deadline_ms == 31
+
+
+def test_cancelled_timers_do_not_count():
+    timers, fired = Timers(), []
+    first = timers.at(10, fired.append)
+    timers.at(20, fired.append)
+    first.cancel()
+    assert timers.next_deadline_ms == 20
+    timers.fire(10)
+    assert not fired
+    timers.fire(20)
+    assert fired == [20]
+    assert timers.next_deadline_ms is None
+
+
+def test_timer_set_while_firing_fires_if_it_is_due():
+    timers, fired = Timers(), []
+    timers.at(10, lambda now_ms: timers.at(10, fired.append))
+    timers.fire(10)
+    assert fired == [10]
+
+
+def test_earlier_deadline_is_announced():
+    timers, announced = Timers(), []
+    timers.on_earlier = announced.append
+    for deadline_ms in (20, 30, 10, 10):
+        timers.at(deadline_ms, lambda now_ms: None)
+    assert announced == [20, 10]
