@@ -1,8 +1,8 @@
 """Deadlines without a clock: callbacks that are due at a time, fired by whoever knows the time.
 
-The core and the group coordinator set timers; the server (or a test) asks for the next deadline, waits, and calls `fire`.
-A timer costs a heap entry until its deadline passes, also when it is cancelled: a deadline that moves often (a member's
-session) is therefore kept beside its timer and looked at when the timer fires.
+The core and the group coordinator set timers; the server (or a test) asks for the next deadline, waits, and calls
+`fire`. A timer costs a heap entry until its deadline passes, also when it is cancelled: a deadline that moves often (a
+member's session) is therefore kept beside its timer and looked at when the timer fires.
 """
 
 from __future__ import annotations

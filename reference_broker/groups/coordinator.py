@@ -1,7 +1,8 @@
 """The coordinator of classic groups: who is a member, when a group rebalances, what each member is told.
 
-A state machine: requests and deadlines come in with the time, answers leave through the callbacks given with the requests.
-Committed offsets live beside it in `offsets.py`; both keep their state in the `__consumer_offsets` log through a `GroupStore`.
+A state machine: requests and deadlines come in with the time, answers leave through the callbacks given with the
+requests. Committed offsets live beside it in `offsets.py`; both keep their state in the `__consumer_offsets` log
+through a `GroupStore`.
 
 Source: KIP-62, KIP-134 (initial delay), KIP-345 (static members), KIP-394 (member ids), KIP-814 (skipped assignment).
 """
@@ -153,8 +154,8 @@ class GroupCoordinator:
             _await_join(member, reply)
             self._rebalance(group, now_ms)
             return None
-        # The group stays as it is. A leader must not assign again, since nobody would take its assignment: a client that
-        # understands it is told to skip that, another one is made to believe that somebody else leads.
+        # The group stays as it is. A leader must not assign again, since nobody would take its assignment: a client
+        # that understands it is told to skip that, another one is made to believe that somebody else leads.
         self._store.store_group(group, now_ms)
         response = group.joined_result(member_id)
         if was_leader and request.may_skip_assignment:
@@ -287,8 +288,7 @@ class GroupCoordinator:
 
     def _assign(self, group: Group, assignments: Mapping[str, bytes], now_ms: int) -> None:
         for member in group.members.values():
-            # Copied: the request's buffer may be much larger than the assignment in it.
-            member.assignment = bytes(assignments.get(member.member_id, b""))
+            member.assignment = assignments.get(member.member_id, b"")
         try:
             self._store.store_group(group, now_ms)
         except BrokerError as error:
@@ -479,7 +479,7 @@ def _update(member: Member, request: Join) -> None:
 
 
 def _await_join(member: Member, reply: JoinReply) -> None:
-    """Answer the member once the group is complete; an older request of it that still waits was given up by the client."""
+    """Answer the member once the group is complete; its client gave up an older request that still waits."""
     _answer_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=member.member_id))
     member.awaiting_join = reply
 

@@ -1,7 +1,7 @@
 """A classic consumer group: its members, its state, and the questions that can be answered from them.
 
-`coordinator.py` moves a group from state to state; nothing here sends, waits or reads a clock. Members keep the order in which
-they joined, which decides who leads.
+`coordinator.py` moves a group from state to state; nothing here sends, waits or reads a clock. Members keep the order
+in which they joined, which decides who leads.
 
 Source: KIP-62, KIP-345 (static members), KIP-394 (member ids); `ClassicGroup` in Apache Kafka.
 """
@@ -141,9 +141,7 @@ class Group:
 
     def rename(self, member: Member, member_id: str) -> None:
         """Give a static member that came back under a new id the place of its old one."""
-        self.members = {
-            (member_id if known is member else known_id): known for known_id, known in self.members.items()
-        }
+        self.members = {(member_id if known is member else known_id): known for known_id, known in self.members.items()}
         if self.leader_id == member.member_id:
             self.leader_id = member_id
         self.pending_sync.discard(member.member_id)

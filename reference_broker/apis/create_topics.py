@@ -1,0 +1,75 @@
+"""CreateTopics: make topics, or only say whether they could be made.
+
+2: lowest version of Kafka 4. 5: flexible; partitions, replication factor and configurations in the answer. 6: may be
+throttled. 7: topic ids.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.log.config import TOPIC_CONFIGS
+from kafkawire.reference_broker.topics import check_name, plan_configs, plan_partitions
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.enums import ConfigSource
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+
+__all__ = ["handle"]
+
+_REPLICATION_FACTOR = 1
+
+
+@serves(ApiKey.CREATE_TOPICS)
+def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Answer CreateTopics."""
+    results = []
+    for name, count in Counter(topic.name for topic in request.topics).items():
+        try:
+            if count > 1:
+                raise BrokerError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            topic = next(topic for topic in request.topics if topic.name == name)
+            results.append(_create(call, topic, request.validate_only))
+        except BrokerError as error:
+            results.append(
+                CreateTopicsResponse.CreatableTopicResult(name, error_code=error.code, error_message=error.detail)
+            )
+    return CreateTopicsResponse(topics=results)
+
+
+def _create(
+    call: Call, topic: CreateTopicsRequest.CreatableTopic, validate_only: bool
+) -> CreateTopicsResponse.CreatableTopicResult:
+    core = call.core
+    check_name(core, topic.name)
+    configs = plan_configs(topic.configs)
+    partitions = plan_partitions(core, topic)
+    result = CreateTopicsResponse.CreatableTopicResult(
+        topic.name,
+        error_message=None,
+        num_partitions=partitions,
+        replication_factor=_REPLICATION_FACTOR,
+        configs=_configs(configs, core.options.topic_defaults),
+    )
+    if not validate_only:
+        try:
+            result.topic_id = core.directory.create(topic.name, partitions, configs).topic_id
+        except OSError as error:
+            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+    return result
+
+
+def _configs(own: Mapping[str, str], of_broker: Mapping[str, str]) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
+    entries = []
+    for name, config in TOPIC_CONFIGS.items():
+        if name in own:
+            value, source = own[name], ConfigSource.TOPIC_CONFIG
+        elif name in of_broker:
+            value, source = of_broker[name], ConfigSource.STATIC_BROKER_CONFIG
+        else:
+            value, source = config.default, ConfigSource.DEFAULT_CONFIG
+        entries.append(CreateTopicsResponse.CreatableTopicConfigs(name, value, config_source=source))
+    return entries

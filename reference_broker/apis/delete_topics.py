@@ -1,0 +1,49 @@
+"""DeleteTopics: remove topics with all their data.
+
+1: lowest version of Kafka 4. 4: flexible. 5: error texts. 6: by topic id too.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.core import INTERNAL_TOPICS
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+
+__all__ = ["handle"]
+
+_NO_ID = bytes(16)
+
+
+@serves(ApiKey.DELETE_TOPICS)
+def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Answer DeleteTopics."""
+    wanted = request.topics or [DeleteTopicsRequest.DeleteTopicState(name) for name in request.topic_names]
+    return DeleteTopicsResponse(responses=[_delete(call, state) for state in wanted])
+
+
+def _delete(call: Call, state: DeleteTopicsRequest.DeleteTopicState) -> DeleteTopicsResponse.DeletableTopicResult:
+    result = DeleteTopicsResponse.DeletableTopicResult(state.name, state.topic_id)
+    directory = call.core.directory
+    try:
+        if state.name is not None and state.topic_id != _NO_ID:
+            raise BrokerError(ErrorCode.INVALID_REQUEST, "Topic name and topic id can not both be specified.")
+        if state.name is None:
+            topic = directory.topics_by_id.get(state.topic_id)
+            if topic is None:
+                raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+        else:
+            topic = directory.topics.get(state.name)
+            if topic is None:
+                raise BrokerError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+                )
+        result.name, result.topic_id = topic.name, topic.topic_id
+        if topic.name in INTERNAL_TOPICS:
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"{topic.name} is written by the broker itself.")
+        call.core.delete_topic(topic, call.now_ms)
+    except BrokerError as error:
+        result.error_code, result.error_message = error.code, error.detail
+    return result

@@ -1,0 +1,120 @@
+"""DescribeConfigs: how topics and the broker are configured, and where each value comes from.
+
+1: lowest version of Kafka 4, sources and synonyms. 3: types and documentation. 4: flexible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+
+from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.log.config import TOPIC_CONFIGS
+from kafkawire.reference_broker.options import KAFKA_NAMES, TOPIC_DEFAULTS, BrokerOptions
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.enums import ConfigResourceType, ConfigSource, ConfigType
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+
+__all__ = ["handle"]
+
+Resource = DescribeConfigsRequest.DescribeConfigsResource
+Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
+Synonym = DescribeConfigsResponse.DescribeConfigsSynonym
+
+_BROKER_NAMES = {config: option for option, config in TOPIC_DEFAULTS.items()}
+
+
+@serves(ApiKey.DESCRIBE_CONFIGS)
+def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """Answer DescribeConfigs."""
+    results = []
+    for resource in request.resources:
+        result = DescribeConfigsResponse.DescribeConfigsResult(
+            resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+        )
+        try:
+            entries = _entries(call, resource)
+        except BrokerError as error:
+            result.error_code, result.error_message = error.code, error.detail
+        else:
+            wanted = resource.configuration_keys
+            result.configs = [entry for entry in entries if wanted is None or entry.name in wanted]
+            for entry in result.configs:
+                if not request.include_synonyms:
+                    entry.synonyms = ()
+                if not request.include_documentation:
+                    entry.documentation = None
+        results.append(result)
+    return DescribeConfigsResponse(results=results)
+
+
+def _entries(call: Call, resource: Resource) -> list[Entry]:
+    core = call.core
+    if resource.resource_type == ConfigResourceType.TOPIC:
+        topic = core.directory.topics.get(resource.resource_name)
+        if topic is None:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _topic_entries(topic.configs, core.options.topic_defaults)
+    if resource.resource_type == ConfigResourceType.BROKER:
+        if resource.resource_name not in ("", str(core.options.node_id)):
+            raise BrokerError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {core.options.node_id} or empty string, but received "
+                f"{resource.resource_name}",
+            )
+        # The empty name asks for what was configured for all brokers at run time, which is nothing here.
+        return _broker_entries(core.options) if resource.resource_name else []
+    raise BrokerError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+
+
+def _topic_entries(own: Mapping[str, str], of_broker: Mapping[str, str]) -> list[Entry]:
+    entries = []
+    for name, config in TOPIC_CONFIGS.items():
+        synonyms = []
+        if name in own:
+            synonyms.append(Synonym(name, own[name], ConfigSource.TOPIC_CONFIG))
+        if name in of_broker:
+            synonyms.append(Synonym(_BROKER_NAMES[name], of_broker[name], ConfigSource.STATIC_BROKER_CONFIG))
+        synonyms.append(Synonym(_BROKER_NAMES.get(name, name), config.default, ConfigSource.DEFAULT_CONFIG))
+        entries.append(
+            Entry(
+                name,
+                synonyms[0].value,
+                config_source=synonyms[0].source,
+                synonyms=synonyms,
+                config_type=config.type,
+                documentation=config.about,
+            )
+        )
+    return entries
+
+
+def _broker_entries(options: BrokerOptions) -> list[Entry]:
+    defaults = {option.name: option.default for option in fields(BrokerOptions)}
+    entries = []
+    for name, attribute in KAFKA_NAMES.items():
+        value, default = getattr(options, attribute), defaults[attribute]
+        kind = ConfigType.BOOLEAN if isinstance(default, bool) else ConfigType.INT
+        entries.append(_broker_entry(name, _text(value), _text(default), kind))
+    for name, config in TOPIC_DEFAULTS.items():
+        known = TOPIC_CONFIGS[config]
+        entries.append(
+            _broker_entry(name, options.topic_defaults.get(config, known.default), known.default, known.type)
+        )
+    return entries
+
+
+def _broker_entry(name: str, value: str, default: str, kind: ConfigType) -> Entry:
+    source = ConfigSource.DEFAULT_CONFIG if value == default else ConfigSource.STATIC_BROKER_CONFIG
+    synonyms = [Synonym(name, value, source)]
+    if source != ConfigSource.DEFAULT_CONFIG:
+        synonyms.append(Synonym(name, default, ConfigSource.DEFAULT_CONFIG))
+    return Entry(
+        name, value, read_only=True, config_source=source, synonyms=synonyms, config_type=kind, documentation=None
+    )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

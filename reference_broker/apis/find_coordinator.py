@@ -1,0 +1,57 @@
+"""FindCoordinator: which broker keeps a group.
+
+0: groups only. 1: throttle time, transactions, error texts. 3: flexible. 4: several keys at once. 6: share groups.
+
+Transactions and share groups have no coordinator here yet, which clients are told with an error that they may try
+again.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.enums import NO_LEADER_ID, CoordinatorType
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+__all__ = ["handle"]
+
+_SEVERAL_SINCE = since(FindCoordinatorRequest, "coordinator_keys")
+
+#: Share groups came with KIP-932; no field of the messages tells.
+_SHARE_SINCE = 6
+
+_NO_PORT = -1
+
+
+@serves(ApiKey.FIND_COORDINATOR)
+def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """Answer FindCoordinator."""
+    if call.version >= _SEVERAL_SINCE:
+        return FindCoordinatorResponse(coordinators=[_find(call, request, key) for key in request.coordinator_keys])
+    found = _find(call, request, request.key)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _find(call: Call, request: FindCoordinatorRequest, key: str) -> FindCoordinatorResponse.Coordinator:
+    kinds = [kind for kind in CoordinatorType if kind is not CoordinatorType.SHARE or call.version >= _SHARE_SINCE]
+    if request.key_type not in kinds:
+        return _none(key, ErrorCode.INVALID_REQUEST, f"key type {request.key_type} is not known")
+    if request.key_type != CoordinatorType.GROUP:
+        name = CoordinatorType(request.key_type).name.lower()
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no {name} coordinator")
+    core = call.core
+    core.offsets_topic()
+    return FindCoordinatorResponse.Coordinator(
+        key, core.options.node_id, core.address.host, core.address.port, error_message=None
+    )
+
+
+def _none(key: str, code: ErrorCode, text: str) -> FindCoordinatorResponse.Coordinator:
+    return FindCoordinatorResponse.Coordinator(key, NO_LEADER_ID, port=_NO_PORT, error_code=code, error_message=text)

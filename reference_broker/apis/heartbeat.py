@@ -1,0 +1,25 @@
+"""Heartbeat: a member lives, and learns whether it has to join again.
+
+1: throttle time. 3: static members. 4: flexible.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+__all__ = ["handle"]
+
+
+@serves(ApiKey.HEARTBEAT)
+def handle(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
+    """Answer Heartbeat."""
+    try:
+        call.core.groups.heartbeat(
+            request.group_id, request.generation_id, request.member_id, request.group_instance_id, call.now_ms
+        )
+    except BrokerError as error:
+        return HeartbeatResponse(error_code=error.code)
+    return HeartbeatResponse()

@@ -1,0 +1,87 @@
+"""ListOffsets: offsets by time, and the ends of partitions.
+
+1: lowest version of Kafka 4. 2: isolation level. 4: leader epoch. 6: flexible. 7: the record with the highest
+timestamp. 8: the start of the local log. 9: the end of the remote log. 10: a timeout. 11: the start of what was not
+copied to remote storage yet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kafkawire.reference_broker.apis.fetch import check_leader_epoch
+from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.log.partition_log import PartitionLog, TimestampAndOffset
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.enums import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, UNKNOWN_OFFSET, OffsetTimestamp
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+
+__all__ = ["handle"]
+
+Partition = ListOffsetsRequest.ListOffsetsPartition
+PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
+
+#: The first version in which a special timestamp may be asked for; no field of the messages tells.
+_SINCE = {
+    OffsetTimestamp.LATEST: APIS[ApiKey.LIST_OFFSETS].versions[0],
+    OffsetTimestamp.EARLIEST: APIS[ApiKey.LIST_OFFSETS].versions[0],
+    OffsetTimestamp.MAX_TIMESTAMP: 7,
+    OffsetTimestamp.EARLIEST_LOCAL: 8,
+    OffsetTimestamp.LATEST_TIERED: 9,
+    OffsetTimestamp.EARLIEST_PENDING_UPLOAD: 11,
+}
+
+_NOTHING = TimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, NO_PARTITION_LEADER_EPOCH)
+
+
+@serves(ApiKey.LIST_OFFSETS)
+def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Answer ListOffsets."""
+    asked = Counter(
+        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    )
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponse.ListOffsetsTopicResponse(
+                topic.name,
+                [
+                    _find(call, topic.name, partition, is_twice=asked[topic.name, partition.partition_index] > 1)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _find(call: Call, topic: str, partition: Partition, *, is_twice: bool) -> PartitionResponse:
+    log = call.core.directory.log(topic, partition.partition_index)
+    try:
+        if is_twice:
+            raise BrokerError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
+        if log is None:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        check_leader_epoch(log, partition.current_leader_epoch)
+        found = _look_up(call, log, partition.timestamp)
+    except BrokerError as error:
+        return PartitionResponse(partition.partition_index, error.code)
+    return PartitionResponse(partition.partition_index, ErrorCode.NONE, *found)
+
+
+def _look_up(call: Call, log: PartitionLog, timestamp: int) -> TimestampAndOffset:
+    if timestamp >= 0:
+        return log.offset_for_timestamp(timestamp) or _NOTHING
+    if timestamp not in _SINCE or call.version < _SINCE[OffsetTimestamp(timestamp)]:
+        raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp} in version {call.version}")
+    match OffsetTimestamp(timestamp):
+        case OffsetTimestamp.LATEST:
+            return TimestampAndOffset(NO_TIMESTAMP, log.high_watermark, log.leader_epoch)
+        case OffsetTimestamp.EARLIEST | OffsetTimestamp.EARLIEST_LOCAL:
+            return TimestampAndOffset(NO_TIMESTAMP, log.log_start_offset, log.epoch_at(log.log_start_offset))
+        case OffsetTimestamp.MAX_TIMESTAMP:
+            return log.max_timestamp() or _NOTHING
+        case _:
+            # Both are about remote storage, which there is none of.
+            return _NOTHING

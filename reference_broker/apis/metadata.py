@@ -1,0 +1,79 @@
+"""Metadata: brokers, topics, partitions and their leaders.
+
+1: rack, controller, internal topics; null asks for all topics, as the empty list does in 0. 2: cluster id. 3: throttle
+time. 4: whether a missing topic may be made. 5: offline replicas. 7: leader epoch. 8: authorized operations (of the
+cluster until 10). 9: flexible. 10: topic ids. 12: ask by topic id. 13: an error code for the whole answer.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.core import INTERNAL_TOPICS
+from kafkawire.reference_broker.log.log_directory import Topic
+from kafkawire.reference_broker.topics import create_by_default
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.enums import CONSUMER_OFFSETS_TOPIC
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+__all__ = ["handle"]
+
+_NO_ID = bytes(16)
+
+
+@serves(ApiKey.METADATA)
+def handle(call: Call, request: MetadataRequest) -> MetadataResponse:
+    """Answer Metadata."""
+    core = call.core
+    is_first_version = call.version == APIS[ApiKey.METADATA].versions[0]
+    if request.topics is None or (is_first_version and not request.topics):
+        topics = [_describe(call, topic) for topic in core.directory.topics.values()]
+    else:
+        topics = [_find(call, wanted, request.allow_auto_topic_creation) for wanted in request.topics]
+    return MetadataResponse(
+        brokers=[MetadataResponse.MetadataResponseBroker(core.options.node_id, core.address.host, core.address.port)],
+        cluster_id=core.directory.cluster_id,
+        controller_id=core.options.node_id,
+        topics=topics,
+    )
+
+
+def _find(
+    call: Call, wanted: MetadataRequest.MetadataRequestTopic, may_create: bool
+) -> MetadataResponse.MetadataResponseTopic:
+    core = call.core
+    if wanted.name is None or wanted.topic_id != _NO_ID:
+        topic = core.directory.topics_by_id.get(wanted.topic_id)
+        if topic is None:
+            return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, wanted.name, wanted.topic_id)
+        return _describe(call, topic)
+    topic = core.directory.topics.get(wanted.name)
+    if topic is None and may_create and core.options.auto_create_topics:
+        try:
+            is_offsets = wanted.name == CONSUMER_OFFSETS_TOPIC
+            topic = core.offsets_topic() if is_offsets else create_by_default(core, wanted.name)
+        except BrokerError as error:
+            return MetadataResponse.MetadataResponseTopic(error.code, wanted.name)
+    if topic is None:
+        return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted.name)
+    return _describe(call, topic)
+
+
+def _describe(call: Call, topic: Topic) -> MetadataResponse.MetadataResponseTopic:
+    node = (call.core.options.node_id,)
+    return MetadataResponse.MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
+            MetadataResponse.MetadataResponsePartition(
+                partition_index=number,
+                leader_id=node[0],
+                leader_epoch=log.leader_epoch,
+                replica_nodes=node,
+                isr_nodes=node,
+            )
+            for number, log in enumerate(topic.logs)
+        ],
+    )

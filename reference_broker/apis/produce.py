@@ -1,0 +1,134 @@
+"""Produce: append batches to partitions.
+
+3: lowest version of Kafka 4, one batch of magic 2 per partition. 5: log start offset. 7: Zstandard. 8: which records
+were refused, and why. 9: flexible. 10: the current leader in the answer. 11, 12: transactions of KIP-890. 13: topic ids
+instead of names.
+
+`acks` 0 asks for no answer: where something fails, the connection is closed instead, as Kafka does.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.core import INTERNAL_TOPICS
+from kafkawire.reference_broker.log.log_directory import Topic
+from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.log.validation import InvalidBatch, validate
+from kafkawire.reference_broker.waiting import Waiting
+from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
+
+__all__ = ["handle"]
+
+Partition = ProduceRequest.PartitionProduceData
+PartitionResponse = ProduceResponse.PartitionProduceResponse
+
+_BY_ID_SINCE = since(ProduceRequest.TopicProduceData, "topic_id")
+
+#: Zstandard came with KIP-110; no field of the messages tells.
+_ZSTANDARD_SINCE = 7
+
+_NO_ACKNOWLEDGEMENT = 0
+_LEADER = 1
+_ALL_REPLICAS = -1
+
+
+@serves(ApiKey.PRODUCE)
+def handle(call: Call, request: ProduceRequest) -> ProduceResponse | Waiting | None:
+    """Answer Produce; later where the topic's configuration wants the records on the disk first."""
+    to_sync: list[PartitionLog] = []
+    responses = []
+    for data in request.topic_data:
+        topic, error = _find(call, data)
+        responses.append(
+            ProduceResponse.TopicProduceResponse(
+                data.name,
+                data.topic_id,
+                [_append(call, request, topic, error, partition, to_sync) for partition in data.partition_data],
+            )
+        )
+    response = ProduceResponse(responses)
+    if request.acks == _NO_ACKNOWLEDGEMENT:
+        call.core.sync(to_sync, lambda error: None)
+        _close_on_error(response)
+        return None
+    if not to_sync:
+        return response
+    waiting = Waiting()
+    call.core.sync(to_sync, partial(_synced, waiting, response))
+    return waiting
+
+
+def _find(call: Call, data: ProduceRequest.TopicProduceData) -> tuple[Topic | None, ErrorCode]:
+    directory = call.core.directory
+    if call.version >= _BY_ID_SINCE:
+        return directory.topics_by_id.get(data.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+    return directory.topics.get(data.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _append(
+    call: Call,
+    request: ProduceRequest,
+    topic: Topic | None,
+    missing: ErrorCode,
+    partition: Partition,
+    to_sync: list[PartitionLog],
+) -> PartitionResponse:
+    try:
+        if request.acks not in (_ALL_REPLICAS, _NO_ACKNOWLEDGEMENT, _LEADER):
+            raise BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}, -1, 0 and 1 are allowed")
+        if topic is None:
+            raise BrokerError(missing)
+        if not 0 <= partition.index < len(topic.logs):
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if topic.name in INTERNAL_TOPICS:
+            raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is written by the broker itself")
+        log = topic.logs[partition.index]
+        if request.acks == _ALL_REPLICAS and log.config.min_insync_replicas > 1:
+            raise BrokerError(
+                ErrorCode.NOT_ENOUGH_REPLICAS, f"1 replica, {log.config.min_insync_replicas} have to be in sync"
+            )
+        data, header = validate(
+            partition.records, log.config, call.now_ms, allow_zstandard=call.version >= _ZSTANDARD_SINCE
+        )
+        appended = log.append(data, header, call.now_ms)
+    except InvalidBatch as error:
+        return PartitionResponse(
+            partition.index,
+            error.code,
+            base_offset=-1,
+            record_errors=[ProduceResponse.BatchIndexAndErrorMessage(*entry) for entry in error.record_errors],
+            error_message=error.detail,
+        )
+    except BrokerError as error:
+        return PartitionResponse(partition.index, error.code, base_offset=-1, error_message=error.detail or None)
+    if call.core.sync_after(log, appended, call.now_ms):
+        to_sync.append(log)
+    return PartitionResponse(
+        partition.index,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.log_append_time_ms,
+        log_start_offset=log.log_start_offset,
+    )
+
+
+def _synced(waiting: Waiting, response: ProduceResponse, error: Exception | None) -> None:
+    if error is not None:
+        for topic in response.responses:
+            for partition in topic.partition_responses:
+                partition.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                partition.error_message = str(error)
+    waiting.complete(response)
+
+
+def _close_on_error(response: ProduceResponse) -> None:
+    """Tell a producer that wants no answers about a failure in the only way there is."""
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code != ErrorCode.NONE:
+                name = ErrorCode(partition.error_code).name
+                raise RemoteProtocolError(f"records for partition {partition.index} were refused with {name}")

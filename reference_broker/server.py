@@ -1,0 +1,457 @@
+"""The broker's sockets, clock and threads: the only file with asyncio.
+
+`Broker` runs on the caller's event loop; `BackgroundBroker` owns a thread with a loop, for tests and synchronous
+programs; `serve` runs until it is told to stop. Requests are handled inline; only syncing to disk runs on another
+thread. Regions of files go out by `sendfile`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self, cast
+
+from kafkawire.reference_broker.core import Core
+from kafkawire.reference_broker.log.file import FileSlice
+from kafkawire.reference_broker.log.log_directory import LogDirectory
+from kafkawire.reference_broker.options import read_options
+from kafkawire.reference_broker.session import Session
+from kafkawire.sdk.clock import monotonic_ms, now_ms
+from kafkawire.sdk.errors import Closed
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.transport.stream import FrameProtocol
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["BackgroundBroker", "Broker", "serve"]
+
+#: How often connections are looked at for being idle, at least.
+_IDLE_CHECK_MS = 60_000
+
+#: Connections that the system keeps until they are accepted.
+_BACKLOG = 511
+
+#: How long `BackgroundBroker` waits for its thread.
+_THREAD_TIMEOUT_SECONDS = 60
+
+#: Addresses that stand for all interfaces, which no client can connect to.
+_ANY_ADDRESS = ("", "0.0.0.0", "::")
+
+
+class _ClientWire(FrameProtocol):
+    """A client's TCP connection: responses go out in order, files without passing through the process."""
+
+    def __init__(self, broker: Broker, session: Callable[[_ClientWire], Session], max_frame_bytes: int) -> None:
+        super().__init__(lambda _: session(self), max_frame_bytes)
+        assert isinstance(self.receiver, Session)
+        self.session = self.receiver
+        self._broker = broker
+        self._tcp: asyncio.Transport | None = None
+        self._outgoing: deque[Buffer | FileSlice] = deque()
+        self._sending: asyncio.Task[None] | None = None
+        self._is_full = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        assert isinstance(transport, asyncio.Transport)
+        self._tcp = transport
+        self.session.client_host = f"/{transport.get_extra_info('peername')[0]}"
+        self.session.on_pause = self._pause_reading
+        self._broker.connected(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._broker.disconnected(self)
+        self._outgoing.clear()
+        super().connection_lost(exc)
+
+    def abort(self) -> None:
+        """Drop the connection and what was not sent."""
+        if self._tcp is not None:
+            self._tcp.abort()
+
+    def write(self, parts: Sequence[Buffer | FileSlice]) -> None:
+        self._outgoing.extend(parts)
+        if self._sending is None:
+            self._send()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._is_full = True
+        self._tell_session()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._is_full = False
+        self._tell_session()
+
+    def _tell_session(self) -> None:
+        self.session.writing_blocked(self._is_full or self._sending is not None)
+
+    def _pause_reading(self, pause: bool) -> None:
+        if self._tcp is None or self._tcp.is_closing():
+            return
+        if pause:
+            self._tcp.pause_reading()
+        else:
+            self._tcp.resume_reading()
+
+    def _send(self) -> None:
+        """Send what is there; as soon as the socket takes no more of a file, a task goes on with it."""
+        while self._outgoing and self.is_open:
+            part = self._outgoing.popleft()
+            if not isinstance(part, FileSlice):
+                buffers = [part]
+                while self._outgoing and not isinstance(self._outgoing[0], FileSlice):
+                    buffers.append(self._outgoing.popleft())  # type: ignore[arg-type]  # just checked
+                super().write(buffers)
+            elif (rest := self._send_file(part)) is not None:
+                self._sending = asyncio.get_running_loop().create_task(self._send_slowly(rest))
+                self._tell_session()
+                return
+
+    def _send_file(self, part: FileSlice) -> FileSlice | None:
+        """Send as much of a file as the socket takes now; return what is left."""
+        assert self._tcp is not None
+        position, left = part.position, part.size_bytes
+        if self._tcp.get_write_buffer_size() == 0:
+            client = self._tcp.get_extra_info("socket").fileno()
+            try:
+                while left:
+                    sent = os.sendfile(client, part.file.fileno(), position, left)
+                    if not sent:
+                        break
+                    position += sent
+                    left -= sent
+            except BlockingIOError:
+                pass
+            except OSError:
+                self.abort()
+                return None
+        return FileSlice(part.file, position, left) if left else None
+
+    async def _send_slowly(self, part: FileSlice) -> None:
+        assert self._tcp is not None
+        try:
+            loop = asyncio.get_running_loop()
+            file = cast("BinaryIO", part.file)  # a descriptor is all that is used of it
+            sent = await loop.sendfile(self._tcp, file, part.position, part.size_bytes, fallback=False)
+            if sent < part.size_bytes:
+                self.abort()
+        except (OSError, RuntimeError):
+            # The client is gone; connection_lost follows.
+            self.abort()
+        finally:
+            self._sending = None
+        self._send()
+        if self._sending is None:
+            self._tell_session()
+
+
+class Broker:
+    """A broker on the running event loop.
+
+    Args:
+        data_dir: where topics are kept; made if it does not exist.
+        host: where to listen.
+        port: 0 for a free one.
+        options: see `BrokerOptions`; Kafka's dotted names are accepted too.
+
+    Raises:
+        ConfigurationError: an option is unknown or out of its range.
+    """
+
+    def __init__(self, data_dir: str | Path, host: str = "127.0.0.1", port: int = 0, **options: object) -> None:
+        self._path = Path(data_dir)
+        self._host = host
+        self._port = port
+        self._options = read_options(options)
+        self._core: Core | None = None
+        self._server: asyncio.Server | None = None
+        self._address: Address | None = None
+        self._wires: set[_ClientWire] = set()
+        self._executor: ThreadPoolExecutor | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        # The wall clock at the start, carried on by one that never jumps: timestamps and timeouts agree.
+        self._clock_offset_ms = now_ms() - monotonic_ms()
+
+    @property
+    def address(self) -> Address:
+        """What clients connect to.
+
+        Raises:
+            Closed: the broker is not running.
+        """
+        if self._address is None:
+            raise Closed("the broker is not running")
+        return self._address
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients connect to, as `host:port`."""
+        return str(self.address)
+
+    @property
+    def core(self) -> Core:
+        """The broker without sockets.
+
+        Raises:
+            Closed: the broker is not running.
+        """
+        if self._core is None:
+            raise Closed("the broker is not running")
+        return self._core
+
+    async def start(self) -> None:
+        """Open the logs, repairing what a crash left, and listen.
+
+        Raises:
+            ConfigurationError: the data directory belongs to another broker.
+            OSError: the address cannot be used, or the directory not be written.
+        """
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            self._accept, self._host, self._port, backlog=_BACKLOG, start_serving=False
+        )
+        # Kept, so that clients find a broker that is started again where it was.
+        port = self._port = self._server.sockets[0].getsockname()[1]
+        advertised = self._options.advertised_host or self._host
+        self._address = Address(socket.gethostname() if advertised in _ANY_ADDRESS else advertised, port)
+        try:
+            directory = LogDirectory(
+                self._path, self._options.node_id, lambda: uuid.uuid4().bytes, self._options.topic_defaults
+            )
+            self._core = Core(
+                directory, self._options, self._address, lambda: str(uuid.uuid4()), self._now_ms(), self._in_background
+            )
+        except BaseException:
+            self._server.close()
+            raise
+        self._core.timers.on_earlier = self._wake_at
+        self._wake_next()
+        self._check_idle()
+        await self._server.start_serving()
+
+    async def stop(self) -> None:
+        """Send the answers that are ready, sync everything to disk, and close; any number of times."""
+        if self._core is None:
+            return
+        self._stop_listening()
+        for wire in list(self._wires):
+            wire.close()
+        if self._executor is not None:
+            self._executor.shutdown(wait=True)
+            self._executor = None
+        core, self._core = self._core, None
+        core.close()
+        # Closing connections need a turn of the loop to send what is ready.
+        await asyncio.sleep(0)
+
+    def kill(self) -> None:
+        """Stop as a crash would: nothing is sent, synced or marked as closed in order."""
+        if self._core is not None:
+            self._stop_listening()
+            for wire in list(self._wires):
+                wire.abort()
+            if self._executor is not None:
+                self._executor.shutdown(wait=False, cancel_futures=True)
+                self._executor = None
+            self._core = None
+
+    def _stop_listening(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for timer in (self._timer, self._idle_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._core is not None:
+            self._core.timers.on_earlier = None
+        self._address = None
+
+    # Connections.
+
+    def _accept(self) -> _ClientWire:
+        loop = asyncio.get_running_loop()
+        core = self.core
+
+        def session(wire: _ClientWire) -> Session:
+            return Session(core, wire, self._now_ms, loop.call_soon, sends_files=True)
+
+        return _ClientWire(self, session, self._options.max_frame_bytes)
+
+    def connected(self, wire: _ClientWire) -> None:
+        """Note a new connection, or turn it away if there are too many."""
+        if len(self._wires) >= self._options.max_connections or self._core is None:
+            wire.abort()
+        else:
+            self._wires.add(wire)
+
+    def disconnected(self, wire: _ClientWire) -> None:
+        """Forget a connection."""
+        self._wires.discard(wire)
+
+    def _check_idle(self) -> None:
+        limit_ms = self._options.connections_max_idle_ms
+        oldest_ms = self._now_ms() - limit_ms
+        for wire in list(self._wires):
+            if wire.session.is_idle and wire.session.last_active_ms < oldest_ms:
+                wire.close()
+        delay_ms = min(limit_ms, _IDLE_CHECK_MS)
+        self._idle_timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._check_idle)
+
+    # Time and threads.
+
+    def _now_ms(self) -> int:
+        return monotonic_ms() + self._clock_offset_ms
+
+    def _wake_at(self, deadline_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_ms = max(deadline_ms - self._now_ms(), 0)
+        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        if self._core is not None:
+            self._core.advance(self._now_ms())
+            self._wake_next()
+
+    def _wake_next(self) -> None:
+        if (deadline_ms := self.core.timers.next_deadline_ms) is not None:
+            self._wake_at(deadline_ms)
+
+    def _in_background(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, "kafkawire-broker-sync")
+
+        def finished(future: asyncio.Future[None]) -> None:
+            error = None if future.cancelled() else future.exception()
+            done(error if isinstance(error, Exception) else None)
+
+        asyncio.get_running_loop().run_in_executor(self._executor, work).add_done_callback(finished)
+
+
+class BackgroundBroker:
+    """A broker with a thread of its own, for tests and synchronous programs.
+
+    Args:
+        data_dir: as for `Broker`.
+        host: as for `Broker`.
+        port: as for `Broker`.
+        options: as for `Broker`.
+    """
+
+    def __init__(self, data_dir: str | Path, host: str = "127.0.0.1", port: int = 0, **options: object) -> None:
+        self._broker = Broker(data_dir, host, port, **options)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients connect to, as `host:port`."""
+        return self._broker.bootstrap
+
+    def start(self) -> None:
+        """Start the thread and wait until the broker listens.
+
+        Raises:
+            ConfigurationError: the data directory belongs to another broker.
+            OSError: the address cannot be used, or the directory not be written.
+        """
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="kafkawire-broker", daemon=True)
+        self._thread.start()
+        try:
+            asyncio.run_coroutine_threadsafe(self._broker.start(), self._loop).result(_THREAD_TIMEOUT_SECONDS)
+        except BaseException:
+            self._end_thread()
+            raise
+
+    def stop(self) -> None:
+        """Stop in order, see `Broker.stop`; any number of times."""
+        if self._loop is not None:
+            asyncio.run_coroutine_threadsafe(self._broker.stop(), self._loop).result(_THREAD_TIMEOUT_SECONDS)
+            self._end_thread()
+
+    def kill(self) -> None:
+        """Stop as a crash would, see `Broker.kill`."""
+        if self._loop is not None:
+
+            async def kill() -> None:
+                self._broker.kill()
+
+            asyncio.run_coroutine_threadsafe(kill(), self._loop).result(_THREAD_TIMEOUT_SECONDS)
+            self._end_thread()
+
+    def _end_thread(self) -> None:
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        self._loop = self._thread = None
+
+        async def settle() -> None:
+            # Connections that were closed need a few turns of the loop to be gone.
+            tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for _ in range(3):
+                await asyncio.sleep(0)
+
+        asyncio.run_coroutine_threadsafe(settle(), loop).result(_THREAD_TIMEOUT_SECONDS)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_THREAD_TIMEOUT_SECONDS)
+        loop.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def serve(
+    listen: Address,
+    data_dir: str | Path,
+    options: Mapping[str, object],
+    started: Callable[[Broker], None] | None = None,
+) -> None:
+    """Run a broker until SIGINT or SIGTERM comes.
+
+    Args:
+        listen: where to listen.
+        data_dir: where topics are kept.
+        options: see `BrokerOptions`.
+        started: is called once when clients can connect.
+
+    Raises:
+        ConfigurationError: an option, or the data directory, cannot be used.
+        OSError: the address cannot be used, or the directory not be written.
+    """
+
+    async def run() -> None:
+        broker = Broker(data_dir, listen.host, listen.port, **options)
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stopped.set)
+        await broker.start()
+        try:
+            if started is not None:
+                started(broker)
+            await stopped.wait()
+        finally:
+            await broker.stop()
+
+    asyncio.run(run())

@@ -1,0 +1,143 @@
+"""What a topic may be called and what it may look like: the checks before one is made.
+
+CreateTopics uses them with everything that a client may ask for; a topic that is made because somebody asked for it
+uses the defaults.
+
+Source: `Topic`, `ReplicationControlManager` in Apache Kafka, whose error texts are kept in substance.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from kafkawire.reference_broker.core import Core
+from kafkawire.reference_broker.log.config import InvalidConfig, check_topic_config
+from kafkawire.reference_broker.log.log_directory import Topic
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.enums import CLUSTER_METADATA_TOPIC, TOPIC_NAME_CHARACTERS_MAX, TOPIC_NAME_PATTERN
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
+
+__all__ = ["PARTITIONS_MAX", "check_name", "create_by_default", "plan_configs", "plan_partitions"]
+
+#: Partitions of one topic: each one keeps files open. Kafka refuses as many in one request.
+PARTITIONS_MAX = 10_000
+
+#: What a client sends where the broker's default is to be used.
+_DEFAULT = -1
+
+#: A single broker keeps one replica of everything.
+_REPLICAS = 1
+
+_NAME = re.compile(TOPIC_NAME_PATTERN)
+
+
+def check_name(core: Core, name: str) -> None:
+    """Check that a topic of this name can be made.
+
+    Raises:
+        BrokerError: the name is not allowed, is taken, or differs from another one in periods and underscores only.
+    """
+    if name == CLUSTER_METADATA_TOPIC:
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in (".", ".."):
+        reason = "'.' or '..' is not allowed"
+    elif len(name) > TOPIC_NAME_CHARACTERS_MAX:
+        reason = f"the length of '{name}' is longer than the max allowed length {TOPIC_NAME_CHARACTERS_MAX}"
+    elif not _NAME.fullmatch(name):
+        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        reason = ""
+    if reason:
+        raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+    if name in core.directory.topics:
+        raise BrokerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    folded = name.replace(".", "_")
+    if "_" in folded:
+        for other in core.directory.topics:
+            if other.replace(".", "_") == folded:
+                raise BrokerError(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
+                )
+
+
+def plan_partitions(core: Core, topic: CreateTopicsRequest.CreatableTopic) -> int:
+    """Return how many partitions a topic is to have.
+
+    Raises:
+        BrokerError: the number, the replication factor or the assignment cannot be.
+    """
+    if topic.assignments:
+        return _plan_assigned(core, topic)
+    if topic.replication_factor != _DEFAULT and topic.replication_factor <= 0:
+        raise BrokerError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if topic.num_partitions != _DEFAULT and topic.num_partitions <= 0:
+        raise BrokerError(
+            ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
+        )
+    if topic.replication_factor > _REPLICAS:
+        raise BrokerError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {topic.replication_factor} time(s): The target replication factor of "
+            f"{topic.replication_factor} cannot be reached because only {_REPLICAS} broker(s) are registered.",
+        )
+    partitions = core.options.num_partitions if topic.num_partitions == _DEFAULT else topic.num_partitions
+    if partitions > PARTITIONS_MAX:
+        raise BrokerError(
+            ErrorCode.POLICY_VIOLATION, f"{partitions} partitions asked for, at most {PARTITIONS_MAX} are allowed"
+        )
+    return partitions
+
+
+def _plan_assigned(core: Core, topic: CreateTopicsRequest.CreatableTopic) -> int:
+    if topic.replication_factor != _DEFAULT:
+        raise BrokerError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but replication factor was not set to -1.",
+        )
+    if topic.num_partitions != _DEFAULT:
+        raise BrokerError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but numPartitions was not set to -1.",
+        )
+    numbers = sorted(assignment.partition_index for assignment in topic.assignments)
+    if numbers != list(range(len(numbers))):
+        raise BrokerError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+        )
+    for assignment in topic.assignments:
+        if list(assignment.broker_ids) != [core.options.node_id]:
+            raise BrokerError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"partition {assignment.partition_index} is assigned to brokers {list(assignment.broker_ids)}, "
+                f"{[core.options.node_id]} is what there is",
+            )
+    return len(numbers)
+
+
+def plan_configs(configs: Sequence[CreateTopicsRequest.CreatableTopicConfig]) -> Mapping[str, str]:
+    """Return the configurations of a topic by name.
+
+    Raises:
+        BrokerError: INVALID_CONFIG, a name is unknown or a value refused.
+    """
+    try:
+        return {config.name: check_topic_config(config.name, config.value) for config in configs}
+    except InvalidConfig as error:
+        raise BrokerError(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+
+def create_by_default(core: Core, name: str) -> Topic:
+    """Make a topic that somebody asked for, with the broker's defaults.
+
+    Raises:
+        BrokerError: the name is not allowed.
+    """
+    check_name(core, name)
+    return core.directory.create(name, core.options.num_partitions, {})
