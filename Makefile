@@ -110,7 +110,17 @@ test-asan: $(VENV)/.dev ## the tests of the extensions under AddressSanitizer an
 
 # --- the rest ----------------------------------------------------------------------------------------------------------
 
-.PHONY: clean
+.PHONY: docs bench bench-clients clean
+docs: $(VENV)/.core ## the protocol reference, as pages in build/reference/
+	@$(BIN)/kafkawire codegen docs --out build/reference
+
+bench: $(VENV)/.bench ## the codecs beside those of other libraries, as ratios
+	@$(RUN) benchmarks.codec
+
+bench-clients: $(VENV)/.bench ## clients against one broker: BOOTSTRAP=host:port
+	@test -n '$(BOOTSTRAP)' || { echo 'usage: make bench-clients BOOTSTRAP=host:port'; exit 2; }
+	@$(RUN) benchmarks.clients --bootstrap $(BOOTSTRAP)
+
 clean: ## remove everything that was built; sources and generated code stay
 	@rm -rf build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(VENV)
 	@find sdk -name '_native*.so' -delete -o -name '_native*.c' -delete
