@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafkawire.codegen.emit.messages import emit_messages, module_name
+from kafkawire.codegen.emit.records import emit_record_constants, emit_record_formats
 from kafkawire.codegen.emit.reference import reference_tree
 from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry
 from kafkawire.codegen.load import load_folder
+from kafkawire.codegen.record_formats import load_record_formats
 from kafkawire.codegen.tables import load_enumerations, load_errors
 
 __all__ = ["Drift", "drift", "generated_tree", "reference_of", "write_tree"]
@@ -64,6 +66,11 @@ def generated_tree(schemas: Path) -> dict[Path, str]:
         tree[Path("error_codes.py")] = emit_errors(load_errors(errors), _digest([errors]))
     if enumerations.exists():
         tree[Path("enums.py")] = emit_enumerations(*load_enumerations(enumerations), _digest([enumerations]))
+    formats = load_record_formats(schemas)
+    if formats:
+        digest = _digest((schemas / "records").glob("*.yaml"))
+        tree[Path("record_formats.py")] = emit_record_formats(formats, digest)
+        tree[Path("_record_formats.pxi")] = emit_record_constants(formats, digest)
     return dict(sorted(tree.items()))
 
 
@@ -81,6 +88,7 @@ def reference_of(schemas: Path) -> dict[Path, str]:
         load_folder(schemas),
         load_errors(errors) if errors.exists() else (),
         *(load_enumerations(enumerations) if enumerations.exists() else ((), ())),
+        load_record_formats(schemas).values(),
     )
 
 

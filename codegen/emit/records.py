@@ -1,0 +1,131 @@
+"""Write where everything lies in a record batch: `record_formats.py`, and the same for the extension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from struct import calcsize
+
+from kafkawire.codegen.emit.source import header
+from kafkawire.codegen.record_formats import FIXED, Bits, RecordField, RecordFormat
+
+__all__ = ["emit_record_constants", "emit_record_formats"]
+
+#: The prefix of a format's names; those with a fixed beginning are read with one `struct`.
+_PREFIXES = {
+    "RecordBatch": "BATCH",
+    "MessageV0": "MESSAGE_V0",
+    "MessageV1": "MESSAGE_V1",
+    "Record": "RECORD",
+    "RecordHeader": "RECORD_HEADER",
+    "ControlRecordKey": "CONTROL_KEY",
+}
+
+#: What the extension needs; old messages are read in Python everywhere.
+_NATIVE = ("RecordBatch", "Record", "RecordHeader")
+
+_FIELD_CLASS = [
+    "class FormatField(NamedTuple):",
+    '    """One field of a record format, as `construct` forms are made from it."""',
+    "",
+    "    name: str",
+    "    type: str",
+    "    array: bool = False",
+    "    nullable: bool = False",
+    "    length: str | None = None",
+    "    count: str | None = None",
+]
+
+
+def emit_record_formats(formats: Mapping[str, RecordFormat], digest: str) -> str:
+    """Return the module with offsets, sizes, bit masks, enumerations and fields of the record formats."""
+    attributes = {bits.name: bits for bits in formats["RecordBatch"].field("attributes").bits}
+    lines = [
+        *header("records/", digest),
+        '"""Where everything lies in a record batch (magic 2) and in a message of magic 0 and 1."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from enum import IntEnum",
+        "from struct import Struct",
+        "from typing import Final, NamedTuple",
+        "",
+        "",
+        *_enumeration("Compression", "How the records of a batch are compressed.", attributes["compression"]),
+        "",
+        "",
+        *_enumeration("TimestampType", "Who set the timestamps of a batch.", attributes["timestamp_type"]),
+        "",
+        "",
+        *_FIELD_CLASS,
+        "",
+    ]
+    for name, prefix in _PREFIXES.items():
+        fields = formats[name].fixed
+        lines += ["", f"#: {formats[name].about}"]
+        if fields:
+            code = "".join(FIXED[field.type] for field in fields)
+            lines.append(f'{prefix}_HEADER: Final = Struct(">{code}")')
+        lines += [f"{constant}: Final = {value}" for constant, value in _constants(formats[name], prefix)]
+    lines += ["", "#: The fields of every format, in order.", "FORMATS: Final[dict[str, tuple[FormatField, ...]]] = {"]
+    for name in _PREFIXES:
+        lines.append(f'    "{name}": (')
+        lines += [f"        {_declaration(field)}," for field in formats[name].fields]
+        lines.append("    ),")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def emit_record_constants(formats: Mapping[str, RecordFormat], digest: str) -> str:
+    """Return the numbers that the extension needs, as a Cython enumeration."""
+    lines = [*header("records/", digest), "cdef enum:"]
+    for name in _NATIVE:
+        lines += [f"    {constant} = {value}" for constant, value in _constants(formats[name], _PREFIXES[name])]
+    return "\n".join(lines) + "\n"
+
+
+def _enumeration(name: str, about: str, bits: Bits) -> list[str]:
+    members = [f"    {value.upper()} = {number}" for number, value in enumerate(bits.values)]
+    return [f"class {name}(IntEnum):", f'    """{about}"""', "", *members]
+
+
+def _constants(format_: RecordFormat, prefix: str) -> Iterator[tuple[str, int]]:
+    """Yield every number that code needs to find its way in a format."""
+    fields = format_.fixed
+    if fields:
+        last = fields[-1]
+        assert last.offset is not None
+        yield f"{prefix}_HEADER_BYTES", last.offset + _size(last.type)
+    yield f"{prefix}_MIN_BYTES", sum(map(_smallest, format_.fields))
+    if format_.magic is not None:
+        yield f"{prefix}_MAGIC", format_.magic
+    for field in fields:
+        assert field.offset is not None
+        yield f"{prefix}_{field.name.upper()}_AT", field.offset
+        for what, other in (("COUNTS_FROM", field.measures), ("COVERS_FROM", field.covers)):
+            if other is not None:
+                yield f"{prefix}_{field.name.upper()}_{what}", format_.field(other).offset or 0
+        for bits in field.bits:
+            yield f"{prefix}_{bits.name.upper()}_MASK", bits.mask
+
+
+def _declaration(field: RecordField) -> str:
+    """Return the text that makes a field, without what is as usual."""
+    arguments = [f'"{field.name}"', f'"{field.type}"']
+    arguments += [f"{name}=True" for name in ("array", "nullable") if getattr(field, name)]
+    arguments += [f'{name}="{value}"' for name in ("length", "count") if (value := getattr(field, name)) is not None]
+    return f"FormatField({', '.join(arguments)})"
+
+
+def _size(kind: str) -> int:
+    """Return the fewest bytes that a value of a type takes."""
+    return calcsize(f">{FIXED[kind]}") if kind in FIXED else 1
+
+
+def _smallest(field: RecordField) -> int:
+    """Return the fewest bytes that a field takes: those of its length or count, if it has one."""
+    if field.array:
+        return 0 if field.count is None or not _is_type(field.count) else _size(field.count)
+    return _size(field.length or field.type)
+
+
+def _is_type(name: str) -> bool:
+    return name in FIXED or name in ("varint", "varlong")
