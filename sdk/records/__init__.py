@@ -1,1 +1,44 @@
-"""Record batches and message sets."""
+"""Record batches and message sets: append, seal, walk, stamp, compress."""
+
+from kafkawire.sdk.records.batch import (
+    Batch,
+    BatchBuilder,
+    RecordBatch,
+    batch_builder_class,
+    empty_batch,
+    record_batch_class,
+    rewrite,
+    stamp,
+    walk,
+    walk_headers,
+)
+from kafkawire.sdk.records.compression import LEVELS, MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
+from kafkawire.sdk.records.crc import crc32, crc32c
+from kafkawire.sdk.records.message_set import MessageBatch, MessageSetBuilder
+from kafkawire.sdk.records.record import BinaryColumn, Headers, HeadersLike, Record
+
+__all__ = [
+    "LEVELS",
+    "MAX_DECOMPRESSED_BYTES",
+    "Batch",
+    "BatchBuilder",
+    "BinaryColumn",
+    "Compression",
+    "Headers",
+    "HeadersLike",
+    "MessageBatch",
+    "MessageSetBuilder",
+    "Record",
+    "RecordBatch",
+    "batch_builder_class",
+    "compress",
+    "crc32",
+    "crc32c",
+    "decompress",
+    "empty_batch",
+    "record_batch_class",
+    "rewrite",
+    "stamp",
+    "walk",
+    "walk_headers",
+]

@@ -1,0 +1,132 @@
+"""Control records: what coordinators and KRaft leaders write between the records of applications.
+
+The key says what kind of record it is; readers skip kinds that they do not know. The value is a message of
+`schemas/records/control/`.
+
+Source: `ControlRecordType`, `ControlRecordUtils`, `EndTransactionMarker` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.codec import codec
+from kafkawire.sdk.protocol.enums import ControlRecordType
+from kafkawire.sdk.protocol.messages.records.control.end_txn_marker import EndTxnMarker
+from kafkawire.sdk.protocol.record_formats import CONTROL_KEY_HEADER
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.records.record import Record
+
+__all__ = ["ControlKey", "ControlRecord", "control_record", "control_type", "end_transaction_marker"]
+
+#: The message in the value of each kind. Those of KRaft begin with their version; a marker has its version in front.
+_BODIES = {
+    ControlRecordType.ABORT: "EndTxnMarker",
+    ControlRecordType.COMMIT: "EndTxnMarker",
+    ControlRecordType.LEADER_CHANGE: "LeaderChangeMessage",
+    ControlRecordType.SNAPSHOT_HEADER: "SnapshotHeaderRecord",
+    ControlRecordType.SNAPSHOT_FOOTER: "SnapshotFooterRecord",
+    ControlRecordType.KRAFT_VERSION: "KRaftVersionRecord",
+    ControlRecordType.KRAFT_VOTERS: "VotersRecord",
+}
+_MARKERS = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
+_VERSION = struct.Struct(">h")
+
+
+class ControlKey(NamedTuple):
+    """The key of a control record.
+
+    Attributes:
+        version: of the key's layout.
+        number: what kind of record it is, as on the wire.
+    """
+
+    version: int
+    number: int
+
+    @property
+    def type(self) -> ControlRecordType:
+        """The kind; UNKNOWN for a number of a later release."""
+        try:
+            return ControlRecordType(self.number)
+        except ValueError:
+            return ControlRecordType.UNKNOWN
+
+    @property
+    def name(self) -> str:
+        """The name of the kind."""
+        return self.type.name
+
+
+class ControlRecord(NamedTuple):
+    """A control record, decoded.
+
+    Attributes:
+        key: what it is.
+        version: of the body's layout.
+        body: the message in its value; None if the kind is not known.
+    """
+
+    key: ControlKey
+    version: int
+    body: Message | None
+
+    def encode(self) -> tuple[bytes, bytes | None]:
+        """Return key and value."""
+        key = CONTROL_KEY_HEADER.pack(self.key.version, self.key.number)
+        if self.body is None:
+            return key, None
+        content = codec(type(self.body), self.version).encode(self.body)
+        return key, _VERSION.pack(self.version) + content if self.key.type in _MARKERS else content
+
+
+def control_type(record: Record) -> ControlKey:
+    """Return what kind of control record it is.
+
+    Raises:
+        DecodeError: it has no such key.
+    """
+    if record.key is None or len(record.key) < CONTROL_KEY_HEADER.size:
+        size = None if record.key is None else len(record.key)
+        raise DecodeError(
+            "key", 0, f"a control record has a key of {CONTROL_KEY_HEADER.size} bytes or more, not {size}"
+        )
+    key = ControlKey(*CONTROL_KEY_HEADER.unpack_from(record.key))
+    if key.version < 0:
+        raise DecodeError("key", 0, f"version {key.version} of a control record's key")
+    return key
+
+
+def control_record(record: Record) -> ControlRecord:
+    """Decode a record of a control batch.
+
+    Raises:
+        DecodeError: key or value is not what a control record has.
+        UnsupportedVersion: the body is newer than this release.
+    """
+    key = control_type(record)
+    name = _BODIES.get(key.type)
+    if name is None:
+        return ControlRecord(key, 0, None)
+    value = record.value or b""
+    if len(value) < _VERSION.size:
+        raise DecodeError("value", 0, f"a control record begins with its version, it has {len(value)} bytes")
+    (version,) = _VERSION.unpack_from(value)
+    body, _ = codec(name, version).decode(value, _VERSION.size if key.type in _MARKERS else 0)
+    return ControlRecord(key, version, body)
+
+
+def end_transaction_marker(is_commit: bool, coordinator_epoch: int) -> tuple[bytes, bytes]:
+    """Return key and value of the record that ends a transaction.
+
+    Args:
+        is_commit: commit or abort.
+        coordinator_epoch: of the transaction coordinator.
+    """
+    kind = ControlRecordType.COMMIT if is_commit else ControlRecordType.ABORT
+    body = EndTxnMarker(coordinator_epoch=coordinator_epoch)
+    (version, _) = EndTxnMarker.SCHEMA.versions
+    key, value = ControlRecord(ControlKey(0, kind), version, body).encode()
+    return key, value or b""

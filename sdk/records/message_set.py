@@ -1,0 +1,402 @@
+"""Messages of magic 0 and 1, as clients before Kafka 0.11 wrote them: read and build.
+
+An uncompressed message stands for itself. A compressed one is a wrapper: its value holds a message set, its offset is
+that of the last message in it. In magic 1 the offsets inside a wrapper are relative, and a wrapper with log append time
+gives its timestamp to all its messages. Messages that are cut at the end of a wrapper are left out.
+
+Source: `AbstractLegacyRecordBatch`, `LegacyRecord`, `MemoryRecordsBuilder` in Apache Kafka; KIP-31, KIP-32.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+from kafkawire.sdk.errors import DecodeError, EncodeError
+from kafkawire.sdk.protocol.enums import (
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+)
+from kafkawire.sdk.protocol.record_formats import (
+    MESSAGE_V0_COMPRESSION_MASK,
+    MESSAGE_V0_CRC_AT,
+    MESSAGE_V0_CRC_COVERS_FROM,
+    MESSAGE_V0_HEADER,
+    MESSAGE_V0_HEADER_BYTES,
+    MESSAGE_V0_MAGIC,
+    MESSAGE_V0_MESSAGE_SIZE_COUNTS_FROM,
+    MESSAGE_V0_MIN_BYTES,
+    MESSAGE_V1_HEADER,
+    MESSAGE_V1_HEADER_BYTES,
+    MESSAGE_V1_MAGIC,
+    MESSAGE_V1_TIMESTAMP_TYPE_MASK,
+    Compression,
+    TimestampType,
+)
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.records.compression import MAX_DECOMPRESSED_BYTES, compress, decompress
+from kafkawire.sdk.records.record import Record
+from kafkawire.sdk.records.twin_batch import int64
+
+if TYPE_CHECKING:
+    import pyarrow
+    from kafkawire.sdk.records.columns import Columns
+
+__all__ = ["MessageBatch", "MessageSetBuilder"]
+
+_INT32 = struct.Struct(">i")
+_OFFSET_AND_SIZE = struct.Struct(">qi")
+_CHECKSUM = struct.Struct(">I")
+_TIMESTAMP = struct.Struct(">q")
+_OFFSET_BYTES_MAX = 2**63
+#: What the size of a message does not count: its offset and the size itself.
+_UNCOUNTED = MESSAGE_V0_MESSAGE_SIZE_COUNTS_FROM
+
+
+class _Message(NamedTuple):
+    """One message as it lies in a buffer; `timestamp` is its own, -1 in magic 0."""
+
+    offset: int
+    magic: int
+    attributes: int
+    timestamp: int
+    key: bytes | None
+    value: memoryview | None
+
+
+class MessageBatch:
+    """An outer message: a record by itself, or a compressed wrapper of many.
+
+    It has the attributes of `RecordBatch`, so that code which walks over batches need not ask for the magic; what the
+    old formats do not have is as in a batch without it.
+
+    Args:
+        buffer: holds it; it is not copied.
+        position: where the message begins, in bytes.
+        limit: most bytes that a wrapper may have when decompressed.
+
+    Raises:
+        DecodeError: the message is cut, or smaller than any message.
+    """
+
+    #: What no message of magic 0 and 1 has.
+    partition_leader_epoch = NO_PARTITION_LEADER_EPOCH
+    producer_id = NO_PRODUCER_ID
+    producer_epoch = NO_PRODUCER_EPOCH
+    base_sequence = NO_SEQUENCE
+    last_sequence = NO_SEQUENCE
+    is_transactional = False
+    is_control = False
+    delete_horizon_ms = None
+
+    def __init__(self, buffer: Buffer, position: int = 0, limit: int = MAX_DECOMPRESSED_BYTES) -> None:
+        view = memoryview(buffer)
+        if not 0 <= position <= len(view) - MESSAGE_V0_HEADER_BYTES:
+            raise DecodeError("message", position, f"{len(view) - position} bytes are left, too few for a message")
+        self.last_offset, self.message_size, self.crc, self.magic, self.attributes = MESSAGE_V0_HEADER.unpack_from(
+            view, position
+        )
+        self.position = position
+        self.limit = limit
+        self.size_in_bytes: int = self.message_size + _UNCOUNTED
+        if not MESSAGE_V0_MIN_BYTES <= self.size_in_bytes <= len(view) - position:
+            reason = f"message of {self.size_in_bytes} bytes, at least {MESSAGE_V0_MIN_BYTES} are needed and "
+            raise DecodeError("message_size", position, f"{reason}{len(view) - position} are left")
+        self._view = view[position : position + self.size_in_bytes]
+
+    def __repr__(self) -> str:
+        return f"<MessageBatch of magic {self.magic}, last offset {self.last_offset}>"
+
+    @property
+    def data(self) -> memoryview:
+        """The whole message."""
+        return self._view
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind the batch."""
+        return int64(self.last_offset + 1)
+
+    @property
+    def base_offset(self) -> int:
+        """The offset of the first record; a wrapper is decompressed for it.
+
+        Raises:
+            DecodeError: see `records`.
+        """
+        return self.records()[0].offset if self.compression != Compression.NONE else self.last_offset
+
+    @property
+    def records_count(self) -> int:
+        """How many records there are; a wrapper is decompressed for it.
+
+        Raises:
+            DecodeError: see `records`.
+        """
+        return len(self.records()) if self.compression != Compression.NONE else 1
+
+    @property
+    def max_timestamp(self) -> int:
+        """The highest timestamp, as the outer message says; -1 in magic 0."""
+        if self.magic == MESSAGE_V0_MAGIC or self.size_in_bytes < MESSAGE_V1_HEADER_BYTES:
+            return NO_TIMESTAMP
+        return int(MESSAGE_V1_HEADER.unpack_from(self._view)[-1])
+
+    @property
+    def compression(self) -> Compression:
+        """How the messages inside are compressed.
+
+        Raises:
+            DecodeError: the number means nothing.
+        """
+        return _compression(self.attributes, self.position)
+
+    @property
+    def timestamp_type(self) -> TimestampType | None:
+        """Who set the timestamps; None in magic 0, which has none."""
+        if self.magic == MESSAGE_V0_MAGIC:
+            return None
+        is_append_time = self.attributes & MESSAGE_V1_TIMESTAMP_TYPE_MASK
+        return TimestampType.LOG_APPEND_TIME if is_append_time else TimestampType.CREATE_TIME
+
+    def check_crc(self) -> None:
+        """Compare the checksum with the content; what is inside a wrapper is not checked again.
+
+        Raises:
+            DecodeError: they differ.
+        """
+        computed = crc32(self._view[MESSAGE_V0_CRC_COVERS_FROM:])
+        if computed != self.crc:
+            raise DecodeError("crc", self.position, f"checksum {self.crc:#010x}, the content has {computed:#010x}")
+
+    def records(self) -> list[Record]:
+        """Return all records.
+
+        Raises:
+            DecodeError: the message, or one inside it, is not what it should be.
+        """
+        try:
+            outer = _message(self._view, 0)
+            compression = self.compression
+            if compression == Compression.NONE:
+                return [_record(outer, outer.offset, outer.timestamp)]
+            if compression == Compression.ZSTD:
+                raise DecodeError("attributes", 0, f"messages of magic {self.magic} are never compressed with zstd")
+            if outer.value is None:
+                raise DecodeError("value", 0, "a wrapper has a value")
+            inner = list(_messages(decompress(compression, outer.value, self.limit, self.magic)))
+            return list(self._unwrapped(outer, inner))
+        except struct.error:
+            reason = f"the message of {self.size_in_bytes} bytes ends early"
+            raise DecodeError("message", self.position, reason) from None
+        except DecodeError as error:
+            raise DecodeError(error.path, self.position + error.offset, error.reason) from None
+
+    def views(self) -> Iterator[Record]:
+        """Give the records one after the other, as `RecordBatch.views`."""
+        return iter(self.records())
+
+    def columns(self) -> Columns:
+        """Return the records as columns, as `RecordBatch.columns`."""
+        from kafkawire.sdk.records.columns import columns
+
+        return columns([self])
+
+    def to_arrow(self) -> pyarrow.RecordBatch:
+        """Return the records as an Arrow record batch, as `RecordBatch.to_arrow`."""
+        return self.columns().to_arrow()
+
+    def _unwrapped(self, outer: _Message, inner: list[_Message]) -> Iterator[Record]:
+        if not inner:
+            raise DecodeError("value", 0, "a wrapper holds at least one message")
+        base_offset = 0
+        # Some clients left the offset of a wrapper 0; its messages are then taken to begin at 0.
+        if self.magic == MESSAGE_V1_MAGIC and outer.offset != 0:
+            base_offset = outer.offset - inner[-1].offset
+            if base_offset < 0:
+                reason = (
+                    f"wrapper with offset {outer.offset} holds a message with the relative offset {inner[-1].offset}"
+                )
+                raise DecodeError("offset", 0, reason)
+        is_append_time = self.timestamp_type == TimestampType.LOG_APPEND_TIME
+        for message in inner:
+            if _compression(message.attributes, 0) != Compression.NONE:
+                raise DecodeError("attributes", 0, "a message inside a wrapper is compressed itself")
+            timestamp = outer.timestamp if is_append_time and message.magic == MESSAGE_V1_MAGIC else message.timestamp
+            yield _record(message, base_offset + message.offset, timestamp)
+
+
+class MessageSetBuilder:
+    """A message set of magic 0 or 1 that grows.
+
+    Args:
+        magic: 0 or 1.
+        compression: anything but zstd; with one, all messages go into a wrapper.
+        level: of the compression, see `LEVELS`.
+        timestamp_type: who sets the timestamps of magic 1.
+        log_append_time: ms since the epoch, with LOG_APPEND_TIME.
+        base_offset: of the first record.
+
+    Raises:
+        EncodeError: the format does not have this.
+    """
+
+    def __init__(
+        self,
+        magic: int,
+        compression: Compression = Compression.NONE,
+        *,
+        level: int | None = None,
+        timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+        log_append_time: int = NO_TIMESTAMP,
+        base_offset: int = 0,
+    ) -> None:
+        if magic not in (MESSAGE_V0_MAGIC, MESSAGE_V1_MAGIC):
+            raise EncodeError("magic", f"{magic}, message sets have {MESSAGE_V0_MAGIC} or {MESSAGE_V1_MAGIC}")
+        if compression == Compression.ZSTD:
+            raise EncodeError("compression", f"zstd is not there in magic {magic}")
+        self.magic = magic
+        self.compression = compression
+        self.level = level
+        self.timestamp_type = timestamp_type
+        self.log_append_time = log_append_time
+        self.base_offset = base_offset
+        self.count = 0
+        self._messages = bytearray()
+        self._last_offset: int | None = None
+        self._max_timestamp = NO_TIMESTAMP
+
+    def append(self, timestamp: int, key: Buffer | None, value: Buffer | None) -> int:
+        """Add a record behind the last one and return its offset relative to the set.
+
+        Raises:
+            EncodeError: see `append_at`.
+        """
+        offset = self.base_offset if self._last_offset is None else self._last_offset + 1
+        return self.append_at(offset, timestamp, key, value)
+
+    def append_at(self, offset: int, timestamp: int, key: Buffer | None, value: Buffer | None) -> int:
+        """Add a record with a given offset, which must be behind the last one.
+
+        Args:
+            offset: in the partition.
+            timestamp: ms since the epoch, -1 for none; not written in magic 0.
+            key: None for none.
+            value: None for a tombstone.
+
+        Returns:
+            Its offset relative to the set.
+
+        Raises:
+            EncodeError: a number does not fit, or the offset does not follow.
+        """
+        if self._last_offset is not None and offset <= self._last_offset:
+            raise EncodeError("offset", f"{offset} does not follow {self._last_offset}, offsets increase")
+        if not NO_TIMESTAMP <= timestamp < _OFFSET_BYTES_MAX:
+            raise EncodeError("timestamp", f"{timestamp} is not a time in ms, nor -1 for none")
+        if self.timestamp_type == TimestampType.LOG_APPEND_TIME:
+            timestamp = self.log_append_time
+        is_relative = self.magic == MESSAGE_V1_MAGIC and self.compression != Compression.NONE
+        written = offset - self.base_offset if is_relative else offset
+        self._messages += self._message(written, Compression.NONE, timestamp, key, value)
+        self._last_offset = offset
+        self._max_timestamp = max(self._max_timestamp, timestamp)
+        self.count += 1
+        return offset - self.base_offset
+
+    def build(self) -> bytes:
+        """Return the message set, empty if it has no records.
+
+        Raises:
+            EncodeError: the level of the compression does not exist.
+        """
+        if self._last_offset is None or self.compression == Compression.NONE:
+            return bytes(self._messages)
+        content = compress(self.compression, self._messages, self.level, self.magic)
+        is_append_time = self.timestamp_type == TimestampType.LOG_APPEND_TIME
+        timestamp = self.log_append_time if is_append_time else self._max_timestamp
+        return self._message(self._last_offset, self.compression, timestamp, None, content)
+
+    def _message(
+        self, offset: int, compression: Compression, timestamp: int, key: Buffer | None, value: Buffer | None
+    ) -> bytes:
+        attributes = int(compression)
+        if self.magic == MESSAGE_V1_MAGIC and self.timestamp_type == TimestampType.LOG_APPEND_TIME:
+            attributes |= MESSAGE_V1_TIMESTAMP_TYPE_MASK
+        content = b"".join((_sized(key, "key"), _sized(value, "value")))
+        stamp = _TIMESTAMP.pack(timestamp) if self.magic == MESSAGE_V1_MAGIC else b""
+        size = MESSAGE_V0_HEADER_BYTES - _UNCOUNTED + len(stamp) + len(content)
+        try:
+            header = MESSAGE_V0_HEADER.pack(offset, size, 0, self.magic, attributes)
+        except struct.error as error:
+            raise EncodeError("message", str(error)) from None
+        message = bytearray(header + stamp + content)
+        _CHECKSUM.pack_into(message, MESSAGE_V0_CRC_AT, crc32(memoryview(message)[MESSAGE_V0_CRC_COVERS_FROM:]))
+        return bytes(message)
+
+
+def _messages(data: bytes) -> Iterator[_Message]:
+    """Give the messages of a set; one that is cut at the end is left out."""
+    view = memoryview(data)
+    position = 0
+    while len(data) - position >= _OFFSET_AND_SIZE.size:
+        _, size = _OFFSET_AND_SIZE.unpack_from(data, position)
+        if size + _UNCOUNTED < MESSAGE_V0_MIN_BYTES:
+            raise DecodeError("message_size", 0, f"{size} bytes inside a wrapper, too few for a message")
+        end = position + size + _UNCOUNTED
+        if end > len(data):
+            return
+        yield _message(view[position:end], 0)
+        position = end
+
+
+def _message(view: memoryview, position: int) -> _Message:
+    """Read the message that fills `view`; raises struct.error where it is too short."""
+    offset, _, _, magic, attributes = MESSAGE_V0_HEADER.unpack_from(view)
+    timestamp = NO_TIMESTAMP
+    position = MESSAGE_V0_HEADER_BYTES
+    if magic != MESSAGE_V0_MAGIC:
+        timestamp = MESSAGE_V1_HEADER.unpack_from(view)[-1]
+        position = MESSAGE_V1_HEADER_BYTES
+    key, position = _content(view, position, "key")
+    value, position = _content(view, position, "value")
+    return _Message(offset, magic, attributes, timestamp, None if key is None else bytes(key), value)
+
+
+def _content(view: memoryview, position: int, path: str) -> tuple[memoryview | None, int]:
+    (size,) = _INT32.unpack_from(view, position)
+    position += _INT32.size
+    if size < 0:
+        return None, position
+    if size > len(view) - position:
+        raise DecodeError(path, position, f"{size} bytes announced, {len(view) - position} are left")
+    return view[position : position + size], position + size
+
+
+def _record(message: _Message, offset: int, timestamp: int) -> Record:
+    value = None if message.value is None else bytes(message.value)
+    return Record(int64(offset), timestamp, message.key, value)
+
+
+def _compression(attributes: int, position: int) -> Compression:
+    number = attributes & MESSAGE_V0_COMPRESSION_MASK
+    try:
+        return Compression(number)
+    except ValueError:
+        raise DecodeError("attributes", position, f"compression {number} is not known") from None
+
+
+def _sized(value: Buffer | None, path: str) -> bytes:
+    """Return bytes behind their int32 length, -1 for None."""
+    if value is None:
+        return _INT32.pack(-1)
+    try:
+        content = memoryview(value).cast("B")
+    except TypeError as error:
+        raise EncodeError(path, f"expected bytes or None, got {type(value).__name__}") from error
+    return _INT32.pack(len(content)) + content

@@ -1,0 +1,105 @@
+"""One record, as every engine gives it out, and a column of values, as every engine takes it.
+
+The extension has a record class of its own with the same attributes; records of both compare equal by what they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkawire.sdk.errors import EncodeError
+from kafkawire.sdk.protocol.schema import Buffer
+
+__all__ = ["BinaryColumn", "Headers", "HeadersLike", "Record"]
+
+#: What a builder takes as headers.
+HeadersLike = Sequence[tuple[str, Buffer | None]]
+
+#: Names and values in the order of the wire; a name may come more than once.
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class Record:
+    """A record of a batch.
+
+    Attributes:
+        offset: its place in the partition.
+        timestamp: ms since the epoch, -1 if it has none.
+        key: None if it has none.
+        value: None for a tombstone.
+        headers: (name, value) in order.
+        sequence: its number among those of the producer, -1 without idempotence.
+    """
+
+    __slots__ = ("headers", "key", "offset", "sequence", "timestamp", "value")
+
+    def __init__(
+        self,
+        offset: int,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers = (),
+        sequence: int = -1,
+    ) -> None:
+        self.offset = offset
+        self.timestamp = timestamp
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.sequence = sequence
+
+    def __eq__(self, other: object) -> bool:
+        try:
+            return _content(self) == _content(other)  # type: ignore[arg-type]  # any engine's record will do
+        except AttributeError:
+            return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # records can be changed
+
+    def __repr__(self) -> str:
+        return (
+            f"Record(offset={self.offset}, timestamp={self.timestamp}, key={self.key!r}, value={self.value!r}, "
+            f"headers={self.headers!r}, sequence={self.sequence})"
+        )
+
+
+def _content(record: Record) -> tuple[object, ...]:
+    return record.offset, record.timestamp, record.key, record.value, record.headers, record.sequence
+
+
+class BinaryColumn:
+    """Byte strings in Arrow's binary layout: value `i` is `data[offsets[i]:offsets[i + 1]]`.
+
+    Args:
+        offsets: int32 in the machine's byte order, one more than there are values.
+        data: all values, one after the other.
+        validity: bit `i % 8` of byte `i // 8` is 0 where the value is null; None where no value is.
+
+    Raises:
+        EncodeError: the offsets are no int32, or the validity is too short; offsets that decrease or leave the data are
+            refused when their values are taken.
+    """
+
+    __slots__ = ("data", "offsets", "validity")
+
+    def __init__(self, offsets: Buffer, data: Buffer, validity: Buffer | None = None) -> None:
+        view = memoryview(offsets).cast("B")
+        if len(view) % 4 or not len(view):
+            raise EncodeError("offsets", f"{len(view)} bytes are no sequence of int32 with an end")
+        self.offsets = view.cast("i")
+        self.data = memoryview(data).cast("B")
+        self.validity = None if validity is None else memoryview(validity).cast("B")
+        if self.validity is not None and len(self.validity) * 8 < len(self):
+            raise EncodeError("validity", f"{len(self.validity)} bytes for {len(self)} values")
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> memoryview | None:
+        start, end = self.offsets[index], self.offsets[index + 1]
+        if not 0 <= start <= end <= len(self.data):
+            raise EncodeError(f"offsets[{index}]", f"{start} to {end} is no part of {len(self.data)} bytes")
+        if self.validity is not None and not self.validity[index // 8] >> index % 8 & 1:
+            return None
+        return self.data[start:end]

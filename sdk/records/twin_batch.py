@@ -1,0 +1,361 @@
+"""A record batch (magic 2) in a buffer, read in Python: the twin of the extension's `RecordBatch`.
+
+The header is unpacked when the object is made, the records when they are asked for. One walker checks every length;
+records, views and columns are made from what it finds.
+
+Source: `DefaultRecordBatch`, `DefaultRecord` in Apache Kafka; `schemas/records/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from crc32c import crc32c
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.enums import NO_SEQUENCE
+from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8
+from kafkawire.sdk.protocol.record_formats import (
+    BATCH_BATCH_LENGTH_AT,
+    BATCH_BATCH_LENGTH_COUNTS_FROM,
+    BATCH_COMPRESSION_MASK,
+    BATCH_CRC_COVERS_FROM,
+    BATCH_HAS_DELETE_HORIZON_MASK,
+    BATCH_HEADER,
+    BATCH_HEADER_BYTES,
+    BATCH_IS_CONTROL_MASK,
+    BATCH_IS_TRANSACTIONAL_MASK,
+    BATCH_TIMESTAMP_TYPE_MASK,
+    RECORD_HEADER_MIN_BYTES,
+    RECORD_MIN_BYTES,
+    Compression,
+    TimestampType,
+)
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.records.compression import MAX_DECOMPRESSED_BYTES, decompress
+from kafkawire.sdk.records.record import Headers, Record
+
+if TYPE_CHECKING:
+    import pyarrow
+    from kafkawire.sdk.records.columns import Columns
+
+__all__ = ["RecordBatch", "Span", "int64", "sequence_after", "spans"]
+
+_VARINT_BITS, _VARLONG_BITS = 35, 70
+_INT32_MAX = 2**31 - 1
+
+
+class RecordBatch:
+    """One batch in a buffer.
+
+    Args:
+        buffer: holds it; it is not copied.
+        position: where the batch begins, in bytes.
+        limit: most bytes that its records may have when decompressed.
+
+    Attributes:
+        position: see above.
+        size_in_bytes: of the whole batch.
+        base_offset, batch_length, partition_leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp,
+            max_timestamp, producer_id, producer_epoch, base_sequence, records_count: the header, see
+            `schemas/records/record_batch.yaml`.
+
+    Raises:
+        DecodeError: the header does not fit into the buffer, or the batch is shorter than its header or cut.
+    """
+
+    __slots__ = (
+        "_view",
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "batch_length",
+        "crc",
+        "last_offset_delta",
+        "limit",
+        "magic",
+        "max_timestamp",
+        "partition_leader_epoch",
+        "position",
+        "producer_epoch",
+        "producer_id",
+        "records_count",
+        "size_in_bytes",
+    )
+
+    def __init__(self, buffer: Buffer, position: int = 0, limit: int = MAX_DECOMPRESSED_BYTES) -> None:
+        view = memoryview(buffer)
+        if not 0 <= position <= len(view) - BATCH_HEADER_BYTES:
+            reason = f"a batch has a header of {BATCH_HEADER_BYTES} bytes, {len(view) - position} are left"
+            raise DecodeError("batch", position, reason)
+        (
+            self.base_offset,
+            self.batch_length,
+            self.partition_leader_epoch,
+            self.magic,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.records_count,
+        ) = BATCH_HEADER.unpack_from(view, position)
+        self.position = position
+        self.limit = limit
+        self.size_in_bytes = self.batch_length + BATCH_BATCH_LENGTH_COUNTS_FROM
+        if not BATCH_HEADER_BYTES <= self.size_in_bytes <= len(view) - position:
+            raise DecodeError(
+                "batch_length",
+                position + BATCH_BATCH_LENGTH_AT,
+                f"batch of {self.size_in_bytes} bytes, at least {BATCH_HEADER_BYTES} are needed and "
+                f"{len(view) - position} are left",
+            )
+        self._view = view[position : position + self.size_in_bytes]
+
+    def __repr__(self) -> str:
+        return f"<RecordBatch of {self.records_count} records, offsets {self.base_offset} to {self.last_offset}>"
+
+    @property
+    def data(self) -> memoryview:
+        """The whole batch."""
+        return self._view
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last record, also if compaction removed it."""
+        return int64(self.base_offset + self.last_offset_delta)
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind the batch."""
+        return int64(self.base_offset + self.last_offset_delta + 1)
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record, -1 without idempotence."""
+        return sequence_after(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether it belongs to a transaction."""
+        return bool(self.attributes & BATCH_IS_TRANSACTIONAL_MASK)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it holds control records, which are not for applications."""
+        return bool(self.attributes & BATCH_IS_CONTROL_MASK)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones and markers in it may be removed; None before compaction has seen it."""
+        return self.base_timestamp if self.attributes & BATCH_HAS_DELETE_HORIZON_MASK else None
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Who set the timestamps."""
+        is_append_time = self.attributes & BATCH_TIMESTAMP_TYPE_MASK
+        return TimestampType.LOG_APPEND_TIME if is_append_time else TimestampType.CREATE_TIME
+
+    @property
+    def compression(self) -> Compression:
+        """How the records are compressed.
+
+        Raises:
+            DecodeError: the number means nothing.
+        """
+        number = self.attributes & BATCH_COMPRESSION_MASK
+        try:
+            return Compression(number)
+        except ValueError:
+            raise DecodeError("attributes", self.position, f"compression {number} is not known") from None
+
+    def check_crc(self) -> None:
+        """Compare the checksum with the content.
+
+        Raises:
+            DecodeError: they differ.
+        """
+        computed = crc32c(self._view[BATCH_CRC_COVERS_FROM:])
+        if computed != self.crc:
+            raise DecodeError("crc", self.position, f"checksum {self.crc:#010x}, the content has {computed:#010x}")
+
+    def payload(self) -> Buffer:
+        """Return the encoded records, decompressed if need be.
+
+        Raises:
+            DecodeError: they cannot be decompressed.
+        """
+        content = self._view[BATCH_HEADER_BYTES:]
+        compression = self.compression
+        if compression == Compression.NONE:
+            return content
+        try:
+            return decompress(compression, content, self.limit, self.magic)
+        except DecodeError as error:
+            offset = self.position + BATCH_HEADER_BYTES + error.offset
+            raise DecodeError(error.path, offset, error.reason) from None
+
+    def checked_payload(self) -> Buffer:
+        """Return `payload` after a look at the count.
+
+        Raises:
+            DecodeError: see `payload`; or there cannot be so many records.
+        """
+        count = self.records_count
+        payload = self.payload() if count >= 0 else b""
+        if not 0 <= count <= len(payload) // RECORD_MIN_BYTES:
+            raise DecodeError(
+                "records_count",
+                self.position,
+                f"{count} records in {len(payload)} bytes, a record has at least {RECORD_MIN_BYTES}",
+            )
+        return payload
+
+    def records(self) -> list[Record]:
+        """Return all records.
+
+        Raises:
+            DecodeError: they cannot be decompressed, or are not what a batch holds.
+        """
+        return list(self.views())
+
+    def views(self) -> Iterator[Record]:
+        """Give the records one after the other, each decoded when it is its turn.
+
+        Raises:
+            DecodeError: as `records`, when the iteration comes to the place.
+        """
+        payload = bytes(self.checked_payload())
+        append_time = self.max_timestamp if self.attributes & BATCH_TIMESTAMP_TYPE_MASK else None
+        for timestamp, offset, key_at, key_size, value_at, value_size, headers_at, headers in spans(
+            payload, self.records_count, self.position
+        ):
+            yield Record(
+                int64(self.base_offset + offset),
+                int64(self.base_timestamp + timestamp) if append_time is None else append_time,
+                None if key_size < 0 else payload[key_at : key_at + key_size],
+                None if value_size < 0 else payload[value_at : value_at + value_size],
+                _headers(payload, headers_at, headers) if headers else (),
+                sequence_after(self.base_sequence, offset),
+            )
+
+    def columns(self) -> Columns:
+        """Return the records as columns.
+
+        Raises:
+            DecodeError: as `records`.
+        """
+        from kafkawire.sdk.records.columns import columns
+
+        return columns([self])
+
+    def to_arrow(self) -> pyarrow.RecordBatch:
+        """Return the records as an Arrow record batch; needs `pyarrow`.
+
+        Raises:
+            DecodeError: as `records`.
+        """
+        return self.columns().to_arrow()
+
+
+#: Where a record's parts are: timestamp and offset delta, then start and size of key and value (size below 0: null),
+#: then where its headers begin and how many there are.
+Span = tuple[int, int, int, int, int, int, int, int]
+
+
+def spans(data: bytes, count: int, origin: int = 0) -> Iterator[Span]:
+    """Walk over the records of a batch; every length is checked.
+
+    Args:
+        data: the records, decompressed.
+        count: how many there must be.
+        origin: where the batch is, for errors.
+
+    Raises:
+        DecodeError: a record is not what it should be, they end early, or something follows them.
+    """
+    position = 0
+    index = 0
+    try:
+        while index < count:
+            length, start = _varint(data, position)
+            position = start + 1  # over the attributes, of which no bit means anything
+            timestamp, position = _varint(data, position, _VARLONG_BITS)
+            offset, position = _varint(data, position)
+            key_size, key_at = _varint(data, position)
+            value_size, value_at = _varint(data, key_at + max(key_size, 0))
+            headers, headers_at = _varint(data, value_at + max(value_size, 0))
+            position = headers_at if headers == 0 else _skip_headers(data, headers_at, headers)
+            if position != start + length:
+                raise ValueError(f"a record of {length} bytes has a content of {position - start}")
+            yield timestamp, offset, key_at, key_size, value_at, value_size, headers_at, headers
+            index += 1
+    except IndexError:
+        raise DecodeError(f"records[{index}]", origin, f"ends early, the records have {len(data)} bytes") from None
+    except ValueError as error:
+        raise DecodeError(f"records[{index}]", origin, str(error)) from None
+    if count and position != len(data):
+        raise DecodeError("records", origin, f"{len(data) - position} bytes follow the last of {count} records")
+
+
+def sequence_after(base_sequence: int, delta: int) -> int:
+    """Return the sequence number `delta` records after `base_sequence`; they wrap from 2147483647 to 0.
+
+    No valid batch has a negative delta; for one, Java's arithmetic overflows and the same number comes out here.
+    """
+    if base_sequence < 0:
+        return NO_SEQUENCE
+    sequence = base_sequence + delta
+    return sequence if delta >= 0 and sequence <= _INT32_MAX else sequence % 2**32 - 2**31
+
+
+def _skip_headers(data: bytes, position: int, count: int) -> int:
+    """Return where the headers end."""
+    if not 0 <= count <= (len(data) - position) // RECORD_HEADER_MIN_BYTES:
+        raise ValueError(f"{count} headers in {len(data) - position} bytes")
+    for _ in range(count):
+        size, position = _varint(data, position)
+        if size < 0:
+            raise ValueError(f"the name of a header has {size} bytes")
+        size, position = _varint(data, position + size)
+        position += max(size, 0)
+    return position
+
+
+def _headers(data: bytes, position: int, count: int) -> Headers:
+    """Return the headers that `_skip_headers` went over."""
+    found: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        size, position = _varint(data, position)
+        name = data[position : position + size].decode("utf-8", MALFORMED_UTF8)
+        size, position = _varint(data, position + size)
+        found.append((name, None if size < 0 else data[position : position + size]))
+        position += max(size, 0)
+    return tuple(found)
+
+
+def _varint(data: bytes, position: int, bits: int = _VARINT_BITS) -> tuple[int, int]:
+    """Read a zigzag number; bits above the 32nd or 64th are dropped, as Java does."""
+    byte = data[position]
+    position += 1
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position
+    value = byte & 0x7F
+    for shift in range(7, bits, 7):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            value &= 0xFFFFFFFF if bits == _VARINT_BITS else 0xFFFFFFFFFFFFFFFF
+            return (value >> 1) ^ -(value & 1), position
+    raise ValueError(f"a number of more than {bits // 7} bytes")
+
+
+def int64(value: int) -> int:
+    """Return what is left of a sum in 64 bits."""
+    return (value + 2**63) % 2**64 - 2**63
