@@ -29,8 +29,8 @@ for source in sdk/*/_native*.pyx; do
   ls "${source%.pyx}".*.so >/dev/null 2>&1 || { cat build.log; echo "$source was not built"; exit 1; }
 done
 
-# Python itself is built without sanitizers: their runtime comes first by LD_PRELOAD, objects go to the C allocator where
-# it watches them, and leaks of the interpreter are not asked for.
+# Python itself is built without sanitizers: their runtime comes first by LD_PRELOAD, objects go to the C allocator,
+# which is watched, and leaks of the interpreter are not asked for.
 export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
 export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
