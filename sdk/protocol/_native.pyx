@@ -1,12 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Interpret layouts in C: the engine that runs where the extension is built.
 
-A `Program` is a layout as arrays of `Op`, one per field; reading fills the slots of message objects by their offsets, writing
-goes into one growing bytes object. Objects come without a garbage collector header, arrays are tuples, records are views.
+A `Program` is a layout as arrays of `Op`, one per field; reading fills the slots of message objects by their offsets,
+writing goes into one growing bytes object. Objects come without a garbage collector header, arrays are tuples,
+records are views.
 
-A refused encoding is noted in the `Reader` (what, where, two numbers), and each level adds its step to the path on the way out.
-A refused value is explained by the construct form, which writes the same message again. Functions are `noexcept`: they return
-NULL or -1 and nothing else happens behind their back.
+A refused encoding is noted in the `Reader` (what, where, two numbers), and each level adds its step to the path on
+the way out. A refused value is explained by the construct form, which writes the same message again. Functions are
+`noexcept`: they return NULL or -1 and nothing else happens behind their back.
 """
 
 from cpython.object cimport PyObject, PyTypeObject
@@ -230,8 +231,8 @@ cdef class Program:
 def seal(cls):
     """Let instances of a class be made without a garbage collector header.
 
-    It takes as long to look after small objects as to read them. What a message holds is freed with it all the same; only a
-    cycle of references through a message is not found any more.
+    It takes as long to look after small objects as to read them. What a message holds is freed with it all the same;
+    only a cycle of references through a message is not found any more.
 
     Args:
         cls: a class that has nothing but slots, and no instances yet.

@@ -1,5 +1,5 @@
-# What the interpreter needs of CPython's objects: types whose instances have no garbage collector header, slots by offset,
-# views of a part of a buffer; and loads and stores in network byte order that no compiler can take amiss.
+# What the interpreter needs of CPython's objects: types whose instances have no garbage collector header, slots by
+# offset, views of a part of a buffer; and loads and stores in network byte order that no compiler can take amiss.
 
 cdef extern from *:
     """
@@ -30,7 +30,9 @@ cdef extern from *:
 
     /* Slots lie behind the object header, one after the other. */
     static inline PyObject **slots_of(PyObject *message) { return (PyObject **)(message + 1); }
-    static inline PyObject **slot_at(PyObject *message, Py_ssize_t offset) { return (PyObject **)((char *)message + offset); }
+    static inline PyObject **slot_at(PyObject *message, Py_ssize_t offset) {
+        return (PyObject **)((char *)message + offset);
+    }
 
     static void message_dealloc(PyObject *self) {
         PyTypeObject *type = Py_TYPE(self), *sealed = type;
@@ -45,7 +47,8 @@ cdef extern from *:
 
     /* Take the garbage collector header from instances to come. A class statement cannot leave it out. */
     static int seal_type(PyTypeObject *type) {
-        if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_itemsize || type->tp_dictoffset || type->tp_weaklistoffset
+        if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_itemsize
+            || type->tp_dictoffset || type->tp_weaklistoffset
             || type->tp_base->tp_basicsize != (Py_ssize_t)sizeof(PyObject)) {
             PyErr_Format(PyExc_TypeError, "%s has more than slots", type->tp_name);
             return -1;
@@ -82,8 +85,8 @@ cdef extern from *:
         return cast;
     }
 
-    /* A view of `size` bytes at `start`, which lie in `whole`. Slicing through the object protocol would make a slice and two
-       integers for each: 2.5 times as slow. */
+    /* A view of `size` bytes at `start`, which lie in `whole`. Slicing through the object protocol would make a slice
+       and two integers for each. */
     static inline PyObject *part_view(PyObject *whole, const uint8_t *start, Py_ssize_t size) {
         PyObject *view = PyMemoryView_FromObject(whole);
         if (view != NULL) {
@@ -95,7 +98,9 @@ cdef extern from *:
         return view;
     }
 
-    static inline void tuple_set(PyObject *tuple, Py_ssize_t index, PyObject *value) { PyTuple_SET_ITEM(tuple, index, value); }
+    static inline void tuple_set(PyObject *tuple, Py_ssize_t index, PyObject *value) {
+        PyTuple_SET_ITEM(tuple, index, value);
+    }
     """
     uint16_t load16(const uint8_t*) noexcept
     uint32_t load32(const uint8_t*) noexcept

@@ -1,4 +1,5 @@
-# Reading: from bytes to messages. Each function returns an owned reference, or NULL with the failure noted in the reader.
+# Reading: from bytes to messages. Each function returns an owned reference, or NULL with the failure noted in the
+# reader.
 
 cdef inline PyObject* refuse(Reader* r, Failure failure, const uint8_t* where, int64_t first, int64_t second) noexcept:
     r.failure = failure

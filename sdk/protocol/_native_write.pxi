@@ -1,5 +1,6 @@
-# Writing: from messages to bytes. Each function returns 0, or -1 when a value does not fit; a Python error may be set then.
-# Values may run code of theirs (`__index__`, `__len__`, `__eq__`, buffers) that changes the message: what is in use is held.
+# Writing: from messages to bytes. Each function returns 0, or -1 when a value does not fit; a Python error may be set
+# then. Values may run code of theirs (`__index__`, `__len__`, `__eq__`, buffers) that changes the message: what is in
+# use is held.
 
 cdef int set_again(BaseException error) noexcept:
     """Set an error that Python code raised, for `Program.write` to look at; return -1."""
@@ -256,7 +257,7 @@ cdef inline int write_value(Op* op, PyObject* value, Writer* w) noexcept:
 
 
 cdef inline PyObject* held_slot(PyObject* message, Op* op) noexcept:
-    """Return an owned reference to what a field holds, NULL if it was deleted; `DEFAULT` for a structure not yet made."""
+    """Return an owned reference to what a field holds: `DEFAULT` for a structure not yet made, NULL if deleted."""
     cdef PyObject* value = slot_at(message, op.slot)[0]
     if value != NULL:
         Py_INCREF(value)
@@ -329,7 +330,7 @@ cdef int has_default(Op* op, PyObject* message) noexcept:
         result = 1
     elif op.array and op.default != Py_None and PyTuple_CheckExact(value):
         result = PyTuple_GET_SIZE(value) == 0
-    elif op.kind == STRUCT and not op.array and op.sub != NULL and Py_TYPE(value) == op.sub.cls and op.default != Py_None:
+    elif op.sub != NULL and not op.array and op.default != Py_None and Py_TYPE(value) == op.sub.cls:
         result = is_new(op.sub, value)
     elif (
         PyLong_CheckExact(value) and PyLong_CheckExact(op.default)

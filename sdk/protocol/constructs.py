@@ -153,7 +153,10 @@ class Number(Leaf):
     def write(self, value: Any, stream: BinaryIO, context: Container) -> None:
         stream.write(struct.pack(self.format, self._checked(value)))
 
-    def _sizeof(self, context: Container, path: str) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+    # construct's own method only raises, its type says so.
+    def _sizeof(  # pyright: ignore[reportIncompatibleMethodOverride]  # see above
+        self, context: Container, path: str
+    ) -> int:
         return self.size
 
     def _checked(self, value: Any) -> Any:

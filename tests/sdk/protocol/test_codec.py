@@ -406,7 +406,7 @@ def test_any_sequence_is_an_array(engine: str, kind: Any) -> None:
 @pytest.mark.parametrize("engine", AVAILABLE)
 def test_a_value_that_changes_its_message(engine: str) -> None:
     victims: list[Any] = []
-    victims += [BROKER(node_id=Changing(victims), host="a"), BROKER(node_id=2, host="b")]  # type: ignore[arg-type]
+    victims += [BROKER(node_id=Changing(victims), host="a"), BROKER(node_id=2, host="b")]  # type: ignore[arg-type]  # a wrong value is the point
     response = MetadataResponse(brokers=victims)
     try:
         data = codec(MetadataResponse, 0, engine).encode(response)
@@ -422,4 +422,4 @@ def test_what_a_value_raises_is_not_swallowed(engine: str) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        codec(ResponseHeader, 0, engine).encode(ResponseHeader(Interrupting()))  # type: ignore[arg-type]
+        codec(ResponseHeader, 0, engine).encode(ResponseHeader(Interrupting()))  # type: ignore[arg-type]  # a wrong value is the point

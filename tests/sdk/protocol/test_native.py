@@ -53,7 +53,7 @@ def test_messages_have_no_garbage_collector_header() -> None:
 def test_what_a_message_holds_is_freed_with_it() -> None:
     marker = Marker()
     gone = weakref.ref(marker)
-    header = ResponseHeader(marker)  # type: ignore[arg-type]
+    header = ResponseHeader(marker)  # type: ignore[arg-type]  # beside what the types allow
     del marker
     assert gone() is not None
     del header
@@ -93,7 +93,7 @@ def test_encoding_keeps_nothing() -> None:
 
 def test_a_refused_value_is_not_kept() -> None:
     value = object()
-    header = ResponseHeader(value)  # type: ignore[arg-type]
+    header = ResponseHeader(value)  # type: ignore[arg-type]  # beside what the types allow
     before = sys.getrefcount(value)
     for _ in range(10):
         with pytest.raises(EncodeError):
@@ -160,7 +160,7 @@ def test_a_derived_class() -> None:
     derived = Derived()
     gone = weakref.ref(derived.mine)
     assert gc.is_tracked(derived)
-    derived.cycle = derived  # type: ignore[attr-defined]
+    derived.cycle = derived  # type: ignore[attr-defined]  # beside what the types allow
     del derived
     gc.collect()
     assert gone() is None
@@ -197,7 +197,7 @@ def test_attributes_copies_and_pickles() -> None:
     assert message.session_id == 4
     assert isinstance(message, Message)
     with pytest.raises(AttributeError):
-        message.other = 1  # type: ignore[attr-defined]
+        message.other = 1  # type: ignore[attr-defined]  # beside what the types allow
 
 
 def test_a_structure_is_made_when_it_is_read() -> None:

@@ -137,7 +137,7 @@ class Incomparable:
     def __eq__(self, other: object) -> bool:
         raise TypeError
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # as any class with __eq__
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_patterns() -> None:
 
 def test_no_other_attributes() -> None:
     with pytest.raises(AttributeError):
-        ResponseHeader().correlation = 1  # type: ignore[attr-defined]
+        ResponseHeader().correlation = 1  # type: ignore[attr-defined]  # the error is the point
 
 
 def test_a_structure_appears_when_it_is_read() -> None:

@@ -69,9 +69,9 @@ def test_errors_are_explained() -> None:
         Twin(layout(ResponseHeader, 0)).decode(b"\0\0\0", 1)
     assert caught.value.offset == 1
     with pytest.raises(EncodeError, match="correlation_id: expected int32"):
-        Twin(layout(ResponseHeader, 0)).encode(ResponseHeader("x"))  # type: ignore[arg-type]
+        Twin(layout(ResponseHeader, 0)).encode(ResponseHeader("x"))  # type: ignore[arg-type]  # a wrong value is the point
     with pytest.raises(EncodeError, match="correlation_id: expected int32"):
-        Twin(layout(ResponseHeader, 0)).encode_parts(ResponseHeader("x"))  # type: ignore[arg-type]
+        Twin(layout(ResponseHeader, 0)).encode_parts(ResponseHeader("x"))  # type: ignore[arg-type]  # a wrong value is the point
 
 
 def test_a_disagreement_with_the_construct_form_is_told() -> None:
