@@ -52,7 +52,7 @@ class ConsumerBatch:
             CorruptBatch: a record is damaged.
         """
         if self._records is None:
-            records = self.batch.records(*self.partition)
+            records = self.batch.records()
             if self.batch.base_offset < self.start_offset:
                 records = [record for record in records if record.offset >= self.start_offset]
             self._records = records
@@ -64,9 +64,7 @@ class ConsumerBatch:
         Raises:
             CorruptBatch: a record is damaged.
         """
-        from kafkawire.sdk.records.columns import to_arrow
-
-        columns = to_arrow([self.batch])
+        columns = self.batch.to_arrow()
         if self.batch.base_offset >= self.start_offset:
             return columns
         return columns.slice(bisect_left(columns.column("offset").to_pylist(), self.start_offset))

@@ -14,6 +14,10 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
+from kafkawire.sdk.client.cluster import Cluster
+from kafkawire.sdk.client.group_member import GroupMember, GroupSettings, MemberInfo
+from kafkawire.sdk.client.offsets import commit_offsets
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.consumer.assignors import ASSIGNORS
 from kafkawire.sdk.consumer.consumer_protocol import (
     Subscription,
@@ -22,11 +26,6 @@ from kafkawire.sdk.consumer.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-
-from kafkawire.sdk.client.cluster import Cluster
-from kafkawire.sdk.client.group_member import GroupMember, GroupSettings, MemberInfo
-from kafkawire.sdk.client.offsets import commit_offsets
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.consumer.fetch_loop import FetchLoop
 from kafkawire.sdk.consumer.group_driver import GroupDriver
 from kafkawire.sdk.consumer.positions import Positions
@@ -97,6 +96,7 @@ class Membership:
             options.heartbeat_interval_ms,
         )
         self._member = GroupMember(settings)
+        self._assigned_last: tuple[list[TopicPartition], int] = ([], self._member.generation.generation_id)
         self._driver = GroupDriver(cluster, self._member, self, idle_since_ms, options.max_poll_interval_ms, loop.fail)
 
     def start(self) -> None:
@@ -147,16 +147,13 @@ class Membership:
             await self.lose()
         elif not self._cooperative:
             await self._revoke(owned)
-        kept = self._positions.assigned
-        subscription = Subscription(
-            topics=tuple(sorted(self._topics)),
-            owned_partitions=tuple(sorted(kept)),
-            generation_id=self._member.generation.generation_id,
-        )
-        return [(name, encode_subscription(subscription)) for name in self._options.assignors]
+        return [(name, encode_subscription(self._subscription(name))) for name in self._options.assignors]
 
     async def divide(self, protocol_name: str, members: Mapping[str, MemberInfo]) -> Mapping[str, bytes]:
-        subscriptions = {member_id: decode_subscription(member.metadata) for member_id, member in members.items()}
+        subscriptions = {
+            member_id: decode_subscription(member.metadata)._replace(group_instance_id=member.group_instance_id)
+            for member_id, member in members.items()
+        }
         wanted = {topic for subscription in subscriptions.values() for topic in subscription.topics}
         await self._cluster.refresh(wanted)
         known = self._cluster.metadata.topics
@@ -166,12 +163,13 @@ class Membership:
 
     async def take_over(self, protocol_name: str, assignment: bytes) -> str | None:
         owned = self._positions.assigned
-        assigned = frozenset(decode_assignment(assignment))
+        assigned = frozenset(decode_assignment(assignment) if assignment else ())
         revoked, added = owned - assigned, assigned - owned
         logger.info("group %s, %s: assigned %s", self._group_id, protocol_name, ", ".join(map(str, sorted(assigned))))
         if revoked:
             await self._revoke(revoked)
         self._positions.assign(assigned)
+        self._assigned_last = (sorted(assigned), self._member.generation.generation_id)
         self._cluster.topics = set(self._topics)
         await self._tell("on_assigned", added)
         self._loop.wake()
@@ -181,6 +179,12 @@ class Membership:
         owned = self._positions.assigned
         self._positions.assign(())
         await self._tell("on_lost", owned)
+
+    def _subscription(self, assignor: str) -> Subscription:
+        """Return what an assignor is to know of this member."""
+        generation_id = self._member.generation.generation_id
+        user_data = ASSIGNORS[assignor].user_data(*self._assigned_last)
+        return Subscription(tuple(self._topics), tuple(self._positions.assigned), generation_id, user_data=user_data)
 
     async def _revoke(self, partitions: frozenset[TopicPartition]) -> None:
         """Give partitions up: commit what is finished of them, tell the application, stop reading them."""

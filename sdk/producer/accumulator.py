@@ -155,16 +155,19 @@ class Accumulator:
         if queue is None:
             queue = self._queues[partition] = PartitionQueue(partition)
         batch = queue.open
-        news = batch is None
-        if batch is None or not batch.builder.append(timestamp_ms, key, value, headers):
-            if batch is not None:
+        index = 0
+        if batch is not None:
+            index = batch.builder.count
+            batch.builder.append(timestamp_ms, key, value, headers)
+            if batch.builder.count == index:  # it is full
                 batch.sealed()
+                batch, index = None, 0
+        if batch is None:
             batch = self._open(queue, size, now_ms)
-            news = True
             batch.builder.append(timestamp_ms, key, value, headers)
         batch.bytes_held += size
         self.bytes_held += size
-        return batch, batch.builder.count - 1, news
+        return batch, index, index == 0
 
     def admit(self, key: Buffer | None, value: Buffer | None, headers: Headers) -> int:
         """Return the most bytes that a record can take, if there is room for it.
