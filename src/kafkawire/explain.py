@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, NamedTuple, cast
+from typing import Annotated, cast
 
 import typer
 
@@ -24,8 +24,10 @@ from kafkawire.codegen.layout import layout as schema_layout
 from kafkawire.codegen.layout import walk
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.located import SchemaError
+from kafkawire.codegen.record_formats import load_record_formats
 from kafkawire.codegen.spec import NO_DEFAULT, SchemaFile
 from kafkawire.codegen.terminal import errors_on_one_line, print_line, print_table
+from kafkawire.explain_records import Row, explain_format, explain_records, value_text
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
 from kafkawire.sdk.protocol.codec import message_class
 from kafkawire.sdk.protocol.construct_form import construct_text, trace
@@ -34,28 +36,12 @@ from kafkawire.sdk.protocol.json_form import to_json
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.twin import twin_text
+from kafkawire.sdk.records import walk_headers
 
-__all__ = ["Row", "codegen", "explain_message", "load_message"]
+__all__ = ["Row", "codegen", "explain_batch", "explain_message", "load_message"]
 
-#: Bytes and characters shown of one value; a record value of a megabyte must not flood the terminal.
+#: Bytes shown of one value in a terminal.
 _BYTES_SHOWN = 16
-_VALUE_CHARACTERS = 60
-
-
-class Row(NamedTuple):
-    """One line of an explanation.
-
-    Attributes:
-        offset: where the bytes begin.
-        data: the bytes.
-        path: the field that they belong to, as `topics[0].partitions[3].index`.
-        value: what they say, as text.
-    """
-
-    offset: int
-    data: bytes
-    path: str
-    value: str
 
 
 def load_message(name: str, schemas: Path = SCHEMAS) -> type[Message]:
@@ -101,49 +87,99 @@ def explain_message(cls: type[Message], version: int, data: bytes) -> tuple[list
         UnsupportedVersion: the message does not exist in this version.
     """
     spans, error = trace(layout(cls, version), data)
-    rows = [Row(span.offset, _cut(data, span), span.path, _value_text(span.value)) for span in spans]
+    rows = [_row(data, span) for span in spans]
     return rows + _rest(data, rows, error), error
 
 
-def _cut(data: bytes, span: Span) -> bytes:
-    return data[span.offset : span.offset + span.length]
+def explain_batch(segment: Path, number: int) -> list[Row]:
+    """Return what each byte of one batch of a log segment is.
+
+    Args:
+        segment: a `.log` file of a partition.
+        number: of the batch in the file, from 0.
+
+    Raises:
+        DecodeError: the file is no segment, or the batch is damaged.
+        ValueError: the file has not so many batches.
+    """
+    rows, error = explain_records(load_record_formats(SCHEMAS), _batch_of(segment, number))
+    if error is not None:
+        raise error
+    return rows
+
+
+def _batch_of(segment: Path, number: int) -> bytes:
+    """Return the bytes of a batch, found by the headers of those before it."""
+    data = segment.read_bytes()
+    for index, batch in enumerate(walk_headers(data)):
+        if index == number:
+            return data[batch.position : batch.position + batch.size_in_bytes]
+    raise ValueError(f"{segment} has no batch {number}; batches count from 0")
+
+
+def _row(data: bytes, span: Span) -> Row:
+    return Row(span.offset, data[span.offset : span.offset + span.length], span.path, value_text(span.value))
 
 
 def _rest(data: bytes, rows: list[Row], error: DecodeError | None) -> list[Row]:
     """Return a row for the bytes that no row has."""
-    end = max((row.offset + len(row.data) for row in rows), default=0)
+    end = max((row.offset + len(row.data) for row in rows if not row.region), default=0)
     return [Row(end, data[end:], "", "not read" if error else "behind the message")] if end < len(data) else []
 
 
-def _value_text(value: object) -> str:
-    if isinstance(value, bytes | bytearray | memoryview):
-        if len(value) > _VALUE_CHARACTERS:
-            return f"{len(value)} bytes"
-        data = bytes(value)
-        return repr(data) if data.isascii() and data.decode().isprintable() else data.hex()
-    text = repr(value)
-    return text if len(text) <= _VALUE_CHARACTERS else f"{text[:_VALUE_CHARACTERS]}…"
+def _with_records(cls: type[Message], version: int, data: bytes) -> Iterator[Row]:
+    """Yield the rows of a message, each value of type `records` followed by the batches inside it."""
+    formats = load_record_formats(SCHEMAS)
+    for span in trace(layout(cls, version), data)[0]:
+        yield _row(data, span)
+        if isinstance(span.value, memoryview):
+            start = span.offset + span.length - len(span.value)
+            rows, error = explain_records(formats, bytes(span.value), span.path)
+            yield from (row if row.region else row._replace(offset=row.offset + start) for row in rows)
+            if error is not None:
+                yield Row(start + error.offset, b"", error.path, f"error: {error.reason}")
+
+
+_OwnSchemas = Annotated[Path, typer.Option("--schemas", help="Folder of schemas.", show_default="kafkawire's own")]
 
 
 @codegen.command()
 def explain(
-    message: Annotated[str, typer.Argument(help="Name of a message, as FetchRequest.")],
-    version: Annotated[int, typer.Argument(help="Its version.")],
+    message: Annotated[str, typer.Argument(help="Name of a message or record format, as FetchRequest or RecordBatch.")],
+    version: Annotated[int, typer.Argument(help="Its version; the magic number of a record format.")],
     data: Annotated[
-        str,
-        typer.Argument(metavar="HEX", help="Hexadecimal bytes; - reads them from stdin, @FILE raw bytes from a file."),
-    ],
-    schemas: Annotated[
-        Path, typer.Option("--schemas", help="Folder of schemas.", show_default="kafkawire's own")
-    ] = SCHEMAS,
+        str, typer.Argument(metavar="[HEX]", help="Hexadecimal bytes; - reads them from stdin, @FILE raw bytes.")
+    ] = "",
+    schemas: _OwnSchemas = SCHEMAS,
+    deep: Annotated[bool, typer.Option("--deep", help="Explain the record batches inside a message, too.")] = False,
+    file: Annotated[Path | None, typer.Option("--file", help="A log segment to take a batch from.")] = None,
+    batch: Annotated[int, typer.Option("--batch", help="The number of that batch, from 0.")] = 0,
 ) -> None:
-    """Show what each byte of a message is: offset, bytes, field, value."""
+    """Show what each byte is: offset, bytes, field, value."""
     with errors_on_one_line(KafkaWireError, ValueError):
-        rows, error = explain_message(load_message(message, schemas), version, _read(data))
+        if (file is None) == (data == ""):
+            raise ValueError("give either HEX or --file")
+        content = _read(data) if file is None else _batch_of(file, batch)
+        rows, error = _explain(message, version, content, schemas, deep)
     print_table(("OFFSET", "BYTES", "FIELD", "VALUE"), [_cells(row) for row in rows])
     if error is not None:
         print_line(f"error: {error}", "bold red")
         raise typer.Exit(1)
+
+
+def _explain(name: str, version: int, data: bytes, schemas: Path, deep: bool) -> tuple[list[Row], DecodeError | None]:
+    formats = load_record_formats(SCHEMAS)
+    if name in formats:
+        magic = formats[name].magic
+        if magic not in (None, version):
+            raise ValueError(f"{name} has magic {magic}, not {version}")
+        rows, error = explain_format(formats, name, data) if magic is None else explain_records(formats, data)
+        return rows + _rest(data, rows, error), error
+    cls = load_message(name, schemas)
+    rows, error = explain_message(cls, version, data)
+    if deep:
+        rows = [*_with_records(cls, version, data), *_rest(data, rows, error)]
+    return rows, error
 
 
 def _read(argument: str) -> bytes:
@@ -160,7 +196,8 @@ def _read(argument: str) -> bytes:
 
 def _cells(row: Row) -> tuple[str, ...]:
     more = " …" if len(row.data) > _BYTES_SHOWN else ""
-    return str(row.offset), f"{row.data[:_BYTES_SHOWN].hex(' ')}{more}", row.path, row.value
+    place = f"{row.region}+{row.offset}" if row.region else str(row.offset)
+    return place, f"{row.data[:_BYTES_SHOWN].hex(' ')}{more}", row.path, row.value
 
 
 class Form(StrEnum):
@@ -180,9 +217,7 @@ def show(
         Form,
         typer.Option(help="Fields; the declarative construct; the Python text of the codec; a message of defaults."),
     ] = Form.LAYOUT,
-    schemas: Annotated[
-        Path, typer.Option("--schemas", help="Folder of schemas.", show_default="kafkawire's own")
-    ] = SCHEMAS,
+    schemas: _OwnSchemas = SCHEMAS,
 ) -> None:
     """Show what a message holds in one version."""
     with errors_on_one_line(KafkaWireError, ValueError):

@@ -1,0 +1,206 @@
+"""`explain` says what each byte of a message or a batch is, `show` what a version holds, for Kafka's schemas and one's own.
+
+Method: the functions on golden vectors, every byte covered; the commands in this process, on hexadecimal text, stdin, files
+and segments; mistakes end with one line.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kafkawire.codegen.cli import SCHEMAS
+from kafkawire.explain import codegen, explain_batch, explain_message, load_message
+from kafkawire.explain_records import Row
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.codec import codec, message_class
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.records import BatchBuilder, Compression
+
+VECTORS = SCHEMAS.parent / "conformance" / "vectors"
+
+OWN = """\
+api: Greet
+key: 900
+listeners: [broker]
+request:
+  versions: 0-1
+  flexible: 1+
+  fields:
+    - name: people
+      type: "[]Person"
+      fields:
+        - {name: name, type: string, about: of the person}
+        - {name: identity, type: uuid, versions: 1+}
+response:
+  versions: 0-1
+  fields: []
+"""
+
+
+def run(*arguments: object, code: int = 0, stdin: str = "") -> str:
+    """Run a command and return what it printed, on both streams."""
+    result = CliRunner().invoke(codegen, list(map(str, arguments)), input=stdin)
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def batch(base_offset: int = 0, compression: Compression = Compression.NONE) -> bytes:
+    builder = BatchBuilder(base_offset=base_offset, compression=compression)
+    builder.append(1_700_000_000_000, b"key", b"value", ())
+    return bytes(builder.seal())
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """Return a folder with a schema of somebody's own."""
+    (tmp_path / "greet.yaml").write_text(OWN)
+    return tmp_path
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Path:
+    """Return a segment with three batches, the last one cut."""
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(batch() + batch(1, Compression.GZIP) + batch(2)[:-3])
+    return path
+
+
+@pytest.mark.parametrize("name", ["requests", "responses", "coordinator", "metadata", "data"])
+def test_every_byte_of_golden_messages(name: str) -> None:
+    with gzip.open(VECTORS / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        vectors = [json.loads(line) for line in lines]
+    for vector in random.Random(7).sample(vectors, 60):
+        data = bytes.fromhex(vector["hex"])
+        rows, error = explain_message(message_class(vector["name"]), vector["version"], data)
+        assert error is None, vector["name"]
+        assert b"".join(row.data for row in rows) == data, (vector["name"], vector["version"])
+        assert [row.offset for row in rows] == sorted(row.offset for row in rows)
+
+
+def test_rows_of_a_message() -> None:
+    cls = message_class("HeartbeatRequest")
+    rows, error = explain_message(cls, 4, codec(cls, 4).encode(cls(group_id="g", generation_id=7)) + b"rest")
+    assert error is None
+    assert rows == [
+        Row(0, b"\x02g", "group_id", "'g'"),
+        Row(2, b"\0\0\0\x07", "generation_id", "7"),
+        Row(6, b"\x01", "member_id", "''"),
+        Row(7, b"\0", "group_instance_id", "None"),
+        Row(8, b"\0", "unknown_tags", "0 tagged fields"),
+        Row(9, b"rest", "", "behind the message"),
+    ]
+
+
+def test_cut_message() -> None:
+    rows, error = explain_message(message_class("HeartbeatRequest"), 0, b"\0\x01g\0\0")
+    assert isinstance(error, DecodeError)
+    assert rows == [Row(0, b"\0\x01g", "group_id", "'g'"), Row(3, b"\0\0", "", "not read")]
+
+
+def test_own_message(own: Path) -> None:
+    cls = load_message("GreetRequest", own)
+    message = cls(people=[cls.Person("Ada", bytes(16))])
+    rows, error = explain_message(cls, 1, codec(cls, 1).encode(message))
+    assert error is None
+    assert [row.path for row in rows] == [
+        "people", "people[0].name", "people[0].identity", "people[0].unknown_tags", "unknown_tags"
+    ]  # fmt: skip
+
+
+def test_explain_batch(segment: Path) -> None:
+    rows = explain_batch(segment, 1)
+    assert rows[0].value == "1"
+    assert any(row.region == "gzip" for row in rows)
+    with pytest.raises(ValueError, match="has no batch 2; batches count from 0"):
+        explain_batch(segment, 2)
+
+
+def test_explain_command() -> None:
+    expected = "OFFSET  BYTES        FIELD          VALUE\n0       00 01 67     group_id       'g'\n"
+    assert run("explain", "HeartbeatRequest", 0, "00 01 67 00000001 0000").startswith(expected)
+    assert run("explain", "HeartbeatRequest", 0, "-", stdin="000167\n00000001 0000\n").startswith(expected)
+
+
+def test_explain_bytes_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "bytes").write_bytes(bytes.fromhex("000167000000010000"))
+    assert "group_id       'g'" in run("explain", "HeartbeatRequest", 0, f"@{tmp_path / 'bytes'}")
+
+
+def test_explain_says_where_reading_stopped() -> None:
+    output = run("explain", "HeartbeatRequest", 0, "00016700", code=1)
+    assert output.endswith("error: generation_id at byte 3: 4 bytes needed, 1 left\n")
+
+
+def test_explain_own_schema(own: Path) -> None:
+    assert "people[0].name  'Ada'" in run("explain", "GreetRequest", 0, "00000001 0003416461", "--schemas", own)
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
+def test_explain_batch_command(compression: Compression) -> None:
+    output = run("explain", "RecordBatch", 2, batch(5, compression).hex())
+    assert "records[0].value" in output
+    assert ("zstd+" in output) == (compression is Compression.ZSTD)
+
+
+def test_explain_batch_of_a_segment(segment: Path) -> None:
+    assert "00 00 00 00 00 00 00 01" in run("explain", "RecordBatch", 2, "--file", segment, "--batch", 1)
+
+
+def test_explain_deep() -> None:
+    partition = ProduceRequest.PartitionProduceData(index=3, records=batch() + batch(1))
+    request = ProduceRequest(topic_data=[ProduceRequest.TopicProduceData("t", partition_data=[partition])])
+    data = codec(ProduceRequest, 9).encode(request)
+    path = "topic_data[0].partition_data[0].records"
+    assert f"{path}[1].records[0].value" not in run("explain", "ProduceRequest", 9, data.hex())
+    lines = run("explain", "ProduceRequest", 9, data.hex(), "--deep").splitlines()
+    (line,) = (line for line in lines if f"{path}[1].records[0].value" in line)
+    assert data[int(line.split()[0]) :].startswith(b"\x0avalue")
+    assert lines[-1].split()[2:] == ["unknown_tags", "0", "tagged", "fields"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("HeartbeatRequest", 0, "00zz"), "non-hexadecimal"),
+        (("HeartbeatRequest", 99, "00"), "HeartbeatRequest has no version 99"),
+        (("HartbeatRequest", 0, "00"), "is it HeartbeatRequest?"),
+        (("RecordBatch", 1, "00"), "RecordBatch has magic 2, not 1"),
+        (("HeartbeatRequest", 0), "give either HEX or --file"),
+        (("HeartbeatRequest", 0, "@/no/such/file"), "No such file"),
+        (("RecordBatch", 2, "--file", "/no/such/file"), "No such file"),
+    ],
+)
+def test_mistakes(arguments: tuple[object, ...], reason: str) -> None:
+    output = run("explain", *arguments, code=2)
+    assert output.startswith("error: ")
+    assert reason in output
+    assert output.count("\n") == 1
+
+
+def test_show_layout(own: Path) -> None:
+    assert run("show", "GreetRequest", 1, "--schemas", own).splitlines() == [
+        "FIELD       TYPE      TAG  DEFAULT  ABOUT",
+        "people      []Person",
+        "  name      string                  of the person",
+        "  identity  uuid",
+    ]
+
+
+def test_show_forms(own: Path) -> None:
+    assert '"generation_id" / Int32,' in run("show", "HeartbeatRequest", 4, "--form", "construct")
+    assert "def decode" in run("show", "HeartbeatRequest", 4, "--form", "python")
+    assert json.loads(run("show", "HeartbeatRequest", 4, "--form", "json"))["generationId"] == 0
+    assert json.loads(run("show", "GreetRequest", 0, "--form", "json", "--schemas", own)) == {"people": []}
+
+
+def test_show_mistakes(own: Path) -> None:
+    assert (
+        run("show", "GreetRequest", 2, "--schemas", own, code=2) == "error: GreetRequest has no version 2; it has 0-1\n"
+    )
+    assert "is it GreetRequest?" in run("show", "GretRequest", 1, "--schemas", own, code=2)
