@@ -1,7 +1,7 @@
-"""`explain` says what each byte of a message or a batch is, `show` what a version holds, for Kafka's schemas and one's own.
+"""`explain` says what each byte is, `show` what a version holds, for Kafka's schemas and for one's own.
 
-Method: the functions on golden vectors, every byte covered; the commands in this process, on hexadecimal text, stdin, files
-and segments; mistakes end with one line.
+Method: the functions on golden vectors, every byte covered; the commands in this process, on hexadecimal text, stdin,
+files and segments; mistakes end with one line.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from pathlib import Path
 from kafkawire.codegen.emit.html import Content, Html, element, page, table
 from kafkawire.codegen.evolution import steps
 from kafkawire.codegen.layout import Entry, layout, walk
+from kafkawire.codegen.record_formats import Bits, RecordField, RecordFormat
 from kafkawire.codegen.spec import NO_DEFAULT, ApiFile, FieldSpec, MessageSpec, RecordFile, SchemaFile, SingleFile
 from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec
 from kafkawire.codegen.versions import Versions
@@ -53,6 +54,7 @@ def reference_tree(
     errors: Iterable[ErrorSpec] = (),
     enumerations: Iterable[Enumeration] = (),
     constants: Iterable[Constant] = (),
+    formats: Iterable[RecordFormat] = (),
 ) -> dict[Path, str]:
     """Return the pages of the reference, by path.
 
@@ -61,11 +63,13 @@ def reference_tree(
         errors: the error codes.
         enumerations: numbers with names.
         constants: values with names.
+        formats: the formats of the log.
     """
     tree = {
         Path("index.html"): _index(files),
         Path("errors.html"): _errors(errors),
         Path("enumerations.html"): _enumerations(enumerations, constants),
+        Path("records.html"): _record_formats(formats),
         Path("reference.css"): _STYLE.read_text(encoding="utf-8"),
     }
     for path, file in files.items():
@@ -307,3 +311,54 @@ def _enumerations(enumerations: Iterable[Enumeration], constants: Iterable[Const
     rows = ([element("code", item.name), element("code", json.dumps(item.value)), item.about] for item in constants)
     content += [element("h2", "Constants", id="constants"), table(("Name", "Value", "Meaning"), rows)]
     return page("Enumerations", "", *content)
+
+
+def _record_formats(formats: Iterable[RecordFormat]) -> str:
+    content: list[Content] = [
+        element("h1", "Record formats"),
+        element("p", "What lies in a log segment and in the records field of Produce and Fetch.", class_="lead"),
+    ]
+    for item in formats:
+        content += [
+            element("h2", element("a", item.name, href=f"#{item.name}"), id=item.name),
+            element("p", item.about),
+            element("ul", element("li", f"magic {item.magic}"), class_="facts") if item.magic is not None else "",
+            table(("Offset", "Field", "Type", "Description"), _record_rows(item), class_="number"),
+        ]
+    return page("Record formats", "", *content)
+
+
+def _record_rows(item: RecordFormat) -> Iterator[list[Content]]:
+    for field in item.fields:
+        kind = f"{'[]' if field.array else ''}{field.type}{'?' if field.nullable else ''}"
+        chips = [element("span", text, class_="chip") for text in _record_chips(field)]
+        offset = "" if field.offset is None else str(field.offset)
+        yield [offset, element("code", field.name), element("code", kind), _words([field.about, *chips])]
+        for bits in field.bits:
+            yield ["", _indented((field.name, bits.name)), _bit_range(bits), _bit_values(bits)]
+
+
+def _record_chips(field: RecordField) -> Iterator[str]:
+    if field.const is not None:
+        yield f"always {field.const}"
+    if field.default is not None:
+        yield f"default {field.default}"
+    if field.measures is not None:
+        yield f"counts the bytes from {field.measures} to the end"
+    if field.checksum is not None:
+        yield f"{field.checksum} of {field.covers} to the end"
+    if field.length is not None:
+        yield f"{field.length} length"
+    if field.count is not None:
+        yield f"count: {field.count}"
+    if field.compressed_by is not None:
+        yield f"compressed as {field.compressed_by} says"
+
+
+def _bit_range(bits: Bits) -> str:
+    return f"bit {bits.low}" if bits.low == bits.high else f"bits {bits.low} to {bits.high}"
+
+
+def _bit_values(bits: Bits) -> Html:
+    values = [element("span", f"{number} {value}", class_="chip") for number, value in enumerate(bits.values)]
+    return _words([bits.about, *values])
