@@ -4,6 +4,7 @@ VENV ?= .venv
 BOOTSTRAP ?=
 LISTEN ?= 127.0.0.1:9092
 DATA ?= build/broker
+SECONDS ?= 60
 PYTEST_ARGUMENTS ?= -n 2 -q
 
 BIN := $(VENV)/bin
@@ -99,7 +100,7 @@ test-construct: $(VENV)/.dev
 	$(call title,tests: construct engine (codec))
 	@KAFKAWIRE_ENGINE=construct $(RUN) pytest $(PYTEST_ARGUMENTS) tests/sdk/protocol
 
-.PHONY: test-kafka test-asan
+.PHONY: test-kafka test-asan fuzz
 test-kafka: $(VENV)/.dev ## tests beside a real Apache Kafka, fetched with Maven
 	$(call title,tests: beside Apache Kafka)
 	@KAFKAWIRE_TEST_KAFKA=1 $(RUN) pytest -q tests/kafka
@@ -107,6 +108,10 @@ test-kafka: $(VENV)/.dev ## tests beside a real Apache Kafka, fetched with Maven
 test-asan: $(VENV)/.dev ## the tests of the extensions under AddressSanitizer and UBSan
 	$(call title,tests: sanitizers)
 	@tools/test_asan.sh $(BIN)/python -n 2
+
+fuzz: $(VENV)/.dev ## damaged bytes into everything that reads bytes, for SECONDS=60
+	$(call title,fuzz: $(SECONDS) s)
+	@$(RUN) tools.fuzz --seconds $(SECONDS)
 
 # --- the rest ----------------------------------------------------------------------------------------------------------
 
