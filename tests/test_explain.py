@@ -10,6 +10,7 @@ import gzip
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -19,6 +20,7 @@ from kafkawire.explain import codegen, explain_batch, explain_message, load_mess
 from kafkawire.explain_records import Row
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.codec import codec, message_class
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.records import BatchBuilder, Compression
 
@@ -84,8 +86,8 @@ def test_every_byte_of_golden_messages(name: str) -> None:
 
 
 def test_rows_of_a_message() -> None:
-    cls = message_class("HeartbeatRequest")
-    rows, error = explain_message(cls, 4, codec(cls, 4).encode(cls(group_id="g", generation_id=7)) + b"rest")
+    message = HeartbeatRequest(group_id="g", generation_id=7)
+    rows, error = explain_message(HeartbeatRequest, 4, codec(HeartbeatRequest, 4).encode(message) + b"rest")
     assert error is None
     assert rows == [
         Row(0, b"\x02g", "group_id", "'g'"),
@@ -104,7 +106,7 @@ def test_cut_message() -> None:
 
 
 def test_own_message(own: Path) -> None:
-    cls = load_message("GreetRequest", own)
+    cls: Any = load_message("GreetRequest", own)
     message = cls(people=[cls.Person("Ada", bytes(16))])
     rows, error = explain_message(cls, 1, codec(cls, 1).encode(message))
     assert error is None

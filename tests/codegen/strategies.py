@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from hypothesis import strategies as st
@@ -60,14 +61,10 @@ def fields(
         field = draw(one_field(name, written, present, flexible, depth, in_array))
         tagged = field.versions & flexible
         if tagged and field.versions.last == OPEN and not field.map_key and draw(st.booleans()):
-            field = FieldSpec(**values(field), tag=tags, tagged=Versions(tagged.first, OPEN))
+            field = replace(field, tag=tags, tagged=Versions(tagged.first, OPEN))
             tags += 1
         found.append(field)
     return tuple(found)
-
-
-def values(field: FieldSpec) -> dict[str, object]:
-    return {name: getattr(field, name) for name in FieldSpec.__slots__ if name not in ("tag", "tagged")}
 
 
 @st.composite
@@ -153,7 +150,7 @@ def schema_files(draw: st.DrawFn) -> SchemaFile:
         case "api":
             request = draw(messages("SampleRequest", "request", key, versions))
             listeners = tuple(draw(st.lists(st.sampled_from(["broker", "controller"]), unique=True)))
-            request = MessageSpec(**{**spec(request), "listeners": listeners})
+            request = replace(request, listeners=listeners)
             response = draw(messages("SampleResponse", "response", key, versions))
             return ApiFile("Sample", request, response, draw(st.none() | st.integers(0, 1)), draw(abouts))
         case "record":
@@ -167,7 +164,3 @@ def schema_files(draw: st.DrawFn) -> SchemaFile:
                     draw(messages("Other", "data", None, draw(closed))),
                 )
             )
-
-
-def spec(message: MessageSpec) -> dict[str, object]:
-    return {name: getattr(message, name) for name in MessageSpec.__slots__}

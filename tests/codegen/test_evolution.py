@@ -143,7 +143,9 @@ def test_change_within_versions(
 ) -> None:
     assert OLD.count(old) == 1
     changes = of_request(compare(state(write, OLD), state(write, OLD.replace(old, new))))
-    assert changes == [Change("PingRequest", Versions.parse(v), *rest) for v, *rest in expected]
+    assert changes == [
+        Change("PingRequest", Versions.parse(v), field, what, verdict) for v, field, what, verdict in expected
+    ]
 
 
 VERSIONS: dict[str, tuple[str, str, list[tuple[str, str, str, Verdict]]]] = {
@@ -173,7 +175,9 @@ def test_change_of_versions(write: Write, old: str, new: str, expected: list[tup
         fields = text[text.index("  fields:") : text.index("response:")]
         text = text.replace(fields, "  fields: []\n")
     changes = of_request(compare(state(write, OLD), state(write, text)))
-    assert changes == [Change("PingRequest", Versions.parse(v), *rest) for v, *rest in expected]
+    assert changes == [
+        Change("PingRequest", Versions.parse(v), field, what, verdict) for v, field, what, verdict in expected
+    ]
 
 
 def test_new_version_says_what_is_new(write: Write) -> None:

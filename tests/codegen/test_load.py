@@ -119,7 +119,7 @@ def test_versions_of_inner_fields_follow_the_outer(read: Read) -> None:
               - {name: inner, type: int8, map_key: true}
               - {name: other, type: int8, versions: 2}
         """)
-    inner, other = message.fields[0].fields or ()
+    inner, other = message.struct_fields("Outer")
     assert (str(inner.versions), inner.map_key, str(other.versions)) == ("1+", True, "2")
 
 

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -77,11 +78,11 @@ MISTAKES = [
 ]
 
 
-def parse(text: str) -> list[object]:
+def parse(text: str) -> list[Any]:
     return list(yaml.load_all(text, yaml.CSafeLoader))
 
 
-def documents() -> Iterator[tuple[Path, object]]:
+def documents() -> Iterator[tuple[Path, Any]]:
     for path in sorted(SCHEMAS.rglob("*.yaml")):
         for document in parse(path.read_text()):
             yield path, document
