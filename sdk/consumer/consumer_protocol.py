@@ -1,7 +1,7 @@
 """What members of a classic group tell each other: what each wants and has, and what the leader gives it.
 
-The coordinator passes both on as opaque bytes: a subscription inside JoinGroup, an assignment inside SyncGroup. Each is an
-int16 version and the message in that version. Members of different releases share a group, so a version above the
+The coordinator passes both on as opaque bytes: a subscription inside JoinGroup, an assignment inside SyncGroup. Each is
+an int16 version and the message in that version. Members of different releases share a group, so a version above the
 newest one known here is read as that one: later versions only add fields behind those that are known.
 
 Source: Apache Kafka, `ConsumerProtocol`; KIP-429 (owned partitions), KIP-792 (generation), KIP-881 (rack).
@@ -77,9 +77,7 @@ def decode_subscription(data: bytes) -> Subscription:
 
 def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
     """Return an assignment as the leader sends it; topics stand in the order of their first partition."""
-    assigned = [
-        ConsumerProtocolAssignment.TopicPartition(topic, numbers) for topic, numbers in _by_topic(partitions)
-    ]
+    assigned = [ConsumerProtocolAssignment.TopicPartition(topic, numbers) for topic, numbers in _by_topic(partitions)]
     return _encode(ConsumerProtocolAssignment(assigned))
 
 

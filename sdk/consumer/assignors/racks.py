@@ -1,8 +1,5 @@
 """Which members and partitions share a rack, for the assignors that keep reads inside one.
 
-Racks count only where they tell partitions apart: if every partition has a replica in every rack, or no member stands
-in a rack with replicas, there is nothing to gain and nothing here matches or mismatches.
-
 Source: Apache Kafka, `AbstractPartitionAssignor.useRackAwareAssignment`; KIP-881.
 """
 
@@ -11,36 +8,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.assignors.assignor import PartitionCounts, ReplicaRacks
+from kafkawire.sdk.consumer.assignors.assignor import PartitionCounts, ReplicaRacks, Subscriptions
 
 __all__ = ["Racks"]
 
 
 class Racks:
-    """The racks of members and partitions.
+    """Where members and partitions are.
 
     Args:
         members: member id to rack; members without one are left out.
-        partition_counts: of the topics to look at.
-        replica_racks: of all topics; None if not known.
+        partitions: the racks of the replicas of each partition.
 
     Attributes:
-        matter: whether racks tell partitions apart.
+        matter: whether racks tell partitions apart. They do not if every partition has a replica in every rack, or if
+            no member stands in a rack with replicas.
     """
 
-    def __init__(
-        self, members: Mapping[str, str], partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None
-    ) -> None:
-        racks = {
-            TopicPartition(topic, number): frozenset(replicas)
+    def __init__(self, members: Mapping[str, str], partitions: Mapping[TopicPartition, frozenset[str]]) -> None:
+        self._members = members
+        self._partitions = partitions
+        everywhere = frozenset[str]().union(*partitions.values())
+        reachable = not everywhere.isdisjoint(members.values())
+        self.matter = reachable and any(racks != everywhere for racks in partitions.values())
+
+    @staticmethod
+    def of(
+        subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None
+    ) -> Racks:
+        """Return the racks of members and of the partitions of some topics."""
+        members = {member: said.rack_id for member, said in subscriptions.items() if said.rack_id}
+        partitions = {
+            TopicPartition(topic, number): frozenset(racks)
             for topic, count in partition_counts.items()
-            for number, replicas in enumerate((replica_racks or {}).get(topic, ())[:count])
+            for number, racks in enumerate((replica_racks or {}).get(topic, ())[:count])
         }
-        everywhere = frozenset().union(*racks.values())
-        shared = not everywhere.isdisjoint(members.values())
-        self.matter = shared and any(replicas != everywhere for replicas in racks.values())
-        self._members = dict(members) if self.matter else {}
-        self._partitions = racks if self.matter else {}
+        return Racks(members, partitions)
 
     def mismatch(self, member: str, partition: TopicPartition) -> bool:
         """Return whether a member stands in a rack, and the partition has no replica there."""
@@ -54,5 +57,5 @@ class Racks:
 
     def nearby(self, partition: TopicPartition) -> int:
         """Return how many members stand in a rack in which the partition has a replica."""
-        replicas = self._partitions.get(partition, ())
-        return sum(rack in replicas for rack in self._members.values())
+        racks = self._partitions.get(partition, ())
+        return sum(rack in racks for rack in self._members.values())

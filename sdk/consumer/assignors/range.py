@@ -44,8 +44,8 @@ class RangeAssignor:
         topics = []
         for topic, count in sorted(readable(subscriptions, partition_counts).items()):
             wanting = [member for member in members if topic in subscriptions[member].topics]
-            standing = {m: rack for m in wanting if (rack := subscriptions[m].rack_id)}
-            topics.append(_Topic(topic, count, wanting, Racks(standing, {topic: count}, replica_racks), assignment))
+            racks = Racks.of({member: subscriptions[member] for member in wanting}, {topic: count}, replica_racks)
+            topics.append(_Topic(topic, count, wanting, racks, assignment))
         if any(topic.racks.matter for topic in topics):
             for alike in _alike(topics):
                 _assign_alike(alike)

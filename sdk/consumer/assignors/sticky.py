@@ -1,0 +1,65 @@
+"""Divide evenly, and let members keep as much as possible of what they had.
+
+Members give everything up before a rebalance, so each tells the leader in its user data what it had.
+
+Source: Apache Kafka, `StickyAssignor`; KIP-54, KIP-341.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from construct import ConstructError, Int16sb, Int32sb, Optional, PascalString, PrefixedArray, Struct
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.assignors.assignor import Assignment, PartitionCounts, ReplicaRacks, Subscriptions
+from kafkawire.sdk.consumer.assignors.division import divide
+from kafkawire.sdk.consumer.assignors.ownership import NO_GENERATION, Claim
+from kafkawire.sdk.consumer.consumer_protocol import Subscription
+
+__all__ = ["StickyAssignor"]
+
+#: Not one of the messages that Kafka defines in schemas: the assignor's own. The first release left out the generation.
+_USER_DATA = Struct(
+    "previous_assignment"
+    / PrefixedArray(
+        Int32sb, Struct("topic" / PascalString(Int16sb, "utf8"), "partitions" / PrefixedArray(Int32sb, Int32sb))
+    ),
+    "generation_id" / Optional(Int32sb),
+)
+
+
+class StickyAssignor:
+    """See `Assignor`."""
+
+    name = "sticky"
+    cooperative = False
+
+    def user_data(self, partitions: Iterable[TopicPartition], generation_id: int) -> bytes | None:
+        """Return what the member had and when; None before its first assignment."""
+        if generation_id == NO_GENERATION:
+            return None
+        topics: dict[str, list[int]] = {}
+        for topic, number in partitions:
+            topics.setdefault(topic, []).append(number)
+        previous = [{"topic": topic, "partitions": numbers} for topic, numbers in topics.items()]
+        return bytes(_USER_DATA.build({"previous_assignment": previous, "generation_id": generation_id}))
+
+    def assign(
+        self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None
+    ) -> Assignment:
+        """Divide evenly, moving as little as possible."""
+        claims = {member: _claim(subscription) for member, subscription in subscriptions.items()}
+        return divide(subscriptions, partition_counts, replica_racks, claims).assignment
+
+
+def _claim(subscription: Subscription) -> Claim:
+    """Return what a member had; one whose user data cannot be read had nothing."""
+    try:
+        had = _USER_DATA.parse(subscription.user_data or b"")
+    except (ConstructError, UnicodeDecodeError):
+        return Claim((), NO_GENERATION)
+    partitions = [
+        TopicPartition(topic.topic, number) for topic in had.previous_assignment for number in topic.partitions
+    ]
+    return Claim(partitions, NO_GENERATION if had.generation_id is None else had.generation_id)
