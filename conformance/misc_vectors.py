@@ -1,0 +1,264 @@
+"""Compare hashes, integers, UUIDs, SCRAM and the assignors with golden vectors of Apache Kafka's own classes.
+
+`check_misc_vector` takes one line of `misc.jsonl.gz`; each kind has its check. `vectors/README.md` explains the fields.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from kafkawire.sdk.client.partitioner import murmur2, murmur2_partition
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.assignors import ASSIGNORS, Assignment
+from kafkawire.sdk.consumer.consumer_protocol import (
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from kafkawire.sdk.errors import ConfigurationError, DecodeError, LocalProtocolError
+from kafkawire.sdk.protocol.scram import ScramClient, ScramServer, make_credential, salted_password, sasl_name
+from kafkawire.sdk.protocol.uuids import RESERVED_UUIDS, format_uuid, parse_uuid, uuid_order
+from kafkawire.sdk.protocol.varints import (
+    read_unsigned_varint,
+    read_varint,
+    read_varlong,
+    unsigned_varint,
+    unsigned_varlong,
+    varint,
+    varint_size,
+    varlong,
+    varlong_size,
+)
+from kafkawire.sdk.records.crc import crc32, crc32c
+
+__all__ = ["check_misc_vector"]
+
+Vector = dict[str, Any]
+
+
+def check_misc_vector(vector: Vector, engine: str) -> str | None:
+    """Check one vector of any kind.
+
+    Args:
+        vector: a line of misc.
+        engine: one of the engines; what needs no codec gives the same on each.
+
+    Returns:
+        What differs, or None.
+    """
+    check = _CHECKS.get(vector["kind"])
+    return f"no check knows the kind {vector['kind']}" if check is None else check(vector, engine)
+
+
+def _compare(vector: Vector, **found: object) -> str | None:
+    """Return the first of the values that is not the vector's."""
+    for name, value in found.items():
+        if value != vector[name]:
+            return f"{name} {value!r}, expected {vector[name]!r}"
+    return None
+
+
+def _murmur2(vector: Vector, engine: str) -> str | None:
+    data = bytes.fromhex(vector["hex"])
+    # Java's int is signed; `to_positive` is the same number without its sign bit.
+    signed = int.from_bytes(murmur2(data).to_bytes(4, "big"), "big", signed=True)
+    partition = {count: murmur2_partition(data, int(count)) for count in vector["partition"]}
+    return _compare(vector, murmur2=signed, to_positive=signed & 0x7FFFFFFF, partition=partition)
+
+
+def _crc(vector: Vector, engine: str) -> str | None:
+    data = bytes.fromhex(vector["hex"])
+    return _compare(vector, crc32c=crc32c(data), crc32=crc32(data))
+
+
+def _varint(vector: Vector, engine: str) -> str | None:
+    value = vector["value"]
+    signed, unsigned = varint(value), unsigned_varint(value)
+    if read_varint(signed) != (value, len(signed)) or read_unsigned_varint(unsigned) != (value, len(unsigned)):
+        return f"read {read_varint(signed)} and {read_unsigned_varint(unsigned)}"
+    return _compare(
+        vector,
+        zigzag_hex=signed.hex(),
+        zigzag_size=varint_size(value),
+        unsigned_hex=unsigned.hex(),
+        unsigned_size=len(unsigned),
+    )
+
+
+def _varlong(vector: Vector, engine: str) -> str | None:
+    value = vector["value"]
+    signed = varlong(value)
+    if read_varlong(signed) != (value, len(signed)):
+        return f"read {read_varlong(signed)}"
+    return _compare(
+        vector,
+        zigzag_hex=signed.hex(),
+        zigzag_size=varlong_size(value),
+        unsigned_hex=unsigned_varlong(value).hex(),
+    )
+
+
+def _varint_read(vector: Vector, engine: str) -> str | None:
+    data = bytes.fromhex(vector["hex"])
+    for name, read in (
+        ("unsigned_varint", read_unsigned_varint),
+        ("varint", read_varint),
+        ("varlong", read_varlong),
+    ):
+        expected = vector[name]
+        try:
+            value, consumed = read(data)
+        except DecodeError as error:
+            if "error" not in expected:
+                return f"{name} refused with {error!r}, expected {expected}"
+        else:
+            if (value, consumed) != (expected.get("value"), expected.get("consumed")):
+                return f"{name} {value} of {consumed} bytes, expected {expected}"
+    return None
+
+
+def _float64(vector: Vector, engine: str) -> str | None:
+    # The text is Java's, which Python reads: "NaN", "Infinity", "4.9E-324".
+    encoded = struct.pack(">d", float(vector["text"]))
+    read = struct.unpack(">d", bytes.fromhex(vector["hex"]))[0]
+    if repr(read) != repr(float(vector["text"])):
+        return f"read {read!r}, expected {vector['text']}"
+    return _compare(vector, hex=encoded.hex())
+
+
+def _uuid(vector: Vector, engine: str) -> str | None:
+    uuid = parse_uuid(vector["text"])
+    return _compare(vector, hex=uuid.hex(), text=format_uuid(uuid), reserved=uuid in RESERVED_UUIDS)
+
+
+def _uuid_read(vector: Vector, engine: str) -> str | None:
+    try:
+        again = format_uuid(parse_uuid(vector["text"]))
+    except LocalProtocolError as error:
+        return None if "error" in vector else f"refused with {error!r}, expected {vector['again']}"
+    return f"read as {again}, expected an error" if "error" in vector else _compare(vector, again=again)
+
+
+def _uuid_compare(vector: Vector, engine: str) -> str | None:
+    left, right = uuid_order(parse_uuid(vector["a"])), uuid_order(parse_uuid(vector["b"]))
+    return _compare(vector, sign=(left > right) - (left < right))
+
+
+def _scram(vector: Vector, engine: str) -> str | None:
+    """Let a client and a broker log each other in, and compare what they say and store."""
+    mechanism, password, iterations = vector["mechanism"], vector["password"], vector["iterations"]
+    salt = base64.b64decode(vector["salt"])
+    try:
+        salted = salted_password(mechanism, password, salt, iterations)
+    except ConfigurationError as error:
+        return None if "error" in vector else f"refused with {error!r}"
+    if "error" in vector:
+        return "salted the password, expected an error"
+    credential = make_credential(mechanism, password, salt, iterations)
+    nonce = vector["client_nonce"]
+    extensions = {"tokenauth": "true"} if ",tokenauth=true" in vector["client_first"] else {}
+    client = ScramClient(mechanism, vector["user"], password, nonce, extensions, iterations_min=1)
+    server = ScramServer(mechanism, vector["server_nonce"].removeprefix(nonce))
+    client_first = client.first_message()
+    known = server.receive_first(client_first)
+    if known != (vector["user"], extensions):
+        return f"the broker read {known}"
+    server_first = server.first_message(credential)
+    client_final = client.receive_first(server_first)
+    server_final = server.receive_final(client_final)
+    client.receive_final(server_final)
+    return _compare(
+        vector,
+        sasl_name=sasl_name(vector["user"]),
+        salted_password=_base64(salted),
+        stored_key=_base64(credential.stored_key),
+        server_key=_base64(credential.server_key),
+        client_first=client_first.decode(),
+        server_first=server_first.decode(),
+        client_final=client_final.decode(),
+        server_final=server_final.decode(),
+        credential_iterations=credential.iterations,
+        credential_stored_key=_base64(credential.stored_key),
+        credential_server_key=_base64(credential.server_key),
+    )
+
+
+def _assignor(vector: Vector, engine: str) -> str | None:
+    """Divide as the leader of the group, and compare what it and the members say."""
+    assignor = ASSIGNORS[vector["assignor"]]
+    subscriptions = {member: _subscription(said) for member, said in vector["members"].items()}
+    for member, subscription in subscriptions.items():
+        data = vector["members"][member]["subscription_hex"]
+        if (encoded := encode_subscription(subscription)).hex() != data:
+            return f"subscription of {member} {encoded.hex()}, expected {data}"
+        again = decode_subscription(encoded)._replace(group_instance_id=subscription.group_instance_id)
+        topics, owned = tuple(sorted(subscription.topics)), tuple(sorted(subscription.owned_partitions))
+        if again != subscription._replace(topics=topics, owned_partitions=owned):
+            return f"subscription of {member} read as {again}"
+    expected = {member: _partitions(assigned) for member, assigned in vector["assignment"].items()}
+    for member, partitions in expected.items():
+        data = vector["assignment_hex"][member]
+        if (encoded := encode_assignment(partitions)).hex() != data:
+            return f"assignment of {member} {encoded.hex()}, expected {data}"
+        if sorted(decode_assignment(encoded)) != sorted(partitions):
+            return f"assignment of {member} read as {decode_assignment(encoded)}"
+    topics, racks = vector["topics"], vector.get("replica_racks")
+    assignment = assignor.assign(subscriptions, topics, racks)
+    # Kafka's range assignor goes through the topics in the order of a hash table, without effect on who gets what.
+    exact = assignment == expected or (assignor.name == "range" and _ordered(assignment) == _ordered(expected))
+    if not exact:
+        return f"assignment {assignment}, expected {expected}"
+    # Members of this project say the same of themselves, in another order.
+    ours = {
+        member: said._replace(
+            user_data=said.user_data and assignor.user_data(said.owned_partitions, said.generation_id)
+        )
+        for member, said in subscriptions.items()
+    }
+    if _ordered(assignment := assignor.assign(ours, topics, racks)) != _ordered(expected):
+        return f"assignment by own user data {assignment}, expected {expected}"
+    return None
+
+
+def _ordered(assignment: Assignment) -> Assignment:
+    return {member: sorted(partitions) for member, partitions in assignment.items()}
+
+
+def _subscription(said: Vector) -> Subscription:
+    user_data = None if said["user_data"] is None else base64.b64decode(said["user_data"])
+    return Subscription(
+        tuple(said["topics"]),
+        tuple(_partitions(said["owned"])),
+        said["generation"],
+        said["rack"],
+        user_data,
+        said["group_instance_id"],
+    )
+
+
+def _partitions(pairs: list[tuple[str, int]]) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for topic, number in pairs]
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+_CHECKS: dict[str, Callable[[Vector, str], str | None]] = {
+    "murmur2": _murmur2,
+    "crc": _crc,
+    "varint": _varint,
+    "varlong": _varlong,
+    "varint-read": _varint_read,
+    "float64": _float64,
+    "uuid": _uuid,
+    "uuid-read": _uuid_read,
+    "uuid-compare": _uuid_compare,
+    "scram": _scram,
+    "assignor": _assignor,
+}
