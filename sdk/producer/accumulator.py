@@ -139,8 +139,18 @@ class Accumulator:
         headers: Headers,
         timestamp_ms: int,
         now_ms: int,
+        admitted_bytes: int | None = None,
     ) -> tuple[ProducerBatch, int, bool]:
         """Add a record.
+
+        Args:
+            partition: where it goes.
+            key: None for none.
+            value: None for a tombstone.
+            headers: names and values.
+            timestamp_ms: since the epoch.
+            now_ms: the time.
+            admitted_bytes: what `admit` returned for it, if it was asked before.
 
         Returns:
             The batch, the record's index in it, and whether there is something new for the sender: a first or a full
@@ -150,7 +160,7 @@ class Accumulator:
             BufferFull: `buffer_memory` is used up.
             RecordTooLarge: no request could carry it.
         """
-        size = self.admit(key, value, headers)
+        size = self.admit(key, value, headers) if admitted_bytes is None else admitted_bytes
         queue = self._queues.get(partition)
         if queue is None:
             queue = self._queues[partition] = PartitionQueue(partition)

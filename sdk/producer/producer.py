@@ -264,6 +264,7 @@ class Producer:
         headers: Headers,
         partition: int | None,
         timestamp_ms: int,
+        admitted_bytes: int | None = None,
     ) -> bool:
         """Append to the batch of a partition; return whether the sender has something new to do."""
         if partition is None:
@@ -274,7 +275,7 @@ class Producer:
         elif not 0 <= partition < partitions:
             raise LocalProtocolError(f"topic {topic} has partitions 0 to {partitions - 1}, not {partition}")
         batch, index, news = self._accumulator.append(
-            TopicPartition(topic, partition), key, value, headers, timestamp_ms, monotonic_ms()
+            TopicPartition(topic, partition), key, value, headers, timestamp_ms, monotonic_ms(), admitted_bytes
         )
         delivery.place(batch, index)
         return news
@@ -325,11 +326,10 @@ class Producer:
             return
         for record in self._waiting.pop(topic):
             self._accumulator.bytes_held -= record.size_bytes
-            _, key, value, headers, partition, timestamp_ms, _, _ = record
+            delivery, key, value, headers, partition, timestamp_ms, size_bytes, _ = record
+            count = len(known.partitions)
             try:
-                self._append(
-                    record.delivery, topic, len(known.partitions), key, value, headers, partition, timestamp_ms
-                )
+                self._append(delivery, topic, count, key, value, headers, partition, timestamp_ms, size_bytes)
             except KafkaWireError as error:
                 self._note_refused(record, error)
         self._sender.wake()

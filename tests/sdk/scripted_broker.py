@@ -11,14 +11,26 @@ from collections.abc import Callable
 
 from kafkawire.sdk.protocol.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.connection import Request, ServerConnection
+from kafkawire.sdk.protocol.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
+from kafkawire.sdk.protocol.messages.fetch import FetchResponse
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorResponse
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
+from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
+from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupResponse
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
+from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchResponse
+from kafkawire.sdk.protocol.messages.produce import ProduceResponse
+from kafkawire.sdk.protocol.messages.sync_group import SyncGroupResponse
 from kafkawire.sdk.protocol.schema import Buffer, Message, Range
+from kafkawire.sdk.records import BatchBuilder, stamp, walk
 from kafkawire.sdk.transport.memory import MemoryNetwork
 from kafkawire.sdk.transport.wire import Address, Wire
 
-__all__ = ["BROKER", "Answer", "Link", "ScriptedBroker", "topic_id"]
+__all__ = ["BROKER", "Answer", "Link", "ScriptedBroker", "StoringBroker", "topic_id_of"]
 
 BROKER = Address("broker", 9092)
 
@@ -107,7 +119,7 @@ class ScriptedBroker:
         partitions = [
             MetadataResponse.MetadataResponsePartition(0, number, 1, 0, [1], [1]) for number in range(self.topics[name])
         ]
-        return MetadataResponse.MetadataResponseTopic(0, name, topic_id(name), partitions=partitions)
+        return MetadataResponse.MetadataResponseTopic(0, name, topic_id_of(name), partitions=partitions)
 
 
 class Link:
@@ -121,7 +133,8 @@ class Link:
     def receive_frame(self, frame: Buffer) -> None:
         request = self.connection.receive(frame)
         message = self.broker.answer(request)
-        if message is not None:
+        unasked = request.api.key == ApiKey.PRODUCE and request.message.acks == 0
+        if message is not None or unasked:
             self.wire.write(self.connection.respond(request, message))
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -129,6 +142,153 @@ class Link:
             self.broker.links.remove(self)
 
 
-def topic_id(name: str) -> bytes:
+def topic_id_of(name: str) -> bytes:
     """Return the id that the broker gives to a topic."""
     return name.encode().ljust(16, b"\1")[:16]
+
+
+class StoringBroker(ScriptedBroker):
+    """A scripted broker that keeps batches and commits, and takes a group of one member.
+
+    Attributes:
+        logs: batches of each partition, with their offsets.
+        commits: offsets by (group, topic, partition).
+    """
+
+    def __init__(self, topics: dict[str, int] | None = None, supported: dict[ApiKey, Range] | None = None) -> None:
+        super().__init__(topics, supported)
+        self.logs: dict[tuple[str, int], list[bytes]] = {}
+        self.commits: dict[tuple[str, str, int], int] = {}
+        self.generation = 0
+        self.answers |= {
+            ApiKey.PRODUCE: self._produce,
+            ApiKey.FETCH: self._fetch,
+            ApiKey.LIST_OFFSETS: self._list_offsets,
+            ApiKey.FIND_COORDINATOR: self._find_coordinator,
+            ApiKey.OFFSET_COMMIT: self._offset_commit,
+            ApiKey.OFFSET_FETCH: self._offset_fetch,
+            ApiKey.JOIN_GROUP: self._join_group,
+            ApiKey.SYNC_GROUP: self._sync_group,
+            ApiKey.HEARTBEAT: lambda request: HeartbeatResponse(),
+            ApiKey.LEAVE_GROUP: lambda request: LeaveGroupResponse(),
+        }
+
+    def end(self, topic: str, partition: int = 0) -> int:
+        """Return the offset behind the last record of a partition."""
+        log = self.logs.get((topic, partition))
+        return next(walk(log[-1])).next_offset if log else 0
+
+    def store(self, data: Buffer, topic: str, partition: int = 0) -> int:
+        """Keep a batch as a leader does, and return its first offset."""
+        base_offset = self.end(topic, partition)
+        batch = bytearray(data)
+        stamp(batch, base_offset, 0)
+        self.logs.setdefault((topic, partition), []).append(bytes(batch))
+        return base_offset
+
+    def fill(self, topic: str, *values: bytes, partition: int = 0) -> None:
+        """Keep one batch with these values."""
+        builder = BatchBuilder()
+        for value in values:
+            builder.append(1000, None, value)
+        self.store(builder.seal(), topic, partition)
+
+    def values(self, topic: str) -> list[bytes | None]:
+        """Return everything stored in a topic, partition by partition."""
+        return [
+            record.value
+            for (name, _), log in sorted(self.logs.items())
+            for data in log
+            for batch in walk(data)
+            for record in batch.records()
+            if name == topic
+        ]
+
+    def name(self, topic: str, topic_id: bytes) -> str:
+        """Return the name of a topic that is called by its name or its id."""
+        return topic or next(name for name in self.topics if topic_id_of(name) == topic_id)
+
+    def _produce(self, request: Request) -> ProduceResponse | None:
+        topics = []
+        for topic in request.message.topic_data:
+            name = self.name(topic.name, topic.topic_id)
+            partitions = [
+                ProduceResponse.PartitionProduceResponse(
+                    data.index, base_offset=self.store(data.records, name, data.index)
+                )
+                for data in topic.partition_data
+            ]
+            topics.append(ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, partitions))
+        return ProduceResponse(topics) if request.message.acks else None
+
+    def _fetch(self, request: Request) -> FetchResponse | None:
+        topics = []
+        found = False
+        for topic in request.message.topics:
+            partitions = []
+            for asked in topic.partitions:
+                place = (self.name(topic.topic, topic.topic_id), asked.partition)
+                log = self.logs.get(place, [])
+                records = b"".join(batch for batch in log if next(walk(batch)).next_offset > asked.fetch_offset)
+                found = found or bool(records)
+                data = FetchResponse.PartitionData(asked.partition, high_watermark=self.end(*place), records=records)
+                partitions.append(data)
+            topics.append(FetchResponse.FetchableTopicResponse(topic.topic, topic.topic_id, partitions))
+        # A broker waits for more; this one leaves the fetch unanswered until the connection ends.
+        return FetchResponse(responses=topics) if found else None
+
+    def _list_offsets(self, request: Request) -> ListOffsetsResponse:
+        topics = []
+        for topic in request.message.topics:
+            partitions = []
+            for asked in topic.partitions:
+                latest = asked.timestamp == OffsetTimestamp.LATEST
+                offset = self.end(topic.name, asked.partition_index) if latest else 0
+                partitions.append(
+                    ListOffsetsResponse.ListOffsetsPartitionResponse(asked.partition_index, offset=offset)
+                )
+            topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(topic.name, partitions))
+        return ListOffsetsResponse(topics=topics)
+
+    def _find_coordinator(self, request: Request) -> FindCoordinatorResponse:
+        keys = request.message.coordinator_keys
+        return FindCoordinatorResponse(coordinators=[FindCoordinatorResponse.Coordinator(keys[0], 1, *BROKER)])
+
+    def _offset_commit(self, request: Request) -> OffsetCommitResponse:
+        message = request.message
+        topics = []
+        for topic in message.topics:
+            for partition in topic.partitions:
+                place = (message.group_id, topic.name, partition.partition_index)
+                self.commits[place] = partition.committed_offset
+            partitions = [
+                OffsetCommitResponse.OffsetCommitResponsePartition(each.partition_index) for each in topic.partitions
+            ]
+            topics.append(OffsetCommitResponse.OffsetCommitResponseTopic(topic.name, partitions=partitions))
+        return OffsetCommitResponse(topics=topics)
+
+    def _offset_fetch(self, request: Request) -> OffsetFetchResponse:
+        (group,) = request.message.groups
+        topics = []
+        for topic in group.topics or ():
+            partitions = [
+                OffsetFetchResponse.OffsetFetchResponsePartitions(
+                    number, self.commits.get((group.group_id, topic.name, number), -1)
+                )
+                for number in topic.partition_indexes
+            ]
+            topics.append(OffsetFetchResponse.OffsetFetchResponseTopics(topic.name, partitions=partitions))
+        return OffsetFetchResponse(groups=[OffsetFetchResponse.OffsetFetchResponseGroup(group.group_id, topics)])
+
+    def _join_group(self, request: Request) -> JoinGroupResponse:
+        message = request.message
+        self.generation += 1
+        protocol = message.protocols[0]
+        member = JoinGroupResponse.JoinGroupResponseMember("m1", None, protocol.metadata)
+        return JoinGroupResponse(
+            0, 0, self.generation, message.protocol_type, protocol.name, "m1", False, "m1", [member]
+        )
+
+    def _sync_group(self, request: Request) -> SyncGroupResponse:
+        (assignment,) = request.message.assignments
+        return SyncGroupResponse(assignment=assignment.assignment)

@@ -1,0 +1,365 @@
+"""What is sent is stored once and in order, or its error is told; limits, faults and restarts included.
+
+Method: the whole producer against a scripted broker in memory, which fails on demand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kafkawire.sdk.errors import (
+    BrokerError,
+    BufferFull,
+    Closed,
+    ConfigurationError,
+    ConnectFailed,
+    DeliveryTimedOut,
+    LocalProtocolError,
+    RecordTooLarge,
+    RemoteProtocolError,
+)
+from kafkawire.sdk.producer.producer import Producer
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.frames import frame
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkawire.sdk.records import Compression, walk
+from tests.sdk.scripted_broker import BROKER, StoringBroker
+
+QUICK = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
+
+
+def producing(test: Callable[[StoringBroker, Producer], Awaitable[None]], **options: object) -> None:
+    """Run a test with a broker that has topic t (one partition) and m (four), and a producer."""
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 1, "m": 4})
+        async with Producer(str(BROKER), network=broker.network, **{**QUICK, **options}) as producer:
+            await test(broker, producer)
+
+    asyncio.run(run())
+
+
+def refused(code: ErrorCode) -> Callable[[Request], ProduceResponse]:
+    """Answer a produce request with an error for each of its batches."""
+
+    def answer(request: Request) -> ProduceResponse:
+        kind = ProduceResponse.PartitionProduceResponse
+        return ProduceResponse(
+            [
+                ProduceResponse.TopicProduceResponse(
+                    topic.name, topic.topic_id, [kind(data.index, code) for data in topic.partition_data]
+                )
+                for topic in request.message.topic_data
+            ]
+        )
+
+    return answer
+
+
+def test_records_and_their_places() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        headers = {"h": b"1"}
+        first = producer.send("t", "text", key="schlüssel", headers=headers, timestamp_ms=77)
+        second = producer.send("t", None, key=b"k", headers=[("a", b"1"), ("a", None)])
+        assert await first == ("t", 0, 0, 77)
+        assert (await second).offset == 1
+        (batch,) = walk(broker.logs["t", 0][0])
+        one, two = batch.records()
+        assert (one.key, one.value, one.headers) == ("schlüssel".encode(), b"text", (("h", b"1"),))
+        assert (two.key, two.value, two.headers) == (b"k", None, (("a", b"1"), ("a", None)))
+
+    producing(test)
+
+
+def test_order_over_many_batches_and_requests() -> None:
+    values = [b"%05d" % number for number in range(5000)]
+
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        deliveries = [producer.send("t", value) for value in values]
+        await producer.flush()
+        assert broker.values("t") == values
+        assert [(await delivery).offset for delivery in deliveries] == list(range(5000))
+        assert len(broker.logs["t", 0]) > 10
+
+    producing(test, batch_size=4096)
+
+
+def test_keys_decide_the_partition_and_keyless_records_fill_one_after_the_other() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        places = [await producer.send("m", b"v", key=key) for key in (b"a", b"b", b"a", b"b")]
+        assert places[0].partition == places[2].partition
+        assert places[1].partition == places[3].partition
+        chosen = [await producer.send("m", b"v", partition=number) for number in range(4)]
+        assert [place.partition for place in chosen] == [0, 1, 2, 3]
+        await producer.send_many("m", [b"x" * 100] * 400)
+        await producer.flush()
+        assert len(producer._sticky) == 1
+        assert sum(len(log) for log in broker.logs.values()) < 100
+        with pytest.raises(LocalProtocolError, match="topic m has partitions 0 to 3, not 4"):
+            producer.send("m", b"v", partition=4)
+
+    producing(test, batch_size=1024)
+
+
+def test_a_partitioner_of_ones_own() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        assert (await producer.send("m", b"v", key=b"any")).partition == 3
+
+    producing(test, partitioner=lambda key, partitions: partitions - 1)
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "lz4"])
+def test_compression(compression: str) -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        await producer.send_many("t", [b"x" * 100] * 50)
+        await producer.flush()
+        (batch,) = walk(broker.logs["t", 0][0])
+        assert batch.compression is Compression[compression.upper()]
+        assert broker.values("t") == [b"x" * 100] * 50
+
+    producing(test, compression=compression)
+
+
+def test_without_acknowledgement() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        assert (await producer.send("t", b"v")).offset == -1
+        # The broker has it after the frame was delivered; an answered request waits for that.
+        await producer._cluster.refresh() if producer._cluster else None
+        assert broker.values("t") == [b"v"]
+
+    producing(test, acks=0)
+
+
+def test_the_buffer_is_bounded_and_drain_waits_for_room() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        for _ in range(3):
+            producer.send("t", b"x" * 1000)
+        with pytest.raises(BufferFull, match=r"buffer_memory=4096; await producer\.drain\(\)"):
+            producer.send("t", b"x" * 1000)
+        await producer.drain()
+        producer.send("t", b"y")
+        await producer.flush()
+        assert broker.values("t") == [b"x" * 1000] * 3 + [b"y"]
+
+    producing(test, buffer_memory=4096, batch_size=1024)
+
+
+def test_send_many_waits_by_itself() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        assert await producer.send_many("t", (b"%d" % number for number in range(2000))) == 2000
+        await producer.flush()
+        assert broker.values("t") == [b"%d" % number for number in range(2000)]
+
+    producing(test, buffer_memory=4096, batch_size=1024)
+
+
+def test_a_record_that_no_request_can_carry() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        with pytest.raises(RecordTooLarge, match="max_request_size=1048576"):
+            producer.send("t", bytes(2**20))
+
+    producing(test)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_ENOUGH_REPLICAS])
+def test_passing_errors_are_retried_in_order(code: ErrorCode) -> None:
+    values = [b"%04d" % number for number in range(1000)]
+
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        broker.script(ApiKey.PRODUCE, *[refused(code)] * 5)
+        for value in values:
+            producer.send("t", value)
+        await producer.flush()
+        assert broker.values("t") == values
+        assert len(broker.asked(ApiKey.PRODUCE)) > 5
+
+    producing(test, batch_size=1024)
+
+
+def test_lasting_errors_are_told_to_the_delivery() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        broker.script(ApiKey.PRODUCE, refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: 1 records for t-0"):
+            await producer.send("t", b"v")
+        await producer.flush()
+
+    producing(test)
+
+
+def test_lasting_errors_that_nobody_awaits_are_told_by_flush() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        broker.script(ApiKey.PRODUCE, refused(ErrorCode.MESSAGE_TOO_LARGE))
+        producer.send("t", b"v")
+        with pytest.raises(BrokerError, match="MESSAGE_TOO_LARGE"):
+            await producer.flush()
+        await producer.flush()
+
+    producing(test)
+
+
+def test_time_is_bounded() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        broker.answers[ApiKey.PRODUCE] = refused(ErrorCode.LEADER_NOT_AVAILABLE)
+        with pytest.raises(DeliveryTimedOut, match="within delivery_timeout_ms=50; LEADER_NOT_AVAILABLE") as caught:
+            await producer.send("t", b"v")
+        assert isinstance(caught.value.__cause__, BrokerError)
+
+    producing(test, delivery_timeout_ms=50)
+
+
+def test_a_broker_that_restarts_while_records_are_sent() -> None:
+    values = [b"%04d" % number for number in range(2000)]
+
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        for number, value in enumerate(values):
+            producer.send("t", value)
+            if number % 100 == 99:
+                await asyncio.sleep(0)
+            if number == 700:
+                broker.stop()
+            if number == 1300:
+                broker.start()
+        await producer.flush()
+        # What was in flight may be there twice: it is not known whether the broker had it.
+        assert list(dict.fromkeys(broker.values("t"))) == values
+
+    producing(test, batch_size=1024)
+
+
+def test_a_request_that_is_not_answered_is_sent_again() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        broker.script(ApiKey.PRODUCE, lambda request: None)
+        assert (await producer.send("t", b"v")).offset == 0
+
+    producing(test, request_timeout_ms=30)
+
+
+def test_an_answer_that_is_not_the_protocol() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        def rubbish(request: Request) -> None:
+            broker.links[-1].wire.write([frame(b"\xff" * 40)])
+
+        broker.script(ApiKey.PRODUCE, rubbish)
+        with pytest.raises(RemoteProtocolError, match="at byte"):
+            await producer.send("t", b"v")
+        assert (await producer.send("t", b"w")).offset == 0
+
+    producing(test)
+
+
+def test_an_unknown_topic_is_waited_for() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        deliveries = [producer.send("new", b"%d" % number) for number in range(3)]
+        await asyncio.sleep(0)
+        broker.topics["new"] = 1
+        assert [(await delivery).offset for delivery in deliveries] == [0, 1, 2]
+
+    producing(test)
+
+
+def test_an_unknown_topic_that_never_comes() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        with pytest.raises(DeliveryTimedOut, match="topic never is not known after 50 ms: UNKNOWN_TOPIC_OR_PARTITION"):
+            await producer.send("never", b"v")
+        producer.send("never", b"v")
+        with pytest.raises(DeliveryTimedOut):
+            await producer.flush()
+        assert producer._accumulator.bytes_held == 0
+
+    producing(test, delivery_timeout_ms=50)
+
+
+def test_records_of_unknown_topics_count_against_the_buffer() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        delivery = producer.send("new", b"x" * 3000)
+        with pytest.raises(BufferFull):
+            producer.send("new", b"x" * 3000)
+        broker.topics["new"] = 1
+        await delivery
+
+    producing(test, buffer_memory=4096)
+
+
+def test_nobody_there() -> None:
+    async def run() -> None:
+        broker = StoringBroker()
+        broker.stop()
+        producer = Producer("broker:9092, elsewhere:1", network=broker.network)
+        with pytest.raises(ConnectFailed, match=r"any broker: .*broker:9092.*; .*elsewhere:1"):
+            await producer.start()
+        with pytest.raises(Closed):
+            producer.send("t", b"v")
+        await producer.close()
+
+    asyncio.run(run())
+
+
+def test_closed() -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        producer = Producer(str(BROKER), network=broker.network)
+        with pytest.raises(Closed, match="the producer is not started"):
+            producer.send("t", b"v")
+        await producer.start()
+        with pytest.raises(LocalProtocolError, match="started already"):
+            await producer.start()
+        known = producer.send("t", b"v")
+        await known
+        unsent, unknown = producer.send("t", b"v"), producer.send("new", b"v")
+        await producer.close(flush=False)
+        for delivery in (unsent, unknown):
+            with pytest.raises(Closed, match="closed before the record was sent"):
+                await delivery
+        with pytest.raises(Closed):
+            producer.send("t", b"v")
+        await producer.close()
+
+    asyncio.run(run())
+
+
+def test_the_constructor_does_no_io_and_checks_options() -> None:
+    Producer("broker:9092")
+    with pytest.raises(ConfigurationError, match="did you mean linger_ms"):
+        Producer("broker:9092", linger=5)
+
+
+def test_requests_in_flight_are_bounded() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        held: list[Request] = []
+        store = broker.answers[ApiKey.PRODUCE]
+
+        def hold(request: Request) -> None:
+            held.append(request)
+
+        broker.answers[ApiKey.PRODUCE] = hold
+        deliveries = [producer.send("t", b"x" * 900) for _ in range(6)]
+        while len(held) < 2:
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(held) == 2
+        broker.answers[ApiKey.PRODUCE] = store
+        link = next(link for link in broker.links if link.connection.pending)
+        for request in held:
+            message = store(request)
+            assert message is not None
+            link.wire.write(link.connection.respond(request, message))
+        assert [(await delivery).offset for delivery in deliveries] == list(range(6))
+
+    producing(test, batch_size=1024, max_in_flight=2, linger_ms=0)
+
+
+def test_topic_ids_are_used_where_the_broker_knows_them() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        await producer.send("t", b"v")
+        (request,) = broker.asked(ApiKey.PRODUCE)
+        assert isinstance(request, ProduceRequest)
+        assert request.topic_data[0].topic_id != bytes(16)
+        assert request.topic_data[0].name == ""
+
+    producing(test)
