@@ -23,6 +23,7 @@ from kafkawire.sdk.protocol.frames import LENGTH_BYTES
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.schema import Api, Buffer, Message, Range
+from kafkawire.sdk.version import __version__
 
 __all__ = [
     "MAX_IN_FLIGHT",
@@ -104,8 +105,6 @@ class ClientConnection:
 
     def handshake(self) -> Sent:
         """Return the ApiVersions request that opens a connection, in the highest version that may still work."""
-        from kafkawire import __version__
-
         request = ApiVersionsRequest(client_software_name="kafkawire", client_software_version=__version__)
         return self.request(request, self._api_versions_version)
 

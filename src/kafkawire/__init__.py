@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.producer.delivery import Delivery, RecordMetadata
     from kafkawire.sdk.producer.producer import Producer
     from kafkawire.sdk.records import Record
+    from kafkawire.sdk.version import __version__
 
 __all__ = [
     "Admin",
@@ -38,8 +39,6 @@ __all__ = [
     "__version__",
 ]
 
-__version__ = "0.1.0"
-
 #: Where each name is defined.
 _HOMES = {
     "Admin": "sdk.admin.admin",
@@ -57,6 +56,7 @@ _HOMES = {
     "Record": "sdk.records",
     "RecordMetadata": "sdk.producer.delivery",
     "TopicPartition": "sdk.client.partitions",
+    "__version__": "sdk.version",
 }
 
 

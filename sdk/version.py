@@ -1,0 +1,9 @@
+"""The release of kafkawire, as it tells brokers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["__version__"]
+
+__version__: Final = "0.1.0"
