@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kafkawire.reference_broker.apis.fetch import check_leader_epoch
-from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.log.partition_log import PartitionLog, TimestampAndOffset
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.apis import APIS, ApiKey
@@ -22,6 +22,8 @@ __all__ = ["handle"]
 
 Partition = ListOffsetsRequest.ListOffsetsPartition
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
+
+_LEADER_EPOCH_SINCE = since(PartitionResponse, "leader_epoch")
 
 #: The first version in which a special timestamp may be asked for; no field of the messages tells.
 _SINCE = {
@@ -67,7 +69,10 @@ def _find(call: Call, topic: str, partition: Partition, *, is_twice: bool) -> Pa
         found = _look_up(call, log, partition.timestamp)
     except BrokerError as error:
         return PartitionResponse(partition.partition_index, error.code)
-    return PartitionResponse(partition.partition_index, ErrorCode.NONE, *found)
+    response = PartitionResponse(partition.partition_index, ErrorCode.NONE, found.timestamp, found.offset)
+    if call.version >= _LEADER_EPOCH_SINCE:
+        response.leader_epoch = found.leader_epoch
+    return response
 
 
 def _look_up(call: Call, log: PartitionLog, timestamp: int) -> TimestampAndOffset:

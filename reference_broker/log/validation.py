@@ -22,7 +22,7 @@ from kafkawire.sdk.protocol.record_formats import (
     Compression,
 )
 from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.records import RecordBatch, crc32c
+from kafkawire.sdk.records import crc32c, walk
 
 __all__ = ["InvalidBatch", "validate"]
 
@@ -128,24 +128,24 @@ def _check_header(header: BatchHeader) -> None:
 def _check_records(records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
     """Walk the records: offsets in a row, timestamps near now, keys where the topic is compacted."""
     try:
-        offsets, timestamps, keys, _, _ = RecordBatch(memoryview(records), 0).columns()
+        found = next(walk(records, False)).records()
     except DecodeError as error:
         raise BrokerError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-    if offsets != list(range(header.records_count)):
+    if [record.offset for record in found] != list(range(header.records_count)):
         raise BrokerError(ErrorCode.INVALID_RECORD, "the record batch is invalid: its offsets are not in a row")
-    if config.is_compacted and None in keys:
-        bad = [(number, "a compacted topic needs keys") for number, key in enumerate(keys) if key is None]
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, "One or more records have been rejected", bad)
+    if config.is_compacted:
+        bad = [(number, "a compacted topic needs keys") for number, record in enumerate(found) if record.key is None]
+        if bad:
+            raise InvalidBatch(ErrorCode.INVALID_RECORD, "One or more records have been rejected", bad)
     if config.is_log_append_time:
         return
     latest, earliest = now_ms + config.timestamp_after_max_ms, now_ms - config.timestamp_before_max_ms
-    if max(timestamps) > latest or min(timestamps) < earliest:
-        bad = [
-            (number, f"timestamp {timestamp}, {earliest} to {latest} are allowed")
-            for number, timestamp in enumerate(timestamps)
-            if timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest
-        ]
-        if bad:
-            raise InvalidBatch(
-                ErrorCode.INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp", bad
-            )
+    bad = [
+        (number, f"timestamp {record.timestamp}, {earliest} to {latest} are allowed")
+        for number, record in enumerate(found)
+        if not earliest <= record.timestamp <= latest and record.timestamp != NO_TIMESTAMP
+    ]
+    if bad:
+        raise InvalidBatch(
+            ErrorCode.INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp", bad
+        )
