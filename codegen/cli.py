@@ -16,6 +16,7 @@ import typer
 from kafkawire.codegen.definitions import read_jars
 from kafkawire.codegen.evolution import Change, Verdict, compare
 from kafkawire.codegen.generate import drift, generated_tree, reference_of, write_tree
+from kafkawire.codegen.import_tables import import_tables
 from kafkawire.codegen.importer import arrange, import_release
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.spec import SchemaFile
@@ -45,12 +46,16 @@ _Out = Annotated[Path, typer.Option("--out", help="Folder of the generated code.
 def import_command(
     jars: Annotated[list[Path], typer.Argument(help="Jars of a Kafka release, or folders with them.")],
     schemas: _Schemas = SCHEMAS,
+    tables: Annotated[
+        Path | None, typer.Option(help="Folder with error_codes.json and api_keys.json of the release.")
+    ] = None,
 ) -> None:
     """Bring the schemas to the state of a Kafka release; descriptions stay as they are."""
     with errors_on_one_line():
         messages = read_jars(jars)
         schemas.mkdir(parents=True, exist_ok=True)
         result = import_release(messages, schemas)
+        changed = result.changed + (import_tables(tables, schemas) if tables else ())
         undescribed = [
             message.name
             for file in load_folder(schemas).values()
@@ -59,11 +64,11 @@ def import_command(
         ]
     for path in result.added:
         print_line(f"added    {path}", "green")
-    for path in result.changed:
+    for path in changed:
         print_line(f"changed  {path}", "yellow")
     for path in result.removed:
         print_line(f"removed  {path}", "red")
-    count = len(result.added) + len(result.changed) + len(result.removed)
+    count = len(result.added) + len(changed) + len(result.removed)
     print_line(f"{len(messages)} messages read, {count} files touched")
     if undescribed:
         print_line(f"{len(undescribed)} messages have no description yet: {', '.join(undescribed)}", "yellow")

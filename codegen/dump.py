@@ -20,9 +20,10 @@ from kafkawire.codegen.spec import (
     SingleFile,
     StructSpec,
 )
+from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec
 from kafkawire.codegen.versions import ALL, Versions
 
-__all__ = ["dump"]
+__all__ = ["dump", "dump_enumerations", "dump_errors"]
 
 #: A field goes on one line up to this many characters, and over several beyond.
 _LINE_CHARACTERS = 120
@@ -62,6 +63,43 @@ def dump(file: SchemaFile, depth: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def dump_errors(errors: Iterable[ErrorSpec]) -> str:
+    """Return the text of `errors.yaml`."""
+    lines = [
+        "# yaml-language-server: $schema=schema.json",
+        "# Error codes: number, name, and what a client may do about them.",
+        "#   retriable: the same request may succeed later; invalid_metadata: ask for fresh metadata first;",
+        "#   fatal: the client object that received it cannot go on.",
+        "errors:",
+    ]
+    for error in errors:
+        flags = [(name, "true") for name in ("retriable", "invalid_metadata", "fatal") if getattr(error, name)]
+        about = [("about", _text(error.about))] if error.about else []
+        lines += _indent(_item([("code", str(error.code)), ("name", error.name), *flags, *about], margin=2))
+    return "\n".join(lines) + "\n"
+
+
+def dump_enumerations(enumerations: Iterable[Enumeration], constants: Iterable[Constant]) -> str:
+    """Return the text of `enumerations.yaml`."""
+    lines = [
+        "# yaml-language-server: $schema=schema.json",
+        "# Numbers that fields of messages carry, and values that have a meaning of their own.",
+        "#   source: what Kafka calls it, where it has a name.",
+        "enumerations:",
+    ]
+    for item in enumerations:
+        lines += [f"  - name: {item.name}", f"    about: {_text(item.about)}"]
+        lines += [f"    source: {item.source}"] if item.source else []
+        lines += ["    values:", *(f"      {name}: {number}" for name, number in item.values.items())]
+    lines.append("constants:")
+    for constant in constants:
+        value = _text(constant.value) if isinstance(constant.value, str) else str(constant.value)
+        source = [("source", constant.source)] if constant.source else []
+        about = ("about", _text(constant.about))
+        lines += _indent(_item([("name", constant.name), ("value", value), *source, about], margin=2))
+    return "\n".join(lines) + "\n"
+
+
 def _body(message: MessageSpec) -> Iterator[str]:
     yield from _about(message.about)
     yield f"versions: {message.versions}"
@@ -96,16 +134,20 @@ def _fields(fields: tuple[FieldSpec, ...], parent: Versions) -> Iterator[str]:
 
 
 def _field(field: FieldSpec, parent: Versions) -> Iterator[str]:
-    pairs = _pairs(field, parent)
+    yield from _item(_pairs(field, parent), block=field.fields is not None)
+    if field.fields is not None:
+        yield from _indent(_fields(field.fields, field.versions))
+
+
+def _item(pairs: Pairs, *, block: bool = False, margin: int = 8) -> Iterator[str]:
+    """Yield an element of a list: on one line where it fits behind a margin, unless a block is wanted."""
     line = "- {" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}"
-    if field.fields is None and len(line) <= _LINE_CHARACTERS - 8:
+    if not block and len(line) <= _LINE_CHARACTERS - margin:
         yield line
         return
     (key, value), *rest = pairs
     yield f"- {key}: {value}"
     yield from (f"  {key}: {value}" for key, value in rest)
-    if field.fields is not None:
-        yield from _indent(_fields(field.fields, field.versions))
 
 
 def _pairs(field: FieldSpec, parent: Versions) -> Pairs:

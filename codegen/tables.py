@@ -28,20 +28,36 @@ class ErrorSpec:
 
 @dataclass(frozen=True, slots=True)
 class Enumeration:
-    """Numbers with names."""
+    """Numbers with names.
+
+    Attributes:
+        name: ours, in CamelCase.
+        about: what they are for.
+        values: the numbers by name.
+        source: the class of Kafka that has them; empty where there is none.
+    """
 
     name: str
     about: str
     values: dict[str, int]
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """One value with a name."""
+    """One value with a name.
+
+    Attributes:
+        name: ours, in capitals.
+        value: the number or text.
+        about: what it stands for.
+        source: class and constant of Kafka that have it; empty where there are none.
+    """
 
     name: str
     value: int | str
     about: str
+    source: str = ""
 
 
 def load_errors(path: Path) -> tuple[ErrorSpec, ...]:
@@ -80,12 +96,18 @@ def load_enumerations(path: Path) -> tuple[tuple[Enumeration, ...], tuple[Consta
         item.only(Enumeration.__slots__)
         values: Located = item.require("values", dict)
         numbers = {name: values.require(name, int) for name in values}
-        enumerations.append(Enumeration(item.require("name", str), item.require("about", str), numbers))
+        source = item.optional("source", str, "")
+        enumerations.append(Enumeration(item.require("name", str), item.require("about", str), numbers, source))
     constants = []
     for item in _entries(path, "constants"):
         item.only(Constant.__slots__)
         constants.append(
-            Constant(item.require("name", str), item.require("value", (int, str)), item.require("about", str))
+            Constant(
+                name=item.require("name", str),
+                value=item.require("value", (int, str)),
+                about=item.require("about", str),
+                source=item.optional("source", str, ""),
+            )
         )
     return tuple(enumerations), tuple(constants)
 

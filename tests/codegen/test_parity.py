@@ -16,7 +16,7 @@ import pytest
 
 from kafkawire.codegen.cli import SCHEMAS
 from kafkawire.codegen.spec import NO_DEFAULT, PRIMITIVES, FieldSpec, MessageSpec, SchemaFile, snake_case
-from kafkawire.codegen.tables import load_enumerations, load_errors
+from kafkawire.codegen.tables import Constant, Enumeration, load_enumerations, load_errors
 from kafkawire.codegen.versions import NONE, Versions
 from kafkawire.sdk.protocol import enums
 from kafkawire.sdk.protocol.apis import APIS, ApiKey
@@ -34,56 +34,16 @@ PARITY = {message["name"]: message for message in table("schema_parity.json")}
 KAFKA = table("api_keys.json")
 LIVE_APIS = [api for api in KAFKA["api_keys"] if api["has_valid_version"]]
 
-#: Our enumerations, and what Kafka calls them.
-ENUMERATIONS = {
-    "AcknowledgeType": "AcknowledgeType",
-    "AclOperation": "AclOperation",
-    "AclPermissionType": "AclPermissionType",
-    "AlterConfigOperation": "AlterConfigOp.OpType",
-    "ConfigResourceType": "ConfigResource.Type",
-    "ConfigSource": "DescribeConfigsResponse.ConfigSource",
-    "ConfigType": "DescribeConfigsResponse.ConfigType",
-    "ControlRecordType": "ControlRecordType",
-    "CoordinatorType": "FindCoordinatorRequest.CoordinatorType",
-    "ElectionType": "ElectionType",
-    "EndpointType": "EndpointType",
-    "FeatureUpgradeType": "FeatureUpdate.UpgradeType",
-    "IsolationLevel": "IsolationLevel",
-    "LeaderRecoveryState": "LeaderRecoveryState",
-    "PatternType": "PatternType",
-    "ResourceType": "ResourceType",
-    "ScramMechanism": "ScramMechanism",
-    "TransactionResult": "TransactionResult",
-    "TransactionState": "TransactionState(coordinator)",
-}
+ENUMERATIONS, CONSTANTS = load_enumerations(SCHEMAS / "enumerations.yaml")
 
-#: Our constants, and where Kafka has them.
-CONSTANTS = {
-    "AUTHORIZED_OPERATIONS_OMITTED": "MetadataResponse.AUTHORIZED_OPERATIONS_OMITTED",
-    "CLUSTER_METADATA_TOPIC": "Topic.CLUSTER_METADATA_TOPIC_NAME",
-    "CONSUMER_OFFSETS_TOPIC": "Topic.GROUP_METADATA_TOPIC_NAME",
-    "CONSUMER_REPLICA_ID": "FetchRequest.CONSUMER_REPLICA_ID",
-    "FINAL_FETCH_SESSION_EPOCH": "FetchMetadata.FINAL_EPOCH",
-    "INITIAL_FETCH_SESSION_EPOCH": "FetchMetadata.INITIAL_EPOCH",
-    "JOIN_GROUP_MEMBER_EPOCH": "ConsumerGroupHeartbeatRequest.JOIN_GROUP_MEMBER_EPOCH",
-    "LEAVE_GROUP_MEMBER_EPOCH": "ConsumerGroupHeartbeatRequest.LEAVE_GROUP_MEMBER_EPOCH",
-    "LEAVE_GROUP_STATIC_MEMBER_EPOCH": "ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH",
-    "NO_FETCH_SESSION_ID": "FetchMetadata.INVALID_SESSION_ID",
-    "NO_LEADER_ID": "MetadataResponse.NO_LEADER_ID",
-    "NO_LOG_START_OFFSET": "FetchRequest.INVALID_LOG_START_OFFSET",
-    "NO_PARTITION_LEADER_EPOCH": "RecordBatch.NO_PARTITION_LEADER_EPOCH",
-    "NO_PRODUCER_EPOCH": "RecordBatch.NO_PRODUCER_EPOCH",
-    "NO_PRODUCER_ID": "RecordBatch.NO_PRODUCER_ID",
-    "NO_SEQUENCE": "RecordBatch.NO_SEQUENCE",
-    "NO_TIMESTAMP": "RecordBatch.NO_TIMESTAMP",
-    "SHARE_GROUP_STATE_TOPIC": "Topic.SHARE_GROUP_STATE_TOPIC_NAME",
-    "TRANSACTION_STATE_TOPIC": "Topic.TRANSACTION_STATE_TOPIC_NAME",
-    "UNKNOWN_GENERATION_ID": "JoinGroupRequest.UNKNOWN_GENERATION_ID",
-    "UNKNOWN_MEMBER_ID": "JoinGroupRequest.UNKNOWN_MEMBER_ID",
+#: What none of Kafka's classes in the tables has under a name.
+OUR_OWN = {
+    "CONSUMER_PROTOCOL_TYPE",
+    "OffsetTimestamp",
+    "TOPIC_NAME_CHARACTERS_MAX",
+    "TOPIC_NAME_PATTERN",
+    "UNKNOWN_OFFSET",
 }
-
-#: Constants that none of Kafka's classes in the tables has under a name.
-OUR_OWN_CONSTANTS = {"CONSUMER_PROTOCOL_TYPE", "TOPIC_NAME_CHARACTERS_MAX", "TOPIC_NAME_PATTERN", "UNKNOWN_OFFSET"}
 
 
 @pytest.fixture(scope="module")
@@ -185,12 +145,11 @@ def test_error_codes() -> None:
         assert {code.name for code in generated} == expected
 
 
-@pytest.mark.parametrize("name", ENUMERATIONS)
-def test_enumeration(name: str) -> None:
-    kafka = {entry["name"].upper(): number(entry) for entry in KAFKA["enumerations"][ENUMERATIONS[name]]}
-    schemas, _constants = load_enumerations(SCHEMAS / "enumerations.yaml")
-    assert {item.name: item.values for item in schemas}[name] == kafka
-    assert {member.name: member.value for member in getattr(enums, name)} == kafka
+@pytest.mark.parametrize("item", [item for item in ENUMERATIONS if item.source], ids=lambda item: item.name)
+def test_enumeration(item: Enumeration) -> None:
+    kafka = {entry["name"].upper(): number(entry) for entry in KAFKA["enumerations"][item.source]}
+    assert item.values == kafka
+    assert {member.name: member.value for member in getattr(enums, item.name)} == kafka
 
 
 def number(entry: dict[str, Any]) -> int:
@@ -204,15 +163,14 @@ def test_offset_timestamps() -> None:
         assert KAFKA["constants"]["ListOffsetsRequest"][name] == member.value
 
 
-def test_constants() -> None:
-    schemas, constants = load_enumerations(SCHEMAS / "enumerations.yaml")
-    assert {item.name for item in schemas} == {*ENUMERATIONS, "OffsetTimestamp"}
-    assert {item.name for item in constants} == CONSTANTS.keys() | OUR_OWN_CONSTANTS
-    for item in constants:
-        assert getattr(enums, item.name) == item.value
-        if item.name in CONSTANTS:
-            owner, _, name = CONSTANTS[item.name].partition(".")
-            assert KAFKA["constants"][owner][name] == item.value
+@pytest.mark.parametrize("item", [item for item in CONSTANTS if item.source], ids=lambda item: item.name)
+def test_constant(item: Constant) -> None:
+    owner, _, name = item.source.partition(".")
+    assert KAFKA["constants"][owner][name] == item.value == getattr(enums, item.name)
+
+
+def test_what_has_no_source() -> None:
+    assert {item.name for item in (*ENUMERATIONS, *CONSTANTS) if not item.source} == OUR_OWN
     assert f"{KAFKA['constants']['Topic']['LEGAL_CHARS']}+" == enums.TOPIC_NAME_PATTERN
 
 
