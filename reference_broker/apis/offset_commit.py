@@ -63,7 +63,11 @@ def _collect(call: Call, wanted: Topic, offsets: dict[Partition, Committed]) -> 
         else:
             codes.append(ErrorCode.NONE)
             offsets[topic.name, partition.partition_index] = Committed(
-                partition.committed_offset, partition.committed_leader_epoch, metadata, call.now_ms
+                partition.committed_offset,
+                partition.committed_leader_epoch,
+                metadata,
+                call.now_ms,
+                topic.topic_id,
             )
     return codes
 

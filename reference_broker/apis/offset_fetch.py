@@ -22,7 +22,6 @@ __all__ = ["handle"]
 _SEVERAL_SINCE = since(OffsetFetchRequest, "groups")
 _BY_ID_SINCE = since(OffsetFetchRequest.OffsetFetchRequestTopics, "topic_id")
 
-_NOT_COMMITTED = Committed(UNKNOWN_OFFSET, NO_PARTITION_LEADER_EPOCH, "", UNKNOWN_OFFSET)
 _NO_ID = bytes(16)
 
 
@@ -41,9 +40,7 @@ def handle(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
             OffsetFetchResponse.OffsetFetchResponseTopic(
                 name,
                 [
-                    OffsetFetchResponse.OffsetFetchResponsePartition(
-                        number, *committed.get((name, number), _NOT_COMMITTED)[:-1]
-                    )
+                    OffsetFetchResponse.OffsetFetchResponsePartition(number, *_position(committed.get((name, number))))
                     for number in numbers
                 ],
             )
@@ -89,9 +86,7 @@ def _topic(
         name,
         topic_id,
         [
-            OffsetFetchResponse.OffsetFetchResponsePartitions(
-                number, *committed.get((name, number), _NOT_COMMITTED)[:-1]
-            )
+            OffsetFetchResponse.OffsetFetchResponsePartitions(number, *_position(committed.get((name, number))))
             for number in numbers
         ],
     )
@@ -102,8 +97,15 @@ def _unknown_id(asked: OffsetFetchRequest.OffsetFetchRequestTopics) -> OffsetFet
         topic_id=asked.topic_id,
         partitions=[
             OffsetFetchResponse.OffsetFetchResponsePartitions(
-                number, *_NOT_COMMITTED[:-1], error_code=ErrorCode.UNKNOWN_TOPIC_ID
+                number, *_position(None), error_code=ErrorCode.UNKNOWN_TOPIC_ID
             )
             for number in asked.partition_indexes
         ],
     )
+
+
+def _position(committed: Committed | None) -> tuple[int, int, str]:
+    """Return offset, leader epoch and metadata as an answer has them."""
+    if committed is None:
+        return UNKNOWN_OFFSET, NO_PARTITION_LEADER_EPOCH, ""
+    return committed.offset, committed.leader_epoch, committed.metadata

@@ -35,6 +35,9 @@ KeyValue = tuple[bytes, bytes | None]
 
 _PREFIX = struct.Struct(">h")
 
+#: What Kafka 4.3 writes groups in: the last version that its older releases can read.
+_GROUP_VERSION = 3
+
 M = TypeVar("M", bound=Message)
 
 
@@ -46,12 +49,14 @@ class Committed(NamedTuple):
         leader_epoch: of the last record read, -1 if not known.
         metadata: what the consumer wants to remember with it.
         commit_timestamp: when, in milliseconds since the epoch.
+        topic_id: of the topic, which tells it from a later one of the same name.
     """
 
     offset: int
     leader_epoch: int
     metadata: str
     commit_timestamp: int
+    topic_id: bytes
 
 
 class OffsetStore:
@@ -84,7 +89,16 @@ class OffsetStore:
         records: list[KeyValue] = [
             (
                 _key(OffsetCommitKey(group_id, topic, number)),
-                _value(OffsetCommitValue(entry.offset, entry.leader_epoch, entry.metadata, entry.commit_timestamp)),
+                _value(
+                    OffsetCommitValue(
+                        entry.offset,
+                        entry.leader_epoch,
+                        entry.metadata,
+                        entry.commit_timestamp,
+                        topic_id=entry.topic_id,
+                    ),
+                    OffsetCommitValue.SCHEMA.versions[1],
+                ),
             )
             for (topic, number), entry in offsets.items()
         ]
@@ -125,7 +139,7 @@ class OffsetStore:
                 for member in group.members.values()
             ],
         )
-        self._append(group.group_id, [(_key(GroupMetadataKey(group.group_id)), _value(value))], now_ms)
+        self._append(group.group_id, [(_key(GroupMetadataKey(group.group_id)), _value(value, _GROUP_VERSION))], now_ms)
 
     def remove_group(self, group_id: str, now_ms: int) -> None:
         records: list[KeyValue] = [
@@ -167,7 +181,7 @@ class OffsetStore:
             return
         entry = _read(OffsetCommitValue, value)
         offsets[name.topic, name.partition] = Committed(
-            entry.offset, entry.leader_epoch, entry.metadata, entry.commit_timestamp
+            entry.offset, entry.leader_epoch, entry.metadata, entry.commit_timestamp, entry.topic_id
         )
 
 
@@ -220,10 +234,7 @@ def _key(key: Message) -> bytes:
     return _PREFIX.pack(key.SCHEMA.key or 0) + codec(type(key), key.SCHEMA.versions[1]).encode(key)
 
 
-def _value(value: Message) -> bytes:
-    # Like Kafka, in the last version before the flexible ones, which older tools cannot read.
-    flexible = value.SCHEMA.flexible
-    version = value.SCHEMA.versions[1] if flexible is None else flexible[0] - 1
+def _value(value: Message, version: int) -> bytes:
     return _PREFIX.pack(version) + codec(type(value), version).encode(value)
 
 
