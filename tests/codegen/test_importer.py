@@ -14,6 +14,7 @@ import pytest
 
 from kafkawire.codegen.cli import SCHEMAS
 from kafkawire.codegen.definitions import read_jars
+from kafkawire.codegen.evolution import Verdict, compare
 from kafkawire.codegen.importer import ImportResult, arrange, import_release
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.located import SchemaError
@@ -22,6 +23,7 @@ from tests.codegen.jars import PING, PONG, write_jar
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "kafkawire"
 RELEASE = CACHE / "kafka-4.3.0"
+OLDER_RELEASE = CACHE / "kafka-4.1.1"
 
 
 def test_where_messages_belong() -> None:
@@ -97,3 +99,17 @@ def test_the_release_that_the_schemas_are_from_changes_nothing(tmp_path: Path) -
     folder = tmp_path / "schemas"
     shutil.copytree(SCHEMAS, folder)
     assert import_release(read_jars([RELEASE]), folder) == ImportResult((), (), ())
+
+
+@pytest.mark.skipif(
+    not any(OLDER_RELEASE.glob("kafka-*.jar")), reason="needs the jars of Kafka 4.1.1 in the cache folder"
+)
+def test_an_older_release_and_what_came_after_it(tmp_path: Path) -> None:
+    result = import_release(read_jars([OLDER_RELEASE]), tmp_path)
+    assert (result.changed, result.removed) == ((), ())
+    changes = compare(load_folder(tmp_path).values(), load_folder(SCHEMAS).values())
+    assert {change.verdict for change in changes} == {Verdict.COMPATIBLE, Verdict.NOTE}
+    texts = set(map(str, changes))
+    assert "ListOffsetsRequest 11: new version (compatible)" in texts
+    assert "WriteTxnMarkersRequest 2 markers.transaction_version: added, int8 (compatible)" in texts
+    assert "StreamsGroupHeartbeatResponse 0 status: default null became that of the type (note)" in texts
