@@ -12,12 +12,14 @@ from kafkawire.sdk.records.batch import (
     walk,
     walk_headers,
 )
-from kafkawire.sdk.records.compression import LEVELS, MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
+from kafkawire.sdk.records.compression import LEVELS, Compression, compress, decompress
 from kafkawire.sdk.records.crc import crc32, crc32c
+from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.message_set import MessageBatch, MessageSetBuilder
 from kafkawire.sdk.records.record import BinaryColumn, Headers, HeadersLike, Record
 
 __all__ = [
+    "DEFAULT_BATCH_BYTES",
     "LEVELS",
     "MAX_DECOMPRESSED_BYTES",
     "Batch",

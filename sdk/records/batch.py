@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from kafkawire.sdk.errors import DecodeError, EncodeError, LocalProtocolError
@@ -45,7 +46,7 @@ from kafkawire.sdk.protocol.record_formats import (
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records import engine as engines
 from kafkawire.sdk.records import twin_batch, twin_builder
-from kafkawire.sdk.records.compression import MAX_DECOMPRESSED_BYTES
+from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.message_set import MessageBatch
 from kafkawire.sdk.records.record import Record
@@ -93,26 +94,17 @@ def walk(
         limit: most bytes that the records of one batch may have when decompressed.
         engine: `native`, `python` or `construct`; the one in use by default.
 
-    Yields:
-        Views of the buffer.
+    Returns:
+        An iterator of views of the buffer.
 
     Raises:
         DecodeError: what comes next is no batch, or its checksum is wrong.
         LocalProtocolError: the engine is not available here.
     """
     make = RecordBatch if engine is None else record_batch_class(engine)
-    view = memoryview(buffer)
-    position = 0
-    while (size := _next_size(view, position)) is not None:
-        batch: Batch
-        if view[position + BATCH_MAGIC_AT] == BATCH_MAGIC:
-            batch = make(view, position, limit)
-        else:
-            batch = MessageBatch(view, position, limit)
-        if check_crc:
-            batch.check_crc()
-        yield batch
-        position += size
+    if engines.built is not None and make is engines.built.RecordBatch:
+        return cast(Iterator[Batch], engines.built.Walk(buffer, check_crc, limit, partial(_next_batch, make)))
+    return _walk(buffer, check_crc, limit, make)
 
 
 def walk_headers(buffer: Buffer) -> Iterator[Batch]:
@@ -296,6 +288,25 @@ def batch_builder_class(engine: str) -> type[BatchBuilder]:
     if engine in ("python", "construct"):
         return twin_builder.BatchBuilder
     raise _unavailable(engine)
+
+
+def _walk(buffer: Buffer, check_crc: bool, limit: int, make: type[RecordBatch]) -> Iterator[Batch]:
+    """Do what the extension's `Walk` does."""
+    view = memoryview(buffer)
+    position = 0
+    while (batch := _next_batch(make, view, position, limit)) is not None:
+        if check_crc:
+            batch.check_crc()
+        yield batch
+        position += batch.size_in_bytes
+
+
+def _next_batch(make: type[RecordBatch], buffer: Buffer, position: int, limit: int) -> Batch | None:
+    """Return the batch at `position`; None at the end, also if it is cut."""
+    view = memoryview(buffer)
+    if _next_size(view, position) is None:
+        return None
+    return make(view, position, limit) if view[position + BATCH_MAGIC_AT] == BATCH_MAGIC else MessageBatch(view, position, limit)
 
 
 def _unavailable(engine: str) -> LocalProtocolError:

@@ -15,12 +15,9 @@ from typing import NamedTuple
 from kafkawire.sdk.errors import DecodeError, EncodeError
 from kafkawire.sdk.protocol.record_formats import MESSAGE_V0_MAGIC, RECORD_MIN_BYTES, Compression
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 
-__all__ = ["LEVELS", "MAX_DECOMPRESSED_BYTES", "Compression", "compress", "decompress"]
-
-#: Most bytes that the records of one batch may have after decompression. Kafka's brokers take requests of 100 MiB
-#: (`socket.request.max.bytes`): what was not larger before compression fits; a bomb does not.
-MAX_DECOMPRESSED_BYTES = 100 * 1024 * 1024
+__all__ = ["LEVELS", "Compression", "compress", "decompress"]
 
 #: Lowest and highest level of the codecs that have levels (KIP-390).
 LEVELS = {Compression.GZIP: (1, 9), Compression.LZ4: (1, 17), Compression.ZSTD: (-(1 << 17), 22)}

@@ -5,18 +5,23 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
 
 from kafkawire.sdk.protocol.engine import ENGINE
 
-__all__ = ["native"]
+__all__ = ["built", "native"]
+
+
+def _load() -> ModuleType | None:
+    try:
+        return import_module("kafkawire.sdk.records._native")
+    except ImportError:
+        return None
+
 
 #: The extension, or None where it was not built.
-built: ModuleType | None
-try:
-    from kafkawire.sdk.records import _native as built
-except ImportError:
-    built = None
+built: ModuleType | None = _load()
 
 #: The extension, or None where it was not built or not wanted.
 native: ModuleType | None = built if ENGINE == "native" else None

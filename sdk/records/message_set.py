@@ -39,7 +39,8 @@ from kafkawire.sdk.protocol.record_formats import (
     TimestampType,
 )
 from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.records.compression import MAX_DECOMPRESSED_BYTES, compress, decompress
+from kafkawire.sdk.records.compression import compress, decompress
+from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.record import Record
 from kafkawire.sdk.records.twin_batch import int64
 

@@ -1,14 +1,16 @@
 """One record, as every engine gives it out, and a column of values, as every engine takes it.
 
-The extension has a record class of its own with the same attributes; records of both compare equal by what they hold.
+The extension has a record class of its own with the same attributes, which is the one that everybody uses where it was built.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.records.engine import native
 
 __all__ = ["BinaryColumn", "Headers", "HeadersLike", "Record"]
 
@@ -66,6 +68,10 @@ class Record:
 
 def _content(record: Record) -> tuple[object, ...]:
     return record.offset, record.timestamp, record.key, record.value, record.headers, record.sequence
+
+
+if not TYPE_CHECKING and native is not None:
+    Record = native.Record
 
 
 class BinaryColumn:

@@ -33,7 +33,8 @@ from kafkawire.sdk.protocol.record_formats import (
     TimestampType,
 )
 from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.records.compression import MAX_DECOMPRESSED_BYTES, decompress
+from kafkawire.sdk.records.compression import decompress
+from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.record import Headers, Record
 
 if TYPE_CHECKING:

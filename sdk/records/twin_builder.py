@@ -8,6 +8,7 @@ Source: `MemoryRecordsBuilder`, `DefaultRecord` in Apache Kafka; `schemas/record
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 
 from crc32c import crc32c
@@ -36,13 +37,10 @@ from kafkawire.sdk.protocol.record_formats import (
 )
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records.compression import compress
+from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES
 from kafkawire.sdk.records.record import BinaryColumn, HeadersLike
 
-__all__ = ["DEFAULT_BATCH_BYTES", "BatchBuilder"]
-
-#: Size of a batch before compression, unless told otherwise: below 64 KiB the cost of each request shows, above 256 KiB
-#: that of memory that is touched for the first time.
-DEFAULT_BATCH_BYTES = 128 * 1024
+__all__ = ["BatchBuilder"]
 
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
@@ -240,7 +238,7 @@ class BatchBuilder:
             batch = bytearray(BATCH_HEADER_BYTES)
             batch += self._compressed
         self._write_header(batch)
-        return memoryview(batch)
+        return memoryview(batch).toreadonly()
 
     def build(self) -> bytes:
         """Return the batch as `seal` does, copied."""
@@ -306,23 +304,26 @@ class BatchBuilder:
             (self.delete_horizon_ms is not None, BATCH_HAS_DELETE_HORIZON_MASK),
         ):
             attributes |= mask if flag else 0
-        BATCH_HEADER.pack_into(
-            batch,
-            0,
-            self.base_offset,
-            len(batch) - BATCH_BATCH_LENGTH_COUNTS_FROM,
-            self.partition_leader_epoch,
-            BATCH_MAGIC,
-            0,
-            attributes,
-            self.last_offset_delta,
-            self._base_timestamp,
-            self.log_append_time if is_append_time else self._max_timestamp,
-            self.producer_id,
-            self.producer_epoch,
-            self.base_sequence,
-            self.count,
-        )
+        try:
+            BATCH_HEADER.pack_into(
+                batch,
+                0,
+                self.base_offset,
+                len(batch) - BATCH_BATCH_LENGTH_COUNTS_FROM,
+                self.partition_leader_epoch,
+                BATCH_MAGIC,
+                0,
+                attributes,
+                self.last_offset_delta,
+                self._base_timestamp,
+                self.log_append_time if is_append_time else self._max_timestamp,
+                self.producer_id,
+                self.producer_epoch,
+                self.base_sequence,
+                self.count,
+            )
+        except struct.error as error:
+            raise EncodeError("batch", str(error)) from None
         checksum = crc32c(memoryview(batch)[BATCH_CRC_COVERS_FROM:])
         batch[BATCH_CRC_AT:BATCH_CRC_COVERS_FROM] = checksum.to_bytes(BATCH_CRC_COVERS_FROM - BATCH_CRC_AT, "big")
 

@@ -1,0 +1,36 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Read and build record batches (magic 2) in C: the engine that runs where the extension is built.
+
+`RecordBatch` and `BatchBuilder` have the interface of their twins in `twin_batch.py` and `twin_builder.py`, where it is
+documented. One walker checks every length; records, views and columns are made from what it finds. What it refuses is read
+again by the twin, which says why. Records have no garbage collector header: what they hold cannot lead back to them.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport INT32_MAX, INT64_MAX, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
+
+include "../protocol/_record_formats.pxi"
+include "_native_bytes.pxi"
+
+from kafkawire.sdk.errors import DecodeError, EncodeError
+from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8
+from kafkawire.sdk.protocol.record_formats import Compression, TimestampType
+from kafkawire.sdk.records.compression import compress, decompress
+from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
+
+cdef object NONE = Compression.NONE
+cdef object CREATE_TIME = TimestampType.CREATE_TIME
+cdef object LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
+cdef tuple EMPTY = ()
+cdef bytes MALFORMED = MALFORMED_UTF8.encode()
+
+include "_native_read.pxi"
+include "_native_write.pxi"

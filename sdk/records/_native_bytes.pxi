@@ -1,0 +1,193 @@
+# What the record engine does with single bytes: numbers in network byte order, variable length integers, CRC-32C. Loads and
+# stores are bytewise or by memcpy, sums are unsigned: nothing here depends on alignment, and nothing overflows.
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+    #if defined(__x86_64__) && defined(__GNUC__)
+    #include <nmmintrin.h>
+    #define HAS_CRC_INSTRUCTION 1
+    #endif
+
+    static inline uint16_t load16(const uint8_t *p) { return (uint16_t)((uint16_t)p[0] << 8 | p[1]); }
+    static inline uint32_t load32(const uint8_t *p) {
+        return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+    }
+    static inline uint64_t load64(const uint8_t *p) { return (uint64_t)load32(p) << 32 | load32(p + 4); }
+    static inline void store16(uint8_t *p, uint16_t v) { p[0] = (uint8_t)(v >> 8); p[1] = (uint8_t)v; }
+    static inline void store32(uint8_t *p, uint32_t v) {
+        p[0] = (uint8_t)(v >> 24); p[1] = (uint8_t)(v >> 16); p[2] = (uint8_t)(v >> 8); p[3] = (uint8_t)v;
+    }
+    static inline void store64(uint8_t *p, uint64_t v) { store32(p, (uint32_t)(v >> 32)); store32(p + 4, (uint32_t)v); }
+
+    static inline int64_t wrap64(uint64_t v) { int64_t r; memcpy(&r, &v, sizeof r); return r; }
+    static inline int32_t wrap32(uint32_t v) { int32_t r; memcpy(&r, &v, sizeof r); return r; }
+
+    static inline uint64_t zigzag(int64_t v) { return ((uint64_t)v << 1) ^ (v < 0 ? UINT64_MAX : 0); }
+    static inline Py_ssize_t varint_size(int64_t v) {
+        uint64_t bits = zigzag(v);
+        Py_ssize_t size = 1;
+        for (; bits >= 128; bits >>= 7) size++;
+        return size;
+    }
+    static inline uint8_t *put_varint(uint8_t *p, int64_t v) {
+        uint64_t bits = zigzag(v);
+        while (bits >= 128) { *p++ = (uint8_t)(bits | 128); bits >>= 7; }
+        *p++ = (uint8_t)bits;
+        return p;
+    }
+    /* Both return where the number ends, NULL if it does not or is too long. Bits that do not fit are dropped. */
+    static inline const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, int32_t *value) {
+        uint32_t bits = 0;
+        for (int shift = 0; shift < 35 && p < end; shift += 7) {
+            uint8_t byte = *p++;
+            bits |= (uint32_t)(byte & 127) << shift;
+            if (byte < 128) { *value = wrap32((bits >> 1) ^ (0 - (bits & 1))); return p; }
+        }
+        return NULL;
+    }
+    static inline const uint8_t *get_varlong(const uint8_t *p, const uint8_t *end, int64_t *value) {
+        uint64_t bits = 0;
+        for (int shift = 0; shift < 70 && p < end; shift += 7) {
+            uint8_t byte = *p++;
+            bits |= (uint64_t)(byte & 127) << shift;
+            if (byte < 128) { *value = wrap64((bits >> 1) ^ (0 - (bits & 1))); return p; }
+        }
+        return NULL;
+    }
+
+    /* CRC-32C, eight bytes at a step through tables: for processors without an instruction for it. */
+    #define CRC_POLYNOMIAL 0x82f63b78u
+    static uint32_t crc_tables[8][256];
+    static uint32_t crc_by_table(uint32_t crc, const uint8_t *p, size_t size) {
+        crc = ~crc;
+        for (; size >= 8; p += 8, size -= 8) {
+            crc ^= (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+            crc = crc_tables[7][crc & 255] ^ crc_tables[6][crc >> 8 & 255] ^ crc_tables[5][crc >> 16 & 255]
+                ^ crc_tables[4][crc >> 24] ^ crc_tables[3][p[4]] ^ crc_tables[2][p[5]] ^ crc_tables[1][p[6]]
+                ^ crc_tables[0][p[7]];
+        }
+        while (size--) crc = crc_tables[0][(crc ^ *p++) & 255] ^ crc >> 8;
+        return ~crc;
+    }
+    static uint32_t (*crc32c_of)(uint32_t, const uint8_t *, size_t) = crc_by_table;
+
+    #ifdef HAS_CRC_INSTRUCTION
+    /* The instruction has a latency of three steps: three stretches run side by side, and are joined by carrying a checksum
+       over as many zero bytes as follow it, which is linear and therefore a table for each of its four bytes. */
+    #define LONG_STRETCH 4096
+    #define SHORT_STRETCH 256
+    static uint32_t over_long[4][256], over_short[4][256];
+    static inline uint32_t carry_over(uint32_t table[4][256], uint32_t crc) {
+        return table[0][crc & 255] ^ table[1][crc >> 8 & 255] ^ table[2][crc >> 16 & 255] ^ table[3][crc >> 24];
+    }
+    static void fill_carry(uint32_t table[4][256], size_t zeros) {
+        uint32_t bit_carried[32];
+        for (int bit = 0; bit < 32; bit++) {
+            uint32_t crc = (uint32_t)1 << bit;
+            for (size_t i = 0; i < zeros; i++) crc = crc_tables[0][crc & 255] ^ crc >> 8;
+            bit_carried[bit] = crc;
+        }
+        for (int byte = 0; byte < 4; byte++)
+            for (int value = 0; value < 256; value++) {
+                uint32_t crc = 0;
+                for (int bit = 0; bit < 8; bit++) if (value >> bit & 1) crc ^= bit_carried[byte * 8 + bit];
+                table[byte][value] = crc;
+            }
+    }
+    __attribute__((target("sse4.2")))
+    static inline uint64_t crc_step(uint64_t crc, const uint8_t *p) {
+        uint64_t word;
+        memcpy(&word, p, sizeof word);
+        return _mm_crc32_u64(crc, word);
+    }
+    __attribute__((target("sse4.2")))
+    static inline uint64_t crc_stretches(uint64_t crc, const uint8_t *p, size_t stretch, uint32_t table[4][256]) {
+        uint64_t second = 0, third = 0;
+        for (const uint8_t *end = p + stretch; p < end; p += 8) {
+            crc = crc_step(crc, p);
+            second = crc_step(second, p + stretch);
+            third = crc_step(third, p + 2 * stretch);
+        }
+        crc = carry_over(table, (uint32_t)crc) ^ second;
+        return carry_over(table, (uint32_t)crc) ^ third;
+    }
+    __attribute__((target("sse4.2")))
+    static uint32_t crc_by_instruction(uint32_t start, const uint8_t *p, size_t size) {
+        uint64_t crc = (uint32_t)~start;
+        for (; size >= 3 * LONG_STRETCH; p += 3 * LONG_STRETCH, size -= 3 * LONG_STRETCH)
+            crc = crc_stretches(crc, p, LONG_STRETCH, over_long);
+        for (; size >= 3 * SHORT_STRETCH; p += 3 * SHORT_STRETCH, size -= 3 * SHORT_STRETCH)
+            crc = crc_stretches(crc, p, SHORT_STRETCH, over_short);
+        for (; size >= 8; p += 8, size -= 8) crc = crc_step(crc, p);
+        uint32_t rest = (uint32_t)crc;
+        while (size--) rest = _mm_crc32_u8(rest, *p++);
+        return ~rest;
+    }
+    #endif
+
+    static void prepare_crc(void) {
+        for (int value = 0; value < 256; value++) {
+            uint32_t crc = (uint32_t)value;
+            for (int bit = 0; bit < 8; bit++) crc = crc & 1 ? crc >> 1 ^ CRC_POLYNOMIAL : crc >> 1;
+            crc_tables[0][value] = crc;
+        }
+        for (int value = 0; value < 256; value++)
+            for (int table = 1; table < 8; table++) {
+                uint32_t before = crc_tables[table - 1][value];
+                crc_tables[table][value] = crc_tables[0][before & 255] ^ before >> 8;
+            }
+    #ifdef HAS_CRC_INSTRUCTION
+        if (__builtin_cpu_supports("sse4.2")) {
+            fill_carry(over_long, LONG_STRETCH);
+            fill_carry(over_short, SHORT_STRETCH);
+            crc32c_of = crc_by_instruction;
+        }
+    #endif
+    }
+    """
+    uint16_t load16(const uint8_t *p) noexcept nogil
+    uint32_t load32(const uint8_t *p) noexcept nogil
+    uint64_t load64(const uint8_t *p) noexcept nogil
+    void store16(uint8_t *p, uint16_t v) noexcept nogil
+    void store32(uint8_t *p, uint32_t v) noexcept nogil
+    void store64(uint8_t *p, uint64_t v) noexcept nogil
+    int64_t wrap64(uint64_t v) noexcept nogil
+    int32_t wrap32(uint32_t v) noexcept nogil
+    Py_ssize_t varint_size(int64_t v) noexcept nogil
+    uint8_t *put_varint(uint8_t *p, int64_t v) noexcept nogil
+    const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, int32_t *value) noexcept nogil
+    const uint8_t *get_varlong(const uint8_t *p, const uint8_t *end, int64_t *value) noexcept nogil
+    uint32_t crc_by_table(uint32_t crc, const uint8_t *p, size_t size) noexcept nogil
+    uint32_t crc32c_of(uint32_t crc, const uint8_t *p, size_t size) noexcept nogil
+    void prepare_crc() noexcept
+
+prepare_crc()
+
+#: From here on a checksum lets other threads run.
+cdef enum:
+    UNLOCKED_BYTES = 65536
+
+
+cdef uint32_t checksum_of(const uint8_t *p, Py_ssize_t size) noexcept:
+    cdef uint32_t crc
+    if size < UNLOCKED_BYTES:
+        return crc32c_of(0, p, <size_t>size)
+    with nogil:
+        crc = crc32c_of(0, p, <size_t>size)
+    return crc
+
+
+def crc32c(const uint8_t[::1] data not None, uint32_t value=0):
+    """Return the CRC-32C of `data` that comes after bytes with the checksum `value`."""
+    if not data.shape[0]:
+        return value
+    return crc32c_of(value, &data[0], <size_t>data.shape[0])
+
+
+def crc32c_by_table(const uint8_t[::1] data not None, uint32_t value=0):
+    """Return the same as `crc32c`, computed as on processors without an instruction for it."""
+    if not data.shape[0]:
+        return value
+    return crc_by_table(value, &data[0], <size_t>data.shape[0])
