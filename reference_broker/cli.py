@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -40,6 +41,7 @@ def broker(
         if not separator:
             raise typer.BadParameter(f"{given!r} is not NAME=VALUE", param_hint="--option")
         options[name] = value
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     try:
         serve(
             Address(host.strip("[]"), int(port)),

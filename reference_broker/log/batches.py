@@ -174,5 +174,5 @@ def build_batch(records: Sequence[tuple[bytes, bytes | None]], now_ms: int) -> t
     builder = BatchBuilder(_NO_LIMIT)
     for key, value in records:
         builder.append(now_ms, key, value)
-    data = builder.seal()
+    data = memoryview(bytearray(builder.seal()))  # a copy of its own, since the log stamps it
     return data, parse_header(data)
