@@ -7,10 +7,11 @@ partitions back to a former owner that does not want them any more.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.assignors.assignor import PartitionCounts
 
 __all__ = ["NO_GENERATION", "Claim", "Ownership", "settle"]
 
@@ -44,19 +45,19 @@ class Ownership(NamedTuple):
     former: dict[TopicPartition, str]
 
 
-def settle(claims: Mapping[str, Claim], topics: Collection[str]) -> Ownership:
+def settle(claims: Mapping[str, Claim], partition_counts: PartitionCounts) -> Ownership:
     """Return who owns what: of two claims the one of the later generation counts, of equal ones none.
 
     Args:
         claims: by member id.
-        topics: partitions of others are passed over.
+        partition_counts: of the topics that somebody wants; claims to other partitions are passed over.
     """
     owned: dict[str, list[TopicPartition]] = {member: [] for member in claims}
     owners: dict[TopicPartition, str] = {}
     disputed: set[TopicPartition] = set()
     for member, (partitions, generation_id) in claims.items():
         for partition in partitions:
-            if partition.topic not in topics:
+            if partition.partition not in range(partition_counts.get(partition.topic, 0)):
                 continue
             other = owners.get(partition)
             if other is not None:

@@ -32,8 +32,9 @@ class RangeAssignor:
     name = "range"
     cooperative = False
 
-    def user_data(self, partitions: Iterable[TopicPartition], generation_id: int) -> None:
+    def user_data(self, partitions: Iterable[TopicPartition], generation_id: int) -> bytes | None:
         """Add nothing."""
+        return None
 
     def assign(
         self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None

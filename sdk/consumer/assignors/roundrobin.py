@@ -29,8 +29,9 @@ class RoundRobinAssignor:
     name = "roundrobin"
     cooperative = False
 
-    def user_data(self, partitions: Iterable[TopicPartition], generation_id: int) -> None:
+    def user_data(self, partitions: Iterable[TopicPartition], generation_id: int) -> bytes | None:
         """Add nothing."""
+        return None
 
     def assign(
         self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None

@@ -1,0 +1,79 @@
+"""Members keep reading what stays theirs; what moves is given up first and handed out in the next round.
+
+Method: Kafka's vectors (three turns each); hypothesis plays rounds until nothing moves.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkawire.sdk.consumer.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafkawire.sdk.consumer.consumer_protocol import Subscription
+from tests.sdk.consumer.assignors.groups import Group, assert_valid, failed_vectors, groups, member_after, partitions
+
+ASSIGNOR = CooperativeStickyAssignor()
+
+
+def test_vectors() -> None:
+    assert failed_vectors(ASSIGNOR.name) == []
+
+
+@given(group=groups(), data=st.data())
+def test_rounds_come_to_rest_and_never_give_a_partition_twice(group: Group, data: st.DataObject) -> None:
+    """After a change, each round gives nothing that another member still has, and the second round is complete."""
+    assignment = ASSIGNOR.assign(*group)
+    said = {
+        member: member_after(ASSIGNOR, subscription, assignment[member], 1)
+        for member, subscription in group.subscriptions.items()
+    }
+    for member in data.draw(st.sets(st.sampled_from(sorted(said)), max_size=len(said) - 1)):
+        del said[member]
+    for number in range(data.draw(st.integers(0, 2))):
+        said[f"joined{number}"] = Subscription(next(iter(said.values())).topics)
+    for generation_id in (2, 3):
+        assignment = ASSIGNOR.assign(said, group.partition_counts, group.replica_racks)
+        for member, assigned in assignment.items():
+            held = {each for other in said if other != member for each in said[other].owned_partitions}
+            assert held.isdisjoint(assigned)
+        said = {
+            member: member_after(ASSIGNOR, subscription, assignment[member], generation_id)
+            for member, subscription in said.items()
+        }
+    assert_valid(assignment, said, group.partition_counts)
+
+
+def test_what_moves_waits_for_a_round() -> None:
+    said = {
+        "x": Subscription(("a",), tuple(partitions("a-0 a-1")), generation_id=1),
+        "y": Subscription(("a",)),
+    }
+    first = ASSIGNOR.assign(said, {"a": 2})
+    assert first == {"x": partitions("a-0"), "y": []}
+    said["x"] = said["x"]._replace(owned_partitions=tuple(first["x"]), generation_id=2)
+    assert ASSIGNOR.assign(said, {"a": 2}) == {"x": partitions("a-0"), "y": partitions("a-1")}
+
+
+@pytest.mark.parametrize(
+    ("generation_id", "user_data", "owner"),
+    [
+        (3, None, "x"),
+        (1, None, "y"),
+        (-1, b"\x00\x00\x00\x03", "x"),
+        (-1, b"\x00\x00\x00\x01", "y"),
+        (-1, b"\x03", "y"),
+    ],
+)
+def test_the_later_of_two_claims_counts(generation_id: int, user_data: bytes | None, owner: str) -> None:
+    """Members of older releases tell their generation in the user data only."""
+    subscriptions = {
+        "x": Subscription(("a",), tuple(partitions("a-0")), generation_id, user_data=user_data),
+        "y": Subscription(("a",), tuple(partitions("a-0")), generation_id=2),
+    }
+    assert ASSIGNOR.assign(subscriptions, {"a": 1})[owner] == partitions("a-0")
+
+
+def test_user_data() -> None:
+    assert ASSIGNOR.user_data((), 7) == b"\x00\x00\x00\x07"
+    assert ASSIGNOR.user_data((), -1) == b"\xff\xff\xff\xff"

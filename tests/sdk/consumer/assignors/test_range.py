@@ -1,0 +1,59 @@
+"""Each topic is divided into ranges, alike where topics are alike, and near to the members where racks matter.
+
+Method: Kafka's vectors; hypothesis for the sizes of the ranges; groups by hand for alike topics and racks.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+from kafkawire.sdk.consumer.assignors.range import RangeAssignor
+from kafkawire.sdk.consumer.consumer_protocol import Subscription
+from tests.sdk.consumer.assignors.groups import Group, failed_vectors, groups, partitions
+
+ASSIGNOR = RangeAssignor()
+
+
+def test_vectors() -> None:
+    assert failed_vectors(ASSIGNOR.name) == []
+
+
+@given(group=groups())
+def test_shares_of_each_topic_differ_by_one_at_most(group: Group) -> None:
+    assignment = ASSIGNOR.assign(*group)
+    for topic in group.partition_counts:
+        counts = [
+            sum(each.topic == topic for each in assignment[member])
+            for member, subscription in group.subscriptions.items()
+            if topic in subscription.topics
+        ]
+        assert not counts or max(counts) - min(counts) <= 1
+
+
+def test_ranges() -> None:
+    subscriptions = {"x": Subscription(("a", "b")), "y": Subscription(("a", "b")), "z": Subscription(("b",))}
+    assert ASSIGNOR.assign(subscriptions, {"a": 3, "b": 4}) == {
+        "x": partitions("a-0 a-1 b-0 b-1"),
+        "y": partitions("a-2 b-2"),
+        "z": partitions("b-3"),
+    }
+
+
+def test_alike_topics_are_divided_alike_near_to_the_members() -> None:
+    """Partition 0 of both topics lies in the rack of the second member only, partition 1 in that of the first."""
+    subscriptions = {"x": Subscription(("a", "b"), rack_id="r0"), "y": Subscription(("a", "b"), rack_id="r1")}
+    racks = {"a": [["r1"], ["r0"]], "b": [["r1"], ["r0", "r1"]]}
+    assert ASSIGNOR.assign(subscriptions, {"a": 2, "b": 2}, racks) == {
+        "x": partitions("a-1 b-1"),
+        "y": partitions("a-0 b-0"),
+    }
+
+
+def test_shares_go_before_racks() -> None:
+    subscriptions = {"x": Subscription(("a",), rack_id="r0"), "y": Subscription(("a",), rack_id="r1")}
+    racks = {"a": [["r1"], ["r1"], ["r1"], ["r0"]]}
+    assert ASSIGNOR.assign(subscriptions, {"a": 4}, racks) == {"x": partitions("a-2 a-3"), "y": partitions("a-0 a-1")}
+
+
+def test_user_data() -> None:
+    assert ASSIGNOR.user_data(partitions("a-0"), 1) is None

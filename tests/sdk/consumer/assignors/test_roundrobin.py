@@ -1,0 +1,37 @@
+"""Partitions are dealt out one by one, as Apache Kafka does it.
+
+Method: Kafka's vectors; hypothesis for balance; one group by hand.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+from kafkawire.sdk.consumer.assignors.roundrobin import RoundRobinAssignor
+from kafkawire.sdk.consumer.consumer_protocol import Subscription
+from tests.sdk.consumer.assignors.groups import Group, failed_vectors, groups, partitions, sizes
+
+ASSIGNOR = RoundRobinAssignor()
+
+
+def test_vectors() -> None:
+    assert failed_vectors(ASSIGNOR.name) == []
+
+
+@given(group=groups(equal=True))
+def test_equal_members_differ_by_one_at_most(group: Group) -> None:
+    counts = sizes(ASSIGNOR.assign(*group)).values()
+    assert max(counts) - min(counts) <= 1
+
+
+def test_members_that_do_not_want_a_topic_are_passed_over() -> None:
+    subscriptions = {"x": Subscription(("a",)), "y": Subscription(("a", "b")), "z": Subscription(("b",))}
+    assert ASSIGNOR.assign(subscriptions, {"a": 3, "b": 3}) == {
+        "x": partitions("a-0 a-2"),
+        "y": partitions("a-1 b-0 b-2"),
+        "z": partitions("b-1"),
+    }
+
+
+def test_user_data() -> None:
+    assert ASSIGNOR.user_data(partitions("a-0"), 1) is None
