@@ -18,7 +18,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, RemoteProtocolError
 from kafkawire.sdk.protocol.error_codes import ErrorCode
@@ -280,7 +280,7 @@ def _user(name: str) -> str:
     return name.replace("=2C", ",").replace("=3D", "=")
 
 
-def _read(pattern: re.Pattern[str], data: bytes, what: str) -> tuple[str, dict[str, str]]:
+def _read(pattern: re.Pattern[str], data: bytes, what: str) -> tuple[str, dict[str, Any]]:
     """Return the text of a message and its parts; the text of errors holds nothing of it, it may be secret."""
     if len(data) > MESSAGE_BYTES_MAX:
         raise RemoteProtocolError(f"SCRAM: {what} has {len(data)} bytes, at most {MESSAGE_BYTES_MAX} allowed")

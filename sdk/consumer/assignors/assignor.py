@@ -73,6 +73,7 @@ class Assignor(Protocol):
             Each partition that somebody wants, given to one member that wants it. (A cooperative assignor leaves out
             partitions that their former owner has to give up first.)
         """
+        ...
 
 
 def readable(subscriptions: Subscriptions, partition_counts: PartitionCounts) -> dict[str, int]:

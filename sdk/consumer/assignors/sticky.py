@@ -8,6 +8,7 @@ Source: Apache Kafka, `StickyAssignor`; KIP-54, KIP-341.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from construct import ConstructError, Int16sb, Int32sb, Optional, PascalString, PrefixedArray, Struct
 
@@ -55,6 +56,7 @@ class StickyAssignor:
 
 def _claim(subscription: Subscription) -> Claim:
     """Return what a member had; one whose user data cannot be read had nothing."""
+    had: Any  # construct is untyped
     try:
         had = _USER_DATA.parse(subscription.user_data or b"")
     except (ConstructError, UnicodeDecodeError):
