@@ -6,6 +6,7 @@ LISTEN ?= 127.0.0.1:9092
 DATA ?= build/broker
 SECONDS ?= 60
 PYTEST_ARGUMENTS ?= -n 2 -q
+CLIENTS_ARGUMENTS ?=
 
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
@@ -119,12 +120,12 @@ fuzz: $(VENV)/.dev ## damaged bytes into everything that reads bytes, for SECOND
 docs: $(VENV)/.core ## the protocol reference, as pages in build/reference/
 	@$(BIN)/kafkawire codegen docs --out build/reference
 
-bench: $(VENV)/.bench ## the codecs beside those of other libraries, as ratios
-	@$(RUN) benchmarks.codec
+bench: $(VENV)/.bench ## codecs, record batches and imports beside other libraries, as ratios; into docs/benchmarks.md
+	@nice $(RUN) benchmarks --write docs/benchmarks.md
 
-bench-clients: $(VENV)/.bench ## clients against one broker: BOOTSTRAP=host:port
+bench-clients: $(VENV)/.bench ## clients against one broker: BOOTSTRAP=host:port; into docs/benchmarks.md
 	@test -n '$(BOOTSTRAP)' || { echo 'usage: make bench-clients BOOTSTRAP=host:port'; exit 2; }
-	@$(RUN) benchmarks.clients --bootstrap $(BOOTSTRAP)
+	@nice $(RUN) benchmarks.clients --bootstrap $(BOOTSTRAP) --write docs/benchmarks.md $(CLIENTS_ARGUMENTS)
 
 clean: ## remove everything that was built; sources and generated code stay
 	@rm -rf build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(VENV)

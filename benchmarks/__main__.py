@@ -1,0 +1,72 @@
+"""Measure everything that needs no broker, and say which goals are met.
+
+    python -m benchmarks [--quick] [--write docs/benchmarks.md] [codec] [records] [imports]
+
+One process, functions in turns, the least time of several rounds; imports are measured in processes of their own. Only
+the ratios mean anything: machines are shared, and their clocks drift.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks import codec, imports, records
+from benchmarks.document import write_section
+from benchmarks.goals import Goal, goal_table
+from benchmarks.machine import description
+from kafkawire.sdk.records import Compression
+
+PARTS = ("codec", "records", "imports")
+
+#: Seconds for each function, over all its rounds: the normal run takes about three minutes.
+SECONDS = 0.2
+QUICK_SECONDS = 0.03
+
+
+def main() -> None:
+    """Measure the chosen parts, print the tables and, if wanted, put them into a document."""
+    parser = argparse.ArgumentParser(description="Measure codecs, record batches and imports beside other libraries.")
+    parser.add_argument("part", nargs="*", help=f"{', '.join(PARTS)}; all by default")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the time, for a first look")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this document")
+    options = parser.parse_args()
+    unknown = set(options.part) - set(PARTS)
+    if unknown:
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    parts = options.part or PARTS
+    if options.write and set(parts) != set(PARTS):
+        parser.error("--write goes with all parts")
+    machine = description("make bench" if options.write else "python -m benchmarks")
+    print(machine, flush=True)
+    seconds = QUICK_SECONDS if options.quick else SECONDS
+    goals: list[Goal] = []
+    texts: list[str] = []
+    for part in parts:
+        text, reached = _measure(part, seconds)
+        print(f"\n{text}", flush=True)
+        texts.append(text)
+        goals += reached
+    table = goal_table(goals)
+    print(f"\n### Goals\n\n{table}")
+    if options.write:
+        write_section(options.write, "goals", f"{machine}\n\n{table}")
+        write_section(options.write, "tables", "\n\n".join(texts))
+
+
+def _measure(part: str, seconds: float) -> tuple[str, list[Goal]]:
+    """Return the tables and the goals of a part."""
+    if part == "codec":
+        messages = [codec.measure(case, seconds) for case in codec.CASES]
+        return f"### Messages\n\n{codec.tables(messages)}", codec.goals(messages)
+    if part == "records":
+        batches = [records.measure(count, size, seconds) for size in records.SIZES for count in records.COUNTS]
+        kinds = [kind for kind in Compression if kind != Compression.NONE]
+        batches += [records.measure_compressed(kind, seconds=seconds) for kind in kinds]
+        return f"### Record batches\n\n{records.tables(batches)}", records.goals(batches)
+    starts = imports.measure()
+    return f"### Imports\n\n{imports.tables(starts)}", imports.goals(starts)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Measure how long it takes until a fresh interpreter can do its first thing with Kafka.
+
+`import kafkawire` itself loads nothing; what counts is the name that is used, so the goal is held to the whole client
+as well. Each measurement is a process of its own, they take turns, bytecode is there, and the least time counts.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import NamedTuple
+
+from benchmarks.goals import Goal
+
+__all__ = ["Result", "goals", "measure", "tables"]
+
+
+class Result(NamedTuple):
+    """The seconds that the statements of one case took in a fresh interpreter, and the modules they loaded."""
+
+    seconds: float
+    modules: int
+
+
+_KAFKAWIRE = "import kafkawire"
+_CLIENT = "from kafkawire import Admin, Consumer, Producer"
+_CODEC = (
+    "from kafkawire.protocol import codec; messages = codec('MetadataResponse', 12); messages.build(messages.cls())"
+)
+_AIOKAFKA = "import aiokafka"
+
+_CASES = (
+    _KAFKAWIRE,
+    "from kafkawire import Producer",
+    _CLIENT,
+    _CODEC,
+    "from kafkawire.records import BatchBuilder; BatchBuilder().build()",
+    _AIOKAFKA,
+    "import kafka",
+    "import confluent_kafka",
+    "import kio.schema.metadata.v12.response, kio.serial",
+    "import construct",
+)
+
+_PROGRAM = """
+import sys, time
+before = len(sys.modules)
+start = time.perf_counter()
+{statements}
+print(time.perf_counter() - start, len(sys.modules) - before)
+"""
+
+
+def measure(rounds: int = 15) -> dict[str, Result]:
+    """Return the least time of each case; those whose packages are missing are left out."""
+    results: dict[str, Result] = {}
+    for case in _CASES:  # the first time writes the bytecode
+        result = _run(case)
+        if result is not None:
+            results[case] = result
+    for _ in range(rounds):
+        for case in results:
+            result = _run(case)
+            if result is not None:
+                results[case] = min(results[case], result)
+    return results
+
+
+def tables(results: dict[str, Result]) -> str:
+    """Return the results as a table in Markdown."""
+    base = results.get(_AIOKAFKA)
+    lines = ["| statements | ms | modules | as fast as `import aiokafka` |", "|---|--:|--:|--:|"]
+    for case, result in results.items():
+        ratio = f"{base.seconds / result.seconds:.1f}x" if base else "-"
+        lines.append(f"| `{case}` | {result.seconds * 1e3:.1f} | {result.modules} | {ratio} |")
+    return "\n".join(lines)
+
+
+def goals(results: dict[str, Result]) -> list[Goal]:
+    """Return what was wanted and what was reached."""
+    base = results.get(_AIOKAFKA)
+    ratios = {f"`{case}`": base.seconds / results[case].seconds for case in (_KAFKAWIRE, _CLIENT)} if base else {}
+    return [Goal("import: kafkawire over aiokafka", 1.0, ratios)]
+
+
+def _run(statements: str) -> Result | None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    program = _PROGRAM.format(statements=statements)
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if result.returncode:
+        print(f"{statements}: left out: {result.stderr.strip().splitlines()[-1]:.100}")
+        return None
+    seconds, modules = result.stdout.split()
+    return Result(float(seconds), int(modules))

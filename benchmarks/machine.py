@@ -1,0 +1,75 @@
+"""Say where and with what a benchmark ran: without that its numbers mean nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+__all__ = ["description"]
+
+#: What the numbers depend on; a package that is not installed is left out.
+_PACKAGES = (
+    "kafkawire",
+    "construct",
+    "kio",
+    "kafka-python",
+    "aiokafka",
+    "confluent-kafka",
+    "pyarrow",
+    "crc32c",
+    "cramjam",
+    "lz4",
+    "python-snappy",
+    "zstandard",
+)
+
+
+def description(command: str) -> str:
+    """Return date, machine, versions and load as a table in Markdown.
+
+    Args:
+        command: what was run.
+    """
+    rows = {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "command": f"`{command}`",
+        "processor": f"{_processor()}, {os.cpu_count()} cores",
+        "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GiB",
+        "system": f"{_system()}, {platform.system()} {platform.release()}",
+        "Python": f"{platform.python_implementation()} {platform.python_version()}, {platform.python_compiler()}",
+        "packages": ", ".join(f"{name} {version}" for name, version in _versions().items()),
+        "load when it began": ", ".join(f"{load:.1f}" for load in os.getloadavg()) + " (1, 5, 15 minutes)",
+    }
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    cpu = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    model = cpu.get("model name", platform.machine())
+    numbers = [f"{name} {cpu[key]}" for name, key in (("family", "cpu family"), ("model", "model")) if key in cpu]
+    return f"{model} ({', '.join(numbers)})" if numbers else model
+
+
+def _system() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return sys.platform
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

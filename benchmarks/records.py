@@ -1,0 +1,251 @@
+"""Measure record batches against aiokafka's C extension and kafka-python: append, decode, decompress.
+
+Batches of 1 to 10,000 records of 100 B and of 1 KiB, values only. To build is to make a builder, append, and get the
+sealed batch; to decode begins at the bytes of the batch, with its checksum, and ends at a list of records that have all
+their fields, unless the row says otherwise. Every builder must make the same batch, every decoder find the same values.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+from benchmarks.goals import Goal
+from benchmarks.timing import best_seconds
+from kafkawire.sdk.protocol.record_formats import BATCH_MAGIC, BATCH_MAGIC_AT
+from kafkawire.sdk.records import BinaryColumn, Compression, batch_builder_class, walk
+from kafkawire.sdk.records.engine import native
+
+__all__ = ["COUNTS", "SIZES", "Result", "goals", "measure", "measure_compressed", "tables"]
+
+COUNTS = (1, 10, 100, 1_000, 10_000)
+SIZES = (100, 1024)
+
+#: From here on columns pay off, and are held to their goal.
+_COLUMNS_FROM = 1_000
+
+_TIMESTAMP = 1_790_000_000_000
+#: What a record takes beside its value, at most.
+_OVERHEAD = 40
+
+Function = Callable[[], object]
+
+
+class Result(NamedTuple):
+    """The seconds of one batch, by what was done to it.
+
+    Attributes:
+        count: of records in the batch.
+        size: of each value, in bytes.
+        compression: of the batch.
+        build: seconds, by codec.
+        decode: seconds, by codec.
+    """
+
+    count: int
+    size: int
+    compression: Compression
+    build: dict[str, float]
+    decode: dict[str, float]
+
+    @property
+    def name(self) -> str:
+        """What this is the result of."""
+        kind = "" if self.compression == Compression.NONE else f", {self.compression.name.lower()}"
+        return f"{self.count:,} x {self.size} B{kind}"
+
+
+def measure(count: int, size: int, seconds: float = 0.2) -> Result:
+    """Measure uncompressed batches on all codecs, which take turns.
+
+    Args:
+        count: of records in a batch.
+        size: of each value, in bytes.
+        seconds: for each function.
+    """
+    values = [os.urandom(size) for _ in range(count)]
+    build, data = _builders(values, Compression.NONE, seconds)
+    return Result(count, size, Compression.NONE, build, best_seconds(_decoders(data, values), seconds))
+
+
+def measure_compressed(compression: Compression, count: int = 1_000, seconds: float = 0.2) -> Result:
+    """Measure compressed batches of short JSON documents on all codecs, which take turns."""
+    values = [
+        b'{"id": %d, "user": "user-%d", "event": "page_view", "url": "/articles/%d", "reference": "%s"}'
+        % (number, number % 97, number % 31, os.urandom(4).hex().encode())
+        for number in range(count)
+    ]
+    build, data = _builders(values, compression, seconds)
+    size = sum(map(len, values)) // count
+    return Result(count, size, compression, build, best_seconds(_decoders(data, values), seconds))
+
+
+def _builders(values: list[bytes], compression: Compression, seconds: float) -> tuple[dict[str, float], bytes]:
+    """Return the seconds of each builder, and the batch."""
+    functions = _own_builders(values, compression)
+    data = bytes(functions["python append"]())  # type: ignore[call-overload]  # some buffer
+    for name, module in (
+        ("aiokafka", "aiokafka.record.default_records"),
+        ("kafka-python", "kafka.record.default_records"),
+    ):
+        builder = _peer(name, module, "DefaultRecordBatchBuilder")
+        if builder is not None:
+            functions[f"{name} append"] = partial(_peer_build, builder, values, compression, len(data))
+    if compression == Compression.NONE:
+        for name, function in functions.items():
+            # Peers leave out what the broker sets: base offset, leader epoch.
+            if bytes(function())[BATCH_MAGIC_AT:] != data[BATCH_MAGIC_AT:]:  # type: ignore[call-overload]  # some buffer
+                raise AssertionError(f"{name} builds another batch")
+    return best_seconds(functions, seconds), data
+
+
+def _own_builders(values: list[bytes], compression: Compression) -> dict[str, Function]:
+    limit = sum(map(len, values)) + len(values) * _OVERHEAD + _OVERHEAD * 2
+    ends, end = [0], 0
+    for value in values:
+        ends.append(end := end + len(value))
+    column = BinaryColumn(struct.pack(f"={len(ends)}i", *ends), b"".join(values))
+
+    def appended(engine: str) -> object:
+        builder = batch_builder_class(engine)(limit, compression)
+        append = builder.append
+        for value in values:
+            append(_TIMESTAMP, None, value)
+        return builder.seal()
+
+    def appended_at_once() -> object:
+        builder = batch_builder_class("native")(limit, compression)
+        builder.append_many(values, _TIMESTAMP)
+        return builder.seal()
+
+    def appended_columns() -> object:
+        builder = batch_builder_class("native")(limit, compression)
+        builder.append_columns(column, _TIMESTAMP)
+        return builder.seal()
+
+    functions: dict[str, Function] = {}
+    if native is not None:
+        functions = {
+            "native append": partial(appended, "native"),
+            "native append_many": appended_at_once,
+            "native append_columns": appended_columns,
+        }
+    return {**functions, "python append": partial(appended, "python")}
+
+
+def _peer_build(builder_class: Any, values: Iterable[bytes], compression: Compression, limit: int) -> object:
+    builder = builder_class(
+        magic=BATCH_MAGIC,
+        compression_type=int(compression),
+        is_transactional=0,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=2**30,
+    )
+    append = builder.append
+    for number, value in enumerate(values):
+        append(number, _TIMESTAMP, None, value, [])
+    return builder.build()
+
+
+def _decoders(data: bytes, values: list[bytes]) -> dict[str, Function]:
+    def records(engine: str) -> list[Any]:
+        return [record for batch in walk(data, engine=engine) for record in batch.records()]
+
+    def views() -> list[Any]:
+        return [record for batch in walk(data) for record in batch.views()]
+
+    def columns() -> list[object]:
+        return [batch.columns() for batch in walk(data)]
+
+    def arrow() -> list[Any]:
+        return [batch.to_arrow() for batch in walk(data)]
+
+    def peer(batch_class: Any) -> list[Any]:
+        batch = batch_class(data)
+        batch.validate_crc()
+        return list(batch)
+
+    functions: dict[str, Callable[[], list[Any]]] = {}
+    if native is not None:
+        functions |= {"native records": partial(records, "native"), "native views": views}
+    functions["python records"] = partial(records, "python")
+    for name, module in (
+        ("aiokafka", "aiokafka.record.default_records"),
+        ("kafka-python", "kafka.record.default_records"),
+    ):
+        batch_class = _peer(name, module, "DefaultRecordBatch")
+        if batch_class is not None:
+            functions[f"{name} records"] = partial(peer, batch_class)
+    for name, function in functions.items():
+        if [record.value for record in function()] != values:
+            raise AssertionError(f"{name} finds other values")
+    if native is not None:
+        functions["native columns"] = columns
+        if arrow()[0].column("value").to_pylist() != values:
+            raise AssertionError("Arrow finds other values")
+        functions["native to_arrow"] = arrow
+    return dict(functions)
+
+
+def _peer(name: str, module: str, attribute: str) -> Any:
+    try:
+        return getattr(__import__(module, fromlist=[attribute]), attribute)
+    except ImportError as error:
+        print(f"{name} left out: {error}")
+        return None
+
+
+def goals(results: Iterable[Result]) -> list[Goal]:
+    """Return what was wanted and what was reached, of uncompressed batches."""
+    plain = [result for result in results if result.compression == Compression.NONE]
+
+    def ratios(kind: str, ours: str, base: str, from_count: int = 1) -> dict[str, float]:
+        times = {result.name: getattr(result, kind) for result in plain if result.count >= from_count}
+        return {name: each[base] / each[ours] for name, each in times.items() if base in each and ours in each}
+
+    base = "aiokafka append"
+    return [
+        Goal("append: native over aiokafka's C", 2.5, ratios("build", "native append", base)),
+        Goal("append_many: native over aiokafka's C", 4.0, ratios("build", "native append_many", base)),
+        Goal(
+            "decode to records: native over aiokafka's C", 3.0, ratios("decode", "native records", "aiokafka records")
+        ),
+        Goal(
+            f"decode to columns, {_COLUMNS_FROM:,} records and more: native over aiokafka's C",
+            8.0,
+            ratios("decode", "native columns", "aiokafka records", _COLUMNS_FROM),
+        ),
+    ]
+
+
+def tables(results: list[Result]) -> str:
+    """Return the results as tables in Markdown: one for building, one for decoding."""
+    return "\n\n".join(
+        [
+            "#### Building a batch: µs, and times as fast as aiokafka's C",
+            _table(results, "build", "aiokafka append"),
+            "#### Decoding a batch: µs, and times as fast as aiokafka's C",
+            _table(results, "decode", "aiokafka records"),
+        ]
+    )
+
+
+def _table(results: list[Result], kind: str, base: str) -> str:
+    names = list(dict.fromkeys(name for result in results for name in getattr(result, kind)))
+    lines = ["| batch | " + " | ".join(names) + " |", "|---|" + "--:|" * len(names)]
+    for result in results:
+        seconds = getattr(result, kind)
+        cells = []
+        for name in names:
+            if name not in seconds:
+                cells.append("-")
+                continue
+            ratio = f" ({seconds[base] / seconds[name]:.1f}x)" if base in seconds and name != base else ""
+            cells.append(f"{seconds[name] * 1e6:,.1f}{ratio}")
+        lines.append(f"| {result.name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
