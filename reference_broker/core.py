@@ -119,8 +119,7 @@ class Core:
         self.directory.delete(topic)
         self.offsets.forget_topic(topic.name, now_ms)
         for log in topic.logs:
-            for watcher in tuple(log.watchers):
-                watcher(log.size_bytes)
+            log.end_waits()
 
     def offsets_topic(self) -> Topic:
         """Return the topic of groups and offsets, made when it is first needed."""

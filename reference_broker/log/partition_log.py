@@ -26,6 +26,8 @@ from kafkawire.sdk.records import stamp
 
 __all__ = ["Appended", "PartitionLog", "Read", "TimestampAndOffset"]
 
+_MORE_THAN_ANYBODY_WAITS_FOR = 2**31
+
 
 class Appended(NamedTuple):
     """Where a batch went.
@@ -184,6 +186,11 @@ class PartitionLog:
         for watcher in tuple(self.watchers):
             watcher(batch.size_bytes)
         return Appended(base_offset, self.next_offset - 1, log_append_time_ms, is_rolled)
+
+    def end_waits(self) -> None:
+        """Tell everybody who waits for data that nothing more will come."""
+        for watcher in tuple(self.watchers):
+            watcher(_MORE_THAN_ANYBODY_WAITS_FOR)
 
     def _roll(self) -> Segment:
         """Close the last segment for writing and begin the next."""

@@ -1,0 +1,86 @@
+"""CreateTopics makes topics in every version, and refuses with Kafka's error codes.
+
+Method: a broker without sockets; refused topics must not exist afterwards.
+"""
+
+import pytest
+
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.enums import ConfigSource
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
+from tests.reference_broker.broker_bench import versions_of
+
+Topic = CreateTopicsRequest.CreatableTopic
+Config = CreateTopicsRequest.CreatableTopicConfig
+Assignment = CreateTopicsRequest.CreatableReplicaAssignment
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.CREATE_TOPICS))
+def test_every_version(bench, version):
+    topic = Topic("new", 3, 1, configs=[Config("retention.ms", "1000")])
+    (result,) = bench.ask(CreateTopicsRequest([topic]), version).topics
+    made = bench.core.directory.topics["new"]
+    assert (result.error_code, result.error_message) == (ErrorCode.NONE, None)
+    assert (len(made.logs), made.configs) == (3, {"retention.ms": "1000"})
+    if version >= 5:
+        assert (result.num_partitions, result.replication_factor) == (3, 1)
+        shown = {config.name: (config.value, config.config_source) for config in result.configs}
+        assert shown["retention.ms"] == ("1000", ConfigSource.TOPIC_CONFIG)
+        assert shown["cleanup.policy"] == ("delete", ConfigSource.DEFAULT_CONFIG)
+    assert result.topic_id == (made.topic_id if version >= 7 else bytes(16))
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [
+        (Topic("", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (Topic("..", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (Topic("a b", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (Topic("x" * 250, 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (Topic("known", 1, 1), ErrorCode.TOPIC_ALREADY_EXISTS),
+        (Topic("under.score", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (Topic("__cluster_metadata", 1, 1), ErrorCode.INVALID_REQUEST),
+        (Topic("n", 0, 1), ErrorCode.INVALID_PARTITIONS),
+        (Topic("n", -2, 1), ErrorCode.INVALID_PARTITIONS),
+        (Topic("n", 10_001, 1), ErrorCode.POLICY_VIOLATION),
+        (Topic("n", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (Topic("n", 1, 2), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (Topic("n", 1, 1, configs=[Config("no.such", "1")]), ErrorCode.INVALID_CONFIG),
+        (Topic("n", 1, 1, configs=[Config("retention.ms", "soon")]), ErrorCode.INVALID_CONFIG),
+        (Topic("n", 1, 1, configs=[Config("retention.ms", None)]), ErrorCode.INVALID_CONFIG),
+        (Topic("n", 1, -1, [Assignment(0, [1])]), ErrorCode.INVALID_REQUEST),
+        (Topic("n", -1, 1, [Assignment(0, [1])]), ErrorCode.INVALID_REQUEST),
+        (Topic("n", -1, -1, [Assignment(1, [1])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (Topic("n", -1, -1, [Assignment(0, [2])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (Topic("n", -1, -1, [Assignment(0, [])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+def test_refused(bench, topic, code):
+    bench.create("known")
+    bench.create("under_score")
+    (result,) = bench.ask(CreateTopicsRequest([topic])).topics
+    assert (result.error_code, result.name) == (code, topic.name)
+    assert result.error_message
+    assert set(bench.core.directory.topics) == {"known", "under_score"}
+
+
+def test_defaults_and_assignments(bench):
+    topics = [Topic("default", -1, -1), Topic("assigned", -1, -1, [Assignment(1, [1]), Assignment(0, [1])])]
+    assert not any(result.error_code for result in bench.ask(CreateTopicsRequest(topics)).topics)
+    assert {name: len(topic.logs) for name, topic in bench.core.directory.topics.items()} == {
+        "default": 1,
+        "assigned": 2,
+    }
+
+
+def test_twice_in_one_request(bench):
+    topics = [Topic("twice", 1, 1), Topic("once", 1, 1), Topic("twice", 2, 1)]
+    results = {result.name: result.error_code for result in bench.ask(CreateTopicsRequest(topics)).topics}
+    assert results == {"twice": ErrorCode.INVALID_REQUEST, "once": ErrorCode.NONE}
+
+
+def test_validate_only(bench):
+    (result,) = bench.ask(CreateTopicsRequest([Topic("n", 2, 1)], validate_only=True)).topics
+    assert (result.error_code, result.num_partitions) == (ErrorCode.NONE, 2)
+    assert not bench.core.directory.topics

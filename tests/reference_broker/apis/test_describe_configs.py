@@ -1,0 +1,76 @@
+"""DescribeConfigs shows topics and the broker in every version, with sources and synonyms.
+
+Method: a broker without sockets, with one default of its own and one topic that overrides it.
+"""
+
+import pytest
+
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.enums import ConfigResourceType, ConfigSource, ConfigType
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest
+from tests.reference_broker.broker_bench import BrokerBench, versions_of
+
+Resource = DescribeConfigsRequest.DescribeConfigsResource
+
+
+@pytest.fixture
+def bench(tmp_path):
+    bench = BrokerBench(tmp_path / "data", **{"log.retention.ms": 5000, "num.partitions": 2})
+    bench.create("own", retention_ms="1000")
+    bench.create("plain")
+    return bench
+
+
+def ask(bench, kind, name, keys=None, version=None, **fields):
+    (result,) = bench.ask(DescribeConfigsRequest([Resource(kind, name, keys)], **fields), version).results
+    return result
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.DESCRIBE_CONFIGS))
+def test_every_version(bench, version):
+    result = ask(bench, ConfigResourceType.TOPIC, "own", ["retention.ms"], version, include_synonyms=True)
+    assert (result.error_code, result.resource_name) == (ErrorCode.NONE, "own")
+    (entry,) = result.configs
+    assert (entry.name, entry.value, entry.config_source) == ("retention.ms", "1000", ConfigSource.TOPIC_CONFIG)
+    assert entry.config_type == (ConfigType.LONG if version >= 3 else 0)
+    assert [(synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms] == [
+        ("retention.ms", "1000", ConfigSource.TOPIC_CONFIG),
+        ("log.retention.ms", "5000", ConfigSource.STATIC_BROKER_CONFIG),
+        ("log.retention.ms", "604800000", ConfigSource.DEFAULT_CONFIG),
+    ]
+
+
+def test_topic_takes_the_brokers_default(bench):
+    result = ask(bench, ConfigResourceType.TOPIC, "plain")
+    shown = {entry.name: (entry.value, entry.config_source) for entry in result.configs}
+    assert shown["retention.ms"] == ("5000", ConfigSource.STATIC_BROKER_CONFIG)
+    assert shown["segment.bytes"] == ("1073741824", ConfigSource.DEFAULT_CONFIG)
+    assert not any(entry.synonyms for entry in result.configs)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_documentation(bench, wanted):
+    result = ask(bench, ConfigResourceType.TOPIC, "plain", include_documentation=wanted)
+    assert all(bool(entry.documentation) is wanted for entry in result.configs)
+
+
+def test_broker(bench):
+    result = ask(bench, ConfigResourceType.BROKER, "1")
+    shown = {entry.name: (entry.value, entry.config_source) for entry in result.configs}
+    assert shown["num.partitions"] == ("2", ConfigSource.STATIC_BROKER_CONFIG)
+    assert shown["log.retention.ms"] == ("5000", ConfigSource.STATIC_BROKER_CONFIG)
+    assert shown["auto.create.topics.enable"] == ("true", ConfigSource.DEFAULT_CONFIG)
+    assert not ask(bench, ConfigResourceType.BROKER, "").configs
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (ConfigResourceType.TOPIC, "none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (ConfigResourceType.BROKER, "2", ErrorCode.INVALID_REQUEST),
+        (ConfigResourceType.CLIENT_METRICS, "x", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_refused(bench, kind, name, code):
+    assert ask(bench, kind, name).error_code == code

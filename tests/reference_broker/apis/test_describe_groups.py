@@ -1,0 +1,32 @@
+"""DescribeGroups shows groups in every version; one that does not exist is dead, or an error since version 6.
+
+Method: a broker without sockets and a group of one member.
+"""
+
+import pytest
+
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest
+from tests.reference_broker.apis.group_of_one import join, stable
+from tests.reference_broker.broker_bench import versions_of
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.DESCRIBE_GROUPS))
+def test_every_version(bench, version):
+    member_id = stable(bench)
+    group, unknown = bench.ask(DescribeGroupsRequest(["g", "none"]), version).groups
+    assert (group.error_code, group.group_state, group.protocol_type) == (ErrorCode.NONE, "Stable", "consumer")
+    assert group.protocol_data == "range"
+    (member,) = group.members
+    assert (member.member_id, member.client_id, member.client_host) == (member_id, "client", "/host")
+    assert (bytes(member.member_metadata), bytes(member.member_assignment)) == (b"subscription", b"assignment")
+    assert (unknown.group_id, unknown.group_state) == ("none", "Dead")
+    assert unknown.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE)
+
+
+def test_rebalancing_group_shows_no_assignment(bench):
+    join(bench)
+    (group,) = bench.ask(DescribeGroupsRequest(["g"])).groups
+    assert (group.group_state, group.protocol_data) == ("CompletingRebalance", "")
+    assert bytes(group.members[0].member_assignment) == b""

@@ -1,0 +1,169 @@
+"""Fetch reads in every version, waits for data, keeps to its limits, and answers errors at once.
+
+Method: a broker without sockets; waiting is ended by producing or by letting time pass.
+"""
+
+import pytest
+
+from kafkawire.reference_broker.waiting import Waiting
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+from kafkawire.sdk.records import walk
+from tests.reference_broker.broker_bench import BrokerBench, versions_of
+from tests.reference_broker.log.produced_batches import produced
+
+Topic = FetchRequest.FetchTopic
+Partition = FetchRequest.FetchPartition
+
+MEBIBYTE = 1024 * 1024
+
+
+def partition(number=0, offset=0, max_bytes=MEBIBYTE, **fields):
+    return Partition(number, fetch_offset=offset, partition_max_bytes=max_bytes, **fields)
+
+
+def request(*partitions, name="t", topic_id=bytes(16), wait=0, min_bytes=1, max_bytes=50 * MEBIBYTE, **fields):
+    topics = [Topic(name, topic_id, list(partitions))] if partitions else []
+    return FetchRequest(max_wait_ms=wait, min_bytes=min_bytes, max_bytes=max_bytes, topics=topics, **fields)
+
+
+def values(answer):
+    return [bytes(record.value) for batch in walk(answer.records) for record in batch.records()]
+
+
+def only(response):
+    (topic,) = response.responses
+    (answer,) = topic.partitions
+    return answer
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.FETCH))
+def test_every_version(bench, version):
+    topic_id = bench.create(partitions=2)
+    bench.produce(produced(b"a", b"b"), partition=1)
+    bench.produce(produced(b"c"), partition=1)
+    response = bench.ask(request(partition(1), topic_id=topic_id), version)
+    assert (response.error_code, response.session_id) == (ErrorCode.NONE, 0)
+    answer = only(response)
+    assert (answer.partition_index, answer.error_code) == (1, ErrorCode.NONE)
+    assert (answer.high_watermark, answer.last_stable_offset) == (3, 3)
+    assert answer.log_start_offset == (0 if version >= 5 else -1)
+    assert values(answer) == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"), [(0, [b"a", b"b", b"c"]), (1, [b"a", b"b", b"c"]), (2, [b"c"]), (3, [])]
+)
+def test_batches_from_the_one_with_the_offset_on(bench, offset, expected):
+    bench.create()
+    bench.produce(produced(b"a", b"b"))
+    bench.produce(produced(b"c"))
+    assert values(only(bench.ask(request(partition(offset=offset)), 12))) == expected
+
+
+@pytest.mark.parametrize(
+    ("message", "version", "code"),
+    [
+        (request(partition(), name="none"), 12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (request(partition(), topic_id=b"x" * 16), 13, ErrorCode.UNKNOWN_TOPIC_ID),
+        (request(partition(1)), 12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (request(partition(offset=1)), 12, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (request(partition(offset=-1)), 12, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (request(partition(current_leader_epoch=1)), 12, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_errors_do_not_wait(bench, message, version, code):
+    bench.create()
+    message.max_wait_ms = 1000
+    answer = only(bench.ask(message, version))
+    assert (answer.error_code, answer.high_watermark, bytes(answer.records)) == (code, -1, b"")
+
+
+def test_session_is_not_known(bench):
+    response = bench.ask(request(session_id=7, session_epoch=1))
+    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_first_batch_is_given_whole_however_small_the_limits(bench):
+    bench.create(partitions=2)
+    for number in (0, 1):
+        bench.produce(produced(b"x" * 1000), partition=number)
+    message = request(partition(0, max_bytes=1), partition(1, max_bytes=1), max_bytes=1)
+    first, second = bench.ask(message, 12).responses[0].partitions
+    assert values(first) == [b"x" * 1000]
+    assert (second.error_code, bytes(second.records)) == (ErrorCode.NONE, b"")
+
+
+def test_limit_of_the_whole_answer(bench):
+    bench.create(partitions=3)
+    for number in range(3):
+        bench.produce(produced(b"x" * 1000), partition=number)
+    message = request(*(partition(number) for number in range(3)), max_bytes=1500)
+    sizes = [len(answer.records) for answer in bench.ask(message, 12).responses[0].partitions]
+    assert sizes[0] > 1000
+    assert sizes[1:] == [0, 0], "what is left is too little for a whole batch"
+
+
+def test_limit_of_the_broker(tmp_path):
+    bench = BrokerBench(tmp_path / "data", fetch_max_bytes=2048)
+    bench.create()
+    for _ in range(5):
+        bench.produce(produced(b"x" * 1000))
+    assert len(only(bench.ask(request(partition()), 12)).records) == 2048
+
+
+def test_waits_until_data_comes(bench):
+    bench.create(partitions=2)
+    waiting = bench.ask(request(partition(0), partition(1), wait=500), 12)
+    assert isinstance(waiting, Waiting)
+    assert waiting.response is None
+    bench.produce(produced(b"x"), partition=1)
+    first, second = bench.through(waiting.response, 12).responses[0].partitions
+    assert (values(first), values(second)) == ([], [b"x"])
+    assert not bench.core.directory.log("t", 0).watchers
+    assert bench.core.timers.next_deadline_ms is None
+
+
+def test_waits_until_time_is_up(bench):
+    bench.create()
+    waiting = bench.ask(request(partition(), wait=500), 12)
+    bench.advance(499)
+    assert waiting.response is None
+    bench.advance(1)
+    assert only(waiting.response).error_code == ErrorCode.NONE
+    assert not bench.core.directory.log("t", 0).watchers
+
+
+def test_waits_for_min_bytes(bench):
+    bench.create()
+    bench.produce(produced(b"x" * 100))
+    waiting = bench.ask(request(partition(), wait=500, min_bytes=500), 12)
+    for _ in range(2):
+        assert waiting.response is None
+        bench.produce(produced(b"x" * 100))
+    assert len(values(only(bench.through(waiting.response, 12)))) == 3
+
+
+def test_gone_client_leaves_nothing_behind(bench):
+    bench.create()
+    waiting = bench.ask(request(partition(), wait=500), 12)
+    waiting.cancel()
+    assert not bench.core.directory.log("t", 0).watchers
+    assert bench.core.timers.next_deadline_ms is None
+
+
+def test_deleted_topic_ends_the_wait(bench):
+    topic_id = bench.create()
+    waiting = bench.ask(request(partition(), topic_id=topic_id, wait=500))
+    bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState("t")]))
+    assert only(waiting.response).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+@pytest.mark.parametrize(
+    "message", [request(wait=500), request(partition(), wait=0), request(partition(), wait=500, min_bytes=0)]
+)
+def test_what_does_not_wait(bench, message):
+    bench.create()
+    assert bench.ask(message, 12).error_code == ErrorCode.NONE

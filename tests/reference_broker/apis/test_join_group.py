@@ -1,0 +1,56 @@
+"""JoinGroup carries every version's ways to the coordinator.
+
+Method: a broker without sockets; the coordinator's behaviour itself is tested in `groups/test_coordinator.py`.
+"""
+
+import pytest
+
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
+from tests.reference_broker.broker_bench import versions_of
+
+Protocol = JoinGroupRequest.JoinGroupRequestProtocol
+
+
+def request(member_id="", group="g", **fields):
+    return JoinGroupRequest(
+        group, 10_000, 20_000, member_id, protocol_type="consumer", protocols=[Protocol("range", b"m")], **fields
+    )
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.JOIN_GROUP))
+def test_every_version(bench, version):
+    response = bench.ask(request(), version)
+    if version >= 4:
+        assert (response.error_code, response.generation_id) == (ErrorCode.MEMBER_ID_REQUIRED, -1)
+        assert response.member_id.startswith("client-")
+        response = bench.ask(request(response.member_id), version)
+    assert (response.error_code, response.generation_id, response.protocol_name) == (ErrorCode.NONE, 1, "range")
+    assert response.protocol_type == ("consumer" if version >= 7 else None)
+    assert response.leader == response.member_id
+    assert [(member.member_id, bytes(member.metadata)) for member in response.members] == [(response.member_id, b"m")]
+    member = bench.core.groups.groups["g"].members[response.member_id]
+    assert (member.client_id, member.client_host, member.session_timeout_ms) == ("client", "/host", 10_000)
+    assert member.rebalance_timeout_ms == (20_000 if version >= 1 else 10_000)
+
+
+@pytest.mark.parametrize("version", range(5, 10))
+def test_static_members(bench, version):
+    old = bench.ask(request(group_instance_id="i"), version)
+    assert (old.error_code, old.members[0].group_instance_id) == (ErrorCode.NONE, "i")
+    assert old.member_id.startswith("i-")
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.JOIN_GROUP))
+def test_errors(bench, version):
+    assert bench.ask(request(group=""), version).error_code == ErrorCode.INVALID_GROUP_ID
+    assert bench.ask(request("nobody"), version).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_waits_for_the_others(bench):
+    first = bench.ask(request(), 3)
+    second = bench.ask(request(), 3)
+    assert second.response is None
+    bench.ask(request(first.member_id), 3)
+    assert second.response.generation_id == 2

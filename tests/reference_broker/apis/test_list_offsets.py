@@ -1,0 +1,83 @@
+"""ListOffsets finds ends, times and the newest record, each from the version on that knows it.
+
+Method: a broker without sockets, a log of three batches with known timestamps.
+"""
+
+import pytest
+
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.enums import OffsetTimestamp
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
+from tests.reference_broker.broker_bench import NOW_MS, versions_of
+from tests.reference_broker.log.produced_batches import produced
+
+Topic = ListOffsetsRequest.ListOffsetsTopic
+Partition = ListOffsetsRequest.ListOffsetsPartition
+
+SINCE = {
+    OffsetTimestamp.MAX_TIMESTAMP: 7,
+    OffsetTimestamp.EARLIEST_LOCAL: 8,
+    OffsetTimestamp.LATEST_TIERED: 9,
+    OffsetTimestamp.EARLIEST_PENDING_UPLOAD: 11,
+}
+
+
+@pytest.fixture
+def filled(bench):
+    bench.create()
+    for number in (0, 200, 100):
+        bench.produce(produced(b"a", b"b", timestamps=(NOW_MS + number, NOW_MS + number + 1)))
+    return bench
+
+
+def ask(bench, timestamp, version=None, **fields):
+    request = ListOffsetsRequest(-1, 0, [Topic("t", [Partition(0, timestamp=timestamp, **fields)])])
+    return bench.ask(request, version).topics[0].partitions[0]
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.LIST_OFFSETS))
+@pytest.mark.parametrize(
+    ("timestamp", "found"),
+    [
+        (OffsetTimestamp.LATEST, (-1, 6)),
+        (OffsetTimestamp.EARLIEST, (-1, 0)),
+        (OffsetTimestamp.MAX_TIMESTAMP, (NOW_MS + 201, 3)),
+        (OffsetTimestamp.EARLIEST_LOCAL, (-1, 0)),
+        (OffsetTimestamp.LATEST_TIERED, (-1, -1)),
+        (OffsetTimestamp.EARLIEST_PENDING_UPLOAD, (-1, -1)),
+        (0, (NOW_MS, 0)),
+        (NOW_MS + 1, (NOW_MS + 1, 1)),
+        (NOW_MS + 2, (NOW_MS + 200, 2)),
+        (NOW_MS + 202, (-1, -1)),
+    ],
+)
+def test_every_version(filled, version, timestamp, found):
+    answer = ask(filled, timestamp, version)
+    if version < SINCE.get(timestamp, 0):
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+        return
+    assert (answer.error_code, answer.timestamp, answer.offset) == (ErrorCode.NONE, *found)
+    assert answer.leader_epoch == (0 if version >= 4 and found[1] >= 0 else -1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"current_leader_epoch": 0}, ErrorCode.NONE),
+        ({"current_leader_epoch": 1}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"timestamp": -9}, ErrorCode.UNSUPPORTED_VERSION),
+    ],
+)
+def test_errors(filled, fields, code):
+    assert ask(filled, **({"timestamp": 0} | fields)).error_code == code
+
+
+def test_unknown_partitions_and_doubles(filled):
+    topics = [Topic("t", [Partition(7), Partition(0), Partition(0)]), Topic("none", [Partition(0)])]
+    response = filled.ask(ListOffsetsRequest(-1, 0, topics))
+    codes = [[partition.error_code for partition in topic.partitions] for topic in response.topics]
+    assert codes == [
+        [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST],
+        [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
+    ]

@@ -1,0 +1,66 @@
+"""Metadata shows brokers and topics in every version, and makes topics where that is wanted.
+
+Method: a broker without sockets.
+"""
+
+import pytest
+
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from tests.reference_broker.broker_bench import BrokerBench, versions_of
+
+Topic = MetadataRequest.MetadataRequestTopic
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.METADATA))
+def test_every_version(bench, version):
+    topic_id = bench.create(partitions=2)
+    response = bench.ask(MetadataRequest([Topic(name="t")]), version)
+    assert [(broker.node_id, broker.host, broker.port) for broker in response.brokers] == [(1, "broker", 9092)]
+    (topic,) = response.topics
+    assert (topic.error_code, topic.name, topic.is_internal) == (ErrorCode.NONE, "t", False)
+    assert topic.topic_id == (topic_id if version >= 10 else bytes(16))
+    assert response.controller_id == (1 if version >= 1 else -1)
+    assert response.cluster_id == (bench.core.directory.cluster_id if version >= 2 else None)
+    for number, partition in enumerate(topic.partitions):
+        assert (partition.partition_index, partition.leader_id) == (number, 1)
+        assert partition.leader_epoch == (0 if version >= 7 else -1)
+        assert partition.replica_nodes == partition.isr_nodes == (1,)
+    assert len(topic.partitions) == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "topics", "count"), [(0, [], 2), (1, [], 0), (1, None, 2), (12, None, 2), (12, [], 0)]
+)
+def test_all_topics(bench, version, topics, count):
+    bench.create("a")
+    bench.create("b")
+    assert len(bench.ask(MetadataRequest(topics), version).topics) == count
+
+
+@pytest.mark.parametrize(
+    ("option", "may_create", "name", "code"),
+    [
+        (True, True, "new", ErrorCode.NONE),
+        (True, False, "new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (False, True, "new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (True, True, "bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+def test_making_topics(tmp_path, option, may_create, name, code):
+    bench = BrokerBench(tmp_path / "data", auto_create_topics=option, num_partitions=3)
+    (topic,) = bench.ask(MetadataRequest([Topic(name=name)], may_create)).topics
+    assert (topic.error_code, len(topic.partitions)) == (code, 3 if code == ErrorCode.NONE else 0)
+
+
+def test_by_id(bench):
+    topic_id = bench.create()
+    known, unknown = bench.ask(MetadataRequest([Topic(topic_id, None), Topic(b"x" * 16, None)], False)).topics
+    assert (known.error_code, known.name) == (ErrorCode.NONE, "t")
+    assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, b"x" * 16)
+
+
+def test_topics_of_the_broker_are_internal(bench):
+    (topic,) = bench.ask(MetadataRequest([Topic(name="__consumer_offsets")])).topics
+    assert (topic.is_internal, len(topic.partitions)) == (True, 1)

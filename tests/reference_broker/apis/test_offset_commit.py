@@ -1,0 +1,87 @@
+"""OffsetCommit remembers offsets in every version, across restarts and crashes, and refuses what Kafka refuses.
+
+Method: a broker without sockets; what was committed is read from the store, also after starting again on the same
+files.
+"""
+
+import pytest
+
+from kafkawire.reference_broker.groups.offsets import Committed
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
+from tests.reference_broker.apis.group_of_one import stable
+from tests.reference_broker.broker_bench import BrokerBench, versions_of
+
+Topic = OffsetCommitRequest.OffsetCommitRequestTopic
+Partition = OffsetCommitRequest.OffsetCommitRequestPartition
+
+
+def request(*partitions, generation=-1, member="", name="t", topic_id=bytes(16), group="g"):
+    return OffsetCommitRequest(group, generation, member, topics=[Topic(name, topic_id, list(partitions))])
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.OFFSET_COMMIT))
+@pytest.mark.parametrize("end", ["restart", "crash"])
+def test_every_version(bench, version, end):
+    topic_id = bench.create(partitions=2)
+    bench.ask(request(Partition(1, 5, 0, "old"), topic_id=topic_id), version)
+    response = bench.ask(request(Partition(1, 7, 0, "meta"), Partition(2, 1), topic_id=topic_id), version)
+    (topic,) = response.topics
+    assert (topic.name, topic.topic_id) == (("", topic_id) if version >= 10 else ("t", bytes(16)))
+    codes = [(partition.partition_index, partition.error_code) for partition in topic.partitions]
+    assert codes == [(1, ErrorCode.NONE), (2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    epoch = 0 if version >= 6 else -1
+    expected = {("t", 1): Committed(7, epoch, "meta", bench.now_ms, topic_id)}
+    assert bench.core.offsets.of_group("g") == expected
+    getattr(bench, end)()
+    assert bench.core.offsets.of_group("g") == expected
+    assert bench.core.groups.groups["g"].group_id == "g"
+
+
+@pytest.mark.parametrize(
+    ("generation", "member", "code"),
+    [
+        (1, None, ErrorCode.NONE),
+        (2, None, ErrorCode.ILLEGAL_GENERATION),
+        (1, "nobody", ErrorCode.UNKNOWN_MEMBER_ID),
+        (-1, "", ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_members(bench, generation, member, code):
+    bench.create()
+    known = stable(bench)
+    message = request(Partition(0, 3), generation=generation, member=known if member is None else member)
+    (topic,) = bench.ask(message, 9).topics
+    assert topic.partitions[0].error_code == code
+    assert bool(bench.core.offsets.of_group("g")) is (code == ErrorCode.NONE)
+
+
+@pytest.mark.parametrize(
+    ("message", "version", "code"),
+    [
+        (request(Partition(0, 3), name="none"), 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (request(Partition(0, 3), topic_id=b"x" * 16), 10, ErrorCode.UNKNOWN_TOPIC_ID),
+        (request(Partition(0, 3, committed_metadata="x" * 11)), 9, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+        (request(Partition(0, 3, committed_metadata=None)), 9, ErrorCode.NONE),
+        (request(Partition(0, 3), group=""), 9, ErrorCode.INVALID_GROUP_ID),
+        (request(Partition(0, 3), generation=4, member="m"), 9, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_errors(tmp_path, message, version, code):
+    bench = BrokerBench(tmp_path / "data", offset_metadata_max_bytes=10)
+    bench.create()
+    assert bench.ask(message, version).topics[0].partitions[0].error_code == code
+
+
+def test_failing_disk_is_told_and_nothing_remembered(bench, monkeypatch):
+    bench.create()
+    log = bench.core.offsets_topic().logs[0]
+
+    def fail(data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(log._segments[-1].file), "append", lambda self, data: fail(data))
+    (topic,) = bench.ask(request(Partition(0, 3)), 9).topics
+    assert topic.partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert not bench.core.offsets.of_group("g")

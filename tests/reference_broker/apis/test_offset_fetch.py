@@ -1,0 +1,61 @@
+"""OffsetFetch returns committed offsets in every version: of one group, of several, of all partitions.
+
+Method: a broker without sockets, offsets put into the store directly.
+"""
+
+import pytest
+
+from kafkawire.reference_broker.groups.offsets import Committed
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
+from tests.reference_broker.broker_bench import versions_of
+
+Topic = OffsetFetchRequest.OffsetFetchRequestTopic
+Topics = OffsetFetchRequest.OffsetFetchRequestTopics
+Group = OffsetFetchRequest.OffsetFetchRequestGroup
+
+VERSIONS = versions_of(ApiKey.OFFSET_FETCH)
+
+
+@pytest.fixture
+def topic_id(bench):
+    topic_id = bench.create(partitions=3)
+    bench.core.offsets.commit("g", {("t", 2): Committed(7, 0, "meta", 0, topic_id)}, 0)
+    return topic_id
+
+
+def found(topics):
+    return [
+        (topic.name, partition.partition_index, partition.committed_offset, partition.metadata, partition.error_code)
+        for topic in topics
+        for partition in topic.partitions
+    ]
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version < 8])
+def test_one_group(bench, topic_id, version):
+    response = bench.ask(OffsetFetchRequest("g", [Topic("t", [0, 2])]), version)
+    assert response.error_code == ErrorCode.NONE
+    assert found(response.topics) == [("t", 0, -1, "", ErrorCode.NONE), ("t", 2, 7, "meta", ErrorCode.NONE)]
+    epochs = [partition.committed_leader_epoch for partition in response.topics[0].partitions]
+    assert epochs == [-1, 0 if version >= 5 else -1]
+    if version >= 2:
+        assert found(bench.ask(OffsetFetchRequest("g", None), version).topics) == [("t", 2, 7, "meta", 0)]
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 8])
+def test_several_groups(bench, topic_id, version):
+    asked = Topics("t", topic_id, [2, 0])
+    response = bench.ask(OffsetFetchRequest(groups=[Group("g", topics=[asked]), Group("g", topics=None), Group("other",
+    topics=None)]), version) named, everything, nothing = response.groups name = "t" if version < 10 else "" assert
+    found(named.topics) == [(name, 2, 7, "meta", 0), (name, 0, -1, "", 0)] assert found(everything.topics) == [(name, 2,
+    7, "meta", 0)] assert everything.topics[0].topic_id == (topic_id if version >= 10 else bytes(16)) assert
+    (nothing.group_id, nothing.topics, nothing.error_code) == ("other", (), ErrorCode.NONE)
+
+
+def test_unknown_topic_id(bench, topic_id):
+    request = OffsetFetchRequest(groups=[Group("g", topics=[Topics(topic_id=b"x" * 16, partition_indexes=[0])])])
+    (topic,) = bench.ask(request, 10).groups[0].topics
+    assert topic.topic_id == b"x" * 16
+    assert found([topic]) == [("", 0, -1, "", ErrorCode.UNKNOWN_TOPIC_ID)]

@@ -1,0 +1,130 @@
+"""Produce appends in every version, answers with offsets, refuses what Kafka refuses, and says nothing with `acks` 0.
+
+Method: a broker without sockets; the log is read back through Fetch.
+"""
+
+import pytest
+
+from kafkawire.reference_broker.waiting import Waiting
+from kafkawire.sdk.errors import RemoteProtocolError
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.record_formats import Compression
+from tests.reference_broker.broker_bench import BrokerBench, versions_of
+from tests.reference_broker.log.produced_batches import produced
+
+Topic = ProduceRequest.TopicProduceData
+Partition = ProduceRequest.PartitionProduceData
+
+
+def request(*partitions, name="t", topic_id=bytes(16), acks=1):
+    return ProduceRequest(None, acks, 1000, [Topic(name, topic_id, list(partitions))])
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.PRODUCE))
+def test_every_version(bench, version):
+    topic_id = bench.create(partitions=2)
+    for start in (0, 3):
+        message = request(Partition(1, produced(b"a", b"b", b"c")), topic_id=topic_id)
+        (topic,) = bench.ask(message, version).responses
+        (answer,) = topic.partition_responses
+        assert (answer.index, answer.error_code, answer.base_offset) == (1, ErrorCode.NONE, start)
+        assert answer.log_append_time_ms == -1
+        assert answer.log_start_offset == (0 if version >= 5 else -1)
+        assert (topic.name, topic.topic_id) == (("", topic_id) if version >= 13 else ("t", bytes(16)))
+
+
+@pytest.mark.parametrize(
+    ("message", "version", "code"),
+    [
+        (request(Partition(0, produced(b"x")), name="none"), 12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (request(Partition(0, produced(b"x")), topic_id=b"x" * 16), 13, ErrorCode.UNKNOWN_TOPIC_ID),
+        (request(Partition(1, produced(b"x"))), 12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (request(Partition(-1, produced(b"x"))), 12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (request(Partition(0, produced(b"x")), acks=2), 12, ErrorCode.INVALID_REQUIRED_ACKS),
+        (request(Partition(0, None)), 12, ErrorCode.INVALID_RECORD),
+        (
+            request(Partition(0, produced(b"x", compression=Compression.ZSTD))),
+            6,
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ),
+        (request(Partition(0, produced(b"x", compression=Compression.ZSTD))), 7, ErrorCode.NONE),
+    ],
+)
+def test_errors(bench, message, version, code):
+    bench.create()
+    (answer,) = bench.ask(message, version).responses[0].partition_responses
+    assert answer.error_code == code
+    assert answer.base_offset == (0 if code == ErrorCode.NONE else -1)
+
+
+def test_one_bad_partition_does_not_stop_the_others(bench):
+    bench.create(partitions=2)
+    message = request(Partition(0, b"nonsense that is no batch"), Partition(1, produced(b"x")))
+    bad, good = bench.ask(message, 12).responses[0].partition_responses
+    assert (bad.error_code, good.error_code) == (ErrorCode.INVALID_RECORD, ErrorCode.NONE)
+
+
+def test_bad_timestamps_are_told_by_record(bench):
+    bench.create(message_timestamp_after_max_ms="1000")
+    data = produced(b"a", b"b", timestamps=(bench.now_ms, bench.now_ms + 1001))
+    answer = bench.produce(data)
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [error.batch_index for error in answer.record_errors] == [1]
+
+
+def test_topics_of_the_broker_cannot_be_written(bench):
+    bench.core.offsets_topic()
+    assert bench.produce(produced(b"x"), "__consumer_offsets").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_too_few_replicas(bench):
+    bench.create(min_insync_replicas="2")
+    assert bench.produce(produced(b"x"), acks=-1).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert bench.produce(produced(b"x"), acks=1).error_code == ErrorCode.NONE
+
+
+def test_no_answer_without_acknowledgement(bench):
+    bench.create()
+    assert bench.produce(produced(b"x"), acks=0) is None
+    assert bench.core.directory.log("t", 0).next_offset == 1
+
+
+def test_failure_without_acknowledgement_closes_the_connection(bench):
+    with pytest.raises(RemoteProtocolError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        bench.produce(produced(b"x"), acks=0)
+
+
+def test_answer_waits_for_the_disk_where_the_topic_says_so(tmp_path):
+    bench = BrokerBench(tmp_path / "data")
+    bench.create(flush_messages="2")
+    jobs = []
+    bench.core.background = lambda work, done: jobs.append((work, done))
+    assert bench.produce(produced(b"x")).error_code == ErrorCode.NONE
+    message = request(Partition(0, produced(b"y")))
+    waiting = bench.ask(message, 12)
+    assert isinstance(waiting, Waiting)
+    ((work, done),) = jobs
+    work()
+    done(None)
+    (answer,) = waiting.response.responses[0].partition_responses
+    assert (answer.error_code, bench.core.directory.log("t", 0).recovery_point) == (ErrorCode.NONE, 2)
+
+
+def test_failed_sync_is_told(tmp_path):
+    bench = BrokerBench(tmp_path / "data")
+    bench.create(flush_messages="1")
+    bench.core.background = lambda work, done: done(OSError(5, "Input/output error"))
+    assert bench.produce(produced(b"x")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_log_is_synced_in_time(bench):
+    bench.create(flush_ms="100")
+    bench.produce(produced(b"x"))
+    bench.produce(produced(b"y"))
+    log = bench.core.directory.log("t", 0)
+    bench.advance(99)
+    assert log.recovery_point == 0
+    bench.advance(1)
+    assert log.recovery_point == 2

@@ -1,0 +1,36 @@
+"""Every handler registers itself, for versions that exist, and nothing else is advertised.
+
+Method: the registry is loaded and compared with the modules of the package and with the table of APIs.
+"""
+
+import pkgutil
+from importlib import import_module
+
+from kafkawire.reference_broker import apis
+from kafkawire.reference_broker.apis.registry import load, since
+from kafkawire.sdk.protocol.apis import APIS
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+
+
+def test_every_module_serves_an_api():
+    served = load()
+    modules = {module.name for module in pkgutil.iter_modules(apis.__path__)} - {"registry"}
+    assert {entry.handle.__module__.rpartition(".")[2] for entry in served.values()} == modules
+    assert list(served) == sorted(served)
+
+
+def test_served_versions_exist():
+    for key, entry in load().items():
+        low, high = APIS[key].versions
+        assert low <= entry.versions[0] <= entry.versions[1] <= high - APIS[key].unstable
+
+
+def test_every_module_says_what_each_version_changed():
+    for entry in load().values():
+        text = import_module(entry.handle.__module__).__doc__
+        assert text
+        assert any(f"{version}: " in text for version in range(20)), entry.handle.__module__
+
+
+def test_since():
+    assert since(ProduceRequest.TopicProduceData, "topic_id") == 13

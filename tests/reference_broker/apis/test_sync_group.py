@@ -1,0 +1,33 @@
+"""SyncGroup carries every version's ways to the coordinator.
+
+Method: a broker without sockets and a group of one member.
+"""
+
+import pytest
+
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest
+from tests.reference_broker.apis.group_of_one import join
+from tests.reference_broker.broker_bench import versions_of
+
+Assignment = SyncGroupRequest.SyncGroupRequestAssignment
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.SYNC_GROUP))
+def test_every_version(bench, version):
+    member = join(bench)
+    names = {"protocol_type": "consumer", "protocol_name": "range"}
+    request = SyncGroupRequest("g", 1, member, assignments=[Assignment(member, b"mine")], **names)
+    response = bench.ask(request, version)
+    assert (response.error_code, bytes(response.assignment)) == (ErrorCode.NONE, b"mine")
+    shown = ("consumer", "range") if version >= 5 else (None, None)
+    assert (response.protocol_type, response.protocol_name) == shown
+    wrong = bench.ask(SyncGroupRequest("g", 2, member, **names), version)
+    assert (wrong.error_code, bytes(wrong.assignment)) == (ErrorCode.ILLEGAL_GENERATION, b"")
+
+
+@pytest.mark.parametrize("names", [{}, {"protocol_type": "consumer"}, {"protocol_name": "range"}])
+def test_protocol_has_to_be_named(bench, names):
+    member = join(bench)
+    assert bench.ask(SyncGroupRequest("g", 1, member, **names), 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL

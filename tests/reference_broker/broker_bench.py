@@ -1,0 +1,111 @@
+"""A broker without sockets: requests go through the codecs of client and broker, time is what the test says."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from kafkawire.reference_broker.core import Core
+from kafkawire.reference_broker.log.file import FileSlice
+from kafkawire.reference_broker.log.log_directory import LogDirectory
+from kafkawire.reference_broker.options import read_options
+from kafkawire.reference_broker.waiting import Waiting
+from kafkawire.sdk.protocol.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.codec import codec
+from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["NOW_MS", "BrokerBench", "versions_of"]
+
+NOW_MS = 1_700_000_000_000
+
+
+def versions_of(key: ApiKey) -> range:
+    """Return the versions of an API that are stable."""
+    api = APIS[key]
+    return range(api.versions[0], api.versions[1] + 1 - api.unstable)
+
+
+class BrokerBench:
+    """A core on a folder, and short ways to ask it.
+
+    Args:
+        folder: the data directory.
+        options: of the broker.
+    """
+
+    def __init__(self, folder: Path, **options: object) -> None:
+        self.folder = folder
+        self.options = options
+        self.now_ms = NOW_MS
+        self._uuids = (number.to_bytes(16, "big") for number in count(1))
+        self.core = self._open()
+
+    def _open(self) -> Core:
+        options = read_options(self.options)
+        uuids = self._uuids
+        directory = LogDirectory(self.folder, options.node_id, lambda: next(uuids), options.topic_defaults)
+        numbers = count(1)
+        return Core(directory, options, Address("broker", 9092), lambda: f"id{next(numbers)}", self.now_ms)
+
+    def crash(self) -> None:
+        """Start again without having been closed."""
+        self.core = self._open()
+
+    def restart(self) -> None:
+        """Close in order, and start again."""
+        self.core.close()
+        self.core = self._open()
+
+    def ask(self, message: Message, version: int | None = None, client_id: str = "client") -> Any:
+        """Return the answer, both having been through the codecs; a `Waiting` if it comes later.
+
+        Args:
+            message: the request.
+            version: None for the highest stable one.
+            client_id: who asks.
+        """
+        api = APIS[ApiKey(message.SCHEMA.key or 0)]
+        version = versions_of(ApiKey(api.key))[-1] if version is None else version
+        assert self.core.served[ApiKey(api.key)][0] <= version <= self.core.served[ApiKey(api.key)][1]
+        data = codec(type(message), version).encode(message)
+        received, end = codec(type(message), version).decode(data)
+        assert end == len(data)
+        request = Request(api, version, 0, client_id, received, len(data))
+        answer = self.core.handle(request, "/host", self.now_ms)
+        if isinstance(answer, Waiting):
+            return self.through(answer.response, version) if answer.response is not None else answer
+        return answer if answer is None else self.through(answer, version)
+
+    def through(self, response: Message, version: int) -> Any:
+        """Return a response as the client reads it."""
+        parts = codec(type(response), version).encode_parts(response)
+        data = b"".join(part.read() if isinstance(part, FileSlice) else bytes(part) for part in parts)
+        decoded, end = codec(type(response), version).decode(data)
+        assert end == len(data)
+        return decoded
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass."""
+        self.now_ms += milliseconds
+        self.core.advance(self.now_ms)
+
+    def create(self, name: str = "t", partitions: int = 1, **configs: str) -> bytes:
+        """Make a topic; configurations are named with underscores. Return its id."""
+        Config = CreateTopicsRequest.CreatableTopicConfig
+        given = [Config(config.replace("_", "."), value) for config, value in configs.items()]
+        topic = CreateTopicsRequest.CreatableTopic(name, partitions, 1, configs=given)
+        (result,) = self.ask(CreateTopicsRequest([topic])).topics
+        assert not result.error_code, result
+        return bytes(result.topic_id)
+
+    def produce(self, records: bytes | bytearray, topic: str = "t", partition: int = 0, acks: int = -1) -> Any:
+        """Send a batch; return the answer for its partition."""
+        Data = ProduceRequest.TopicProduceData
+        data = Data(topic, partition_data=[ProduceRequest.PartitionProduceData(partition, records)])
+        response = self.ask(ProduceRequest(None, acks, 1000, [data]), 9)
+        return response.responses[0].partition_responses[0] if response is not None else None
