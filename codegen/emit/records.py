@@ -33,6 +33,10 @@ _FIELD_CLASS = [
     "    nullable: bool = False",
     "    length: str | None = None",
     "    count: str | None = None",
+    "    #: The first field of the stretch, to the end, whose bytes it counts.",
+    "    measures: str | None = None",
+    "    #: What its bits say: name, mask, and the names of the values, none for a flag.",
+    "    bits: tuple[tuple[str, int, tuple[str, ...]], ...] = ()",
 ]
 
 
@@ -69,7 +73,7 @@ def emit_record_formats(formats: Mapping[str, RecordFormat], digest: str) -> str
     lines += ["", "#: The fields of every format, in order.", "FORMATS: Final[dict[str, tuple[FormatField, ...]]] = {"]
     for name in _PREFIXES:
         lines.append(f'    "{name}": (')
-        lines += [f"        {_declaration(field)}," for field in formats[name].fields]
+        lines += [f"        {line}" for field in formats[name].fields for line in _declaration(field)]
         lines.append("    ),")
     return "\n".join([*lines, "}"]) + "\n"
 
@@ -107,12 +111,24 @@ def _constants(format_: RecordFormat, prefix: str) -> Iterator[tuple[str, int]]:
             yield f"{prefix}_{bits.name.upper()}_MASK", bits.mask
 
 
-def _declaration(field: RecordField) -> str:
-    """Return the text that makes a field, without what is as usual."""
+def _declaration(field: RecordField) -> Iterator[str]:
+    """Yield the lines that make a field, without what is as usual."""
     arguments = [f'"{field.name}"', f'"{field.type}"']
     arguments += [f"{name}=True" for name in ("array", "nullable") if getattr(field, name)]
-    arguments += [f'{name}="{value}"' for name in ("length", "count") if (value := getattr(field, name)) is not None]
-    return f"FormatField({', '.join(arguments)})"
+    texts = ("length", "count", "measures")
+    arguments += [f'{name}="{value}"' for name in texts if (value := getattr(field, name)) is not None]
+    if not field.bits:
+        yield f"FormatField({', '.join(arguments)}),"
+        return
+    yield "FormatField("
+    yield from (f"    {argument}," for argument in arguments)
+    bits = [f"{(entry.name, entry.mask, entry.values)!r},".replace("'", '"') for entry in field.bits]
+    yield from (
+        [f"    bits=({bits[0]}),"]
+        if len(bits) == 1
+        else ["    bits=(", *(f"        {each}" for each in bits), "    ),"]
+    )
+    yield "),"
 
 
 def _size(kind: str) -> int:

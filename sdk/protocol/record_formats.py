@@ -36,6 +36,10 @@ class FormatField(NamedTuple):
     nullable: bool = False
     length: str | None = None
     count: str | None = None
+    #: The first field of the stretch, to the end, whose bytes it counts.
+    measures: str | None = None
+    #: What its bits say: name, mask, and the names of the values, none for a flag.
+    bits: tuple[tuple[str, int, tuple[str, ...]], ...] = ()
 
 
 #: The unit of writing, storing and fetching since Kafka 0.11 (magic 2).
@@ -111,11 +115,21 @@ CONTROL_KEY_TYPE_AT: Final = 2
 FORMATS: Final[dict[str, tuple[FormatField, ...]]] = {
     "RecordBatch": (
         FormatField("base_offset", "int64"),
-        FormatField("batch_length", "int32"),
+        FormatField("batch_length", "int32", measures="partition_leader_epoch"),
         FormatField("partition_leader_epoch", "int32"),
         FormatField("magic", "int8"),
         FormatField("crc", "uint32"),
-        FormatField("attributes", "int16"),
+        FormatField(
+            "attributes",
+            "int16",
+            bits=(
+                ("compression", 7, ("none", "gzip", "snappy", "lz4", "zstd")),
+                ("timestamp_type", 8, ("create_time", "log_append_time")),
+                ("is_transactional", 16, ()),
+                ("is_control", 32, ()),
+                ("has_delete_horizon", 64, ()),
+            ),
+        ),
         FormatField("last_offset_delta", "int32"),
         FormatField("base_timestamp", "int64"),
         FormatField("max_timestamp", "int64"),
@@ -127,25 +141,36 @@ FORMATS: Final[dict[str, tuple[FormatField, ...]]] = {
     ),
     "MessageV0": (
         FormatField("offset", "int64"),
-        FormatField("message_size", "int32"),
+        FormatField("message_size", "int32", measures="crc"),
         FormatField("crc", "uint32"),
         FormatField("magic", "int8"),
-        FormatField("attributes", "int8"),
+        FormatField(
+            "attributes",
+            "int8",
+            bits=(("compression", 7, ("none", "gzip", "snappy", "lz4")),),
+        ),
         FormatField("key", "bytes", nullable=True, length="int32"),
         FormatField("value", "bytes", nullable=True, length="int32"),
     ),
     "MessageV1": (
         FormatField("offset", "int64"),
-        FormatField("message_size", "int32"),
+        FormatField("message_size", "int32", measures="crc"),
         FormatField("crc", "uint32"),
         FormatField("magic", "int8"),
-        FormatField("attributes", "int8"),
+        FormatField(
+            "attributes",
+            "int8",
+            bits=(
+                ("compression", 7, ("none", "gzip", "snappy", "lz4")),
+                ("timestamp_type", 8, ("create_time", "log_append_time")),
+            ),
+        ),
         FormatField("timestamp", "int64"),
         FormatField("key", "bytes", nullable=True, length="int32"),
         FormatField("value", "bytes", nullable=True, length="int32"),
     ),
     "Record": (
-        FormatField("length", "varint"),
+        FormatField("length", "varint", measures="attributes"),
         FormatField("attributes", "int8"),
         FormatField("timestamp_delta", "varlong"),
         FormatField("offset_delta", "varint"),

@@ -1,5 +1,6 @@
 """Record batches and message sets: append, seal, walk, stamp, compress."""
 
+from kafkawire.sdk.protocol.record_formats import TimestampType
 from kafkawire.sdk.records.batch import (
     Batch,
     BatchBuilder,
@@ -12,7 +13,15 @@ from kafkawire.sdk.records.batch import (
     walk,
     walk_headers,
 )
+from kafkawire.sdk.records.columns import Columns, ViewColumn, binary_column, columns
 from kafkawire.sdk.records.compression import LEVELS, Compression, compress, decompress
+from kafkawire.sdk.records.control import (
+    ControlKey,
+    ControlRecord,
+    control_record,
+    control_type,
+    end_transaction_marker,
+)
 from kafkawire.sdk.records.crc import crc32, crc32c
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.message_set import MessageBatch, MessageSetBuilder
@@ -25,19 +34,29 @@ __all__ = [
     "Batch",
     "BatchBuilder",
     "BinaryColumn",
+    "Columns",
     "Compression",
+    "ControlKey",
+    "ControlRecord",
     "Headers",
     "HeadersLike",
     "MessageBatch",
     "MessageSetBuilder",
     "Record",
     "RecordBatch",
+    "TimestampType",
+    "ViewColumn",
     "batch_builder_class",
+    "binary_column",
+    "columns",
     "compress",
+    "control_record",
+    "control_type",
     "crc32",
     "crc32c",
     "decompress",
     "empty_batch",
+    "end_transaction_marker",
     "record_batch_class",
     "rewrite",
     "stamp",

@@ -7,16 +7,21 @@ cdef class Record:
     """A record of a batch, see `record.py`."""
 
     cdef readonly int64_t offset, timestamp
-    cdef readonly object key, value, headers
-    cdef readonly int32_t sequence
+    cdef readonly object key, value, headers, topic
+    cdef readonly int32_t sequence, partition
 
-    def __init__(self, int64_t offset, int64_t timestamp, key, value, headers=EMPTY, int32_t sequence=-1):
+    def __init__(
+        self, int64_t offset, int64_t timestamp, key, value, headers=EMPTY, int32_t sequence=-1, str topic="",
+        int32_t partition=-1
+    ):
         self.offset = offset
         self.timestamp = timestamp
         self.key = key
         self.value = value
         self.headers = headers
         self.sequence = sequence
+        self.topic = topic
+        self.partition = partition
 
     def __eq__(self, other):
         try:
@@ -95,6 +100,14 @@ cdef class RecordView:
     @property
     def headers(self):
         return headers_of(&self.span, self.payload.end)
+
+    @property
+    def topic(self):
+        return ""
+
+    @property
+    def partition(self):
+        return -1
 
     def __eq__(self, other):
         try:
@@ -197,7 +210,7 @@ cdef class RecordBatch:
 
     @property
     def data(self):
-        return memoryview(self.source)[self.position : self.position + self.size_in_bytes]
+        return memoryview(self.source).cast("B")[self.position : self.position + self.size_in_bytes]
 
     @property
     def last_offset(self):
@@ -254,7 +267,7 @@ cdef class RecordBatch:
             offset = self.position + BATCH_HEADER_BYTES + error.offset
             raise DecodeError(error.path, offset, error.reason) from None
 
-    def records(self):
+    def records(self, str topic="", int32_t partition=-1):
         cdef Payload payload = self.checked()
         cdef const uint8_t *p = payload.start
         cdef Record record
@@ -272,6 +285,8 @@ cdef class RecordBatch:
             record.value = bytes_or_none(span.value, span.value_size)
             record.headers = headers_of(&span, payload.end) if span.header_count else EMPTY
             record.sequence = sequence_after(payload.base_sequence, span.offset)
+            record.topic = topic
+            record.partition = partition
             records.append(record)
         if payload.count and p != payload.end:
             self.refuse(payload)
@@ -575,11 +590,15 @@ cdef inline int32_t sequence_after(int32_t base_sequence, int32_t delta) noexcep
 
 
 cdef tuple content_of(record):
-    return record.offset, record.timestamp, record.key, record.value, record.headers, record.sequence
+    return (
+        record.offset, record.timestamp, record.key, record.value, record.headers, record.sequence, record.topic,
+        record.partition,
+    )
 
 
 cdef str described(record):
+    place = f"topic={record.topic!r}, partition={record.partition}, " if record.topic else ""
     return (
-        f"Record(offset={record.offset}, timestamp={record.timestamp}, key={record.key!r}, value={record.value!r}, "
-        f"headers={record.headers!r}, sequence={record.sequence})"
+        f"Record({place}offset={record.offset}, timestamp={record.timestamp}, key={record.key!r}, "
+        f"value={record.value!r}, headers={record.headers!r}, sequence={record.sequence})"
     )

@@ -130,7 +130,7 @@ cdef class BatchBuilder:
         self.is_sealed = True
         if not self.count:
             return memoryview(b"")
-        if self.compression == NONE:
+        if self.is_plain():
             self.write_header(self.memory, self.used)
             return memoryview(self)
         if self.compressed is None:
@@ -143,7 +143,7 @@ cdef class BatchBuilder:
         return memoryview(result)
 
     def build(self):
-        if self.compression == NONE and self.count:
+        if self.count and self.is_plain():
             self.check_producer()
             self.is_sealed = True
             self.write_header(self.memory, self.used)
@@ -229,6 +229,9 @@ cdef class BatchBuilder:
         self.reserved = wanted
         return 0
 
+    cdef bint is_plain(self) except -1:
+        return self.compression is NONE or self.compression == NONE
+
     cdef int check_producer(self) except -1:
         """Refuse what no broker would take."""
         if self.producer_id == -1:
@@ -243,7 +246,7 @@ cdef class BatchBuilder:
     cdef int write_header(self, uint8_t *p, Py_ssize_t size) except -1:
         cdef int attributes = <int>number("compression", self.compression, 0, BATCH_COMPRESSION_MASK)
         cdef int64_t max_timestamp = self.highest_timestamp
-        if self.timestamp_type == LOG_APPEND_TIME:
+        if self.timestamp_type is not CREATE_TIME and self.timestamp_type == LOG_APPEND_TIME:
             attributes |= BATCH_TIMESTAMP_TYPE_MASK
             max_timestamp = number("log_append_time", self.log_append_time, -INT64_MAX - 1, INT64_MAX)
         if self.is_transactional:
@@ -361,9 +364,11 @@ cdef inline int64_t time_of(value) except -2:
 
 cdef int64_t number(str path, value, int64_t low, int64_t high) except? -2:
     """Return a number that fits into a field."""
-    if not low <= value <= high:
+    cdef int overflow = 0
+    cdef int64_t found = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow or found < low or found > high:
         raise EncodeError(path, f"{value}, not within {low} and {high}")
-    return value
+    return found
 
 
 cdef uint32_t int32(str path, value) except? 0xFFFFFFFE:

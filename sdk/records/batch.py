@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from kafkawire.sdk.errors import DecodeError, EncodeError, LocalProtocolError
@@ -46,8 +45,8 @@ from kafkawire.sdk.protocol.record_formats import (
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records import engine as engines
 from kafkawire.sdk.records import twin_batch, twin_builder
-from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.crc import crc32c
+from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.message_set import MessageBatch
 from kafkawire.sdk.records.record import Record
 
@@ -101,10 +100,11 @@ def walk(
         DecodeError: what comes next is no batch, or its checksum is wrong.
         LocalProtocolError: the engine is not available here.
     """
-    make = RecordBatch if engine is None else record_batch_class(engine)
-    if engines.built is not None and make is engines.built.RecordBatch:
-        return cast(Iterator[Batch], engines.built.Walk(buffer, check_crc, limit, partial(_next_batch, make)))
-    return _walk(buffer, check_crc, limit, make)
+    native = engines.native if engine is None else engines.built if engine == "native" else None
+    if native is not None:
+        walked: Iterator[Batch] = native.Walk(buffer, check_crc, limit, _next_batch)
+        return walked
+    return _walk(buffer, check_crc, limit, RecordBatch if engine is None else record_batch_class(engine))
 
 
 def walk_headers(buffer: Buffer) -> Iterator[Batch]:
@@ -139,7 +139,7 @@ def stamp(
         DecodeError: there is no whole batch of magic 2.
         EncodeError: a number does not fit, or the buffer cannot be written.
     """
-    view = memoryview(buffer)
+    view = memoryview(buffer).cast("B")
     size = twin_batch.RecordBatch(view, position).size_in_bytes if log_append_time is not None else BATCH_HEADER_BYTES
     if len(view) - position < size or view[position + BATCH_MAGIC_AT] != BATCH_MAGIC:
         raise DecodeError("batch", position, f"no batch of magic {BATCH_MAGIC}")
@@ -292,21 +292,23 @@ def batch_builder_class(engine: str) -> type[BatchBuilder]:
 
 def _walk(buffer: Buffer, check_crc: bool, limit: int, make: type[RecordBatch]) -> Iterator[Batch]:
     """Do what the extension's `Walk` does."""
-    view = memoryview(buffer)
+    view = memoryview(buffer).cast("B")
     position = 0
-    while (batch := _next_batch(make, view, position, limit)) is not None:
+    while (batch := _next_batch(view, position, limit, make)) is not None:
         if check_crc:
             batch.check_crc()
         yield batch
         position += batch.size_in_bytes
 
 
-def _next_batch(make: type[RecordBatch], buffer: Buffer, position: int, limit: int) -> Batch | None:
+def _next_batch(buffer: Buffer, position: int, limit: int, make: type[RecordBatch] = RecordBatch) -> Batch | None:
     """Return the batch at `position`; None at the end, also if it is cut."""
-    view = memoryview(buffer)
+    view = memoryview(buffer).cast("B")
     if _next_size(view, position) is None:
         return None
-    return make(view, position, limit) if view[position + BATCH_MAGIC_AT] == BATCH_MAGIC else MessageBatch(view, position, limit)
+    if view[position + BATCH_MAGIC_AT] == BATCH_MAGIC:
+        return make(view, position, limit)
+    return MessageBatch(view, position, limit)
 
 
 def _unavailable(engine: str) -> LocalProtocolError:

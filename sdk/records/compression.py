@@ -77,7 +77,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None, magic: 
         deflater = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
         return deflater.compress(data) + deflater.flush()
     if codec == Compression.SNAPPY:
-        return _snappy_stream(memoryview(data))
+        return _snappy_stream(memoryview(data).cast("B"))
     if codec == Compression.LZ4:
         return _lz4_frame(data, level, magic)
     if codec == Compression.ZSTD:
@@ -99,7 +99,7 @@ def decompress(codec: Compression, data: Buffer, limit: int = MAX_DECOMPRESSED_B
     Raises:
         DecodeError: the data is damaged, cut, or longer than `limit`; offsets count from the beginning of `data`.
     """
-    view = memoryview(data)
+    view = memoryview(data).cast("B")
     if codec == Compression.GZIP:
         return _gunzip(view, limit)
     if codec == Compression.SNAPPY:

@@ -46,6 +46,7 @@ from kafkawire.sdk.records.twin_batch import int64
 
 if TYPE_CHECKING:
     import pyarrow
+
     from kafkawire.sdk.records.columns import Columns
 
 __all__ = ["MessageBatch", "MessageSetBuilder"]
@@ -96,7 +97,7 @@ class MessageBatch:
     delete_horizon_ms = None
 
     def __init__(self, buffer: Buffer, position: int = 0, limit: int = MAX_DECOMPRESSED_BYTES) -> None:
-        view = memoryview(buffer)
+        view = memoryview(buffer).cast("B")
         if not 0 <= position <= len(view) - MESSAGE_V0_HEADER_BYTES:
             raise DecodeError("message", position, f"{len(view) - position} bytes are left, too few for a message")
         self.last_offset, self.message_size, self.crc, self.magic, self.attributes = MESSAGE_V0_HEADER.unpack_from(
@@ -175,8 +176,12 @@ class MessageBatch:
         if computed != self.crc:
             raise DecodeError("crc", self.position, f"checksum {self.crc:#010x}, the content has {computed:#010x}")
 
-    def records(self) -> list[Record]:
+    def records(self, topic: str = "", partition: int = -1) -> list[Record]:
         """Return all records.
+
+        Args:
+            topic: said of each record.
+            partition: said of each record.
 
         Raises:
             DecodeError: the message, or one inside it, is not what it should be.
@@ -185,13 +190,13 @@ class MessageBatch:
             outer = _message(self._view, 0)
             compression = self.compression
             if compression == Compression.NONE:
-                return [_record(outer, outer.offset, outer.timestamp)]
+                return [_record(outer, outer.offset, outer.timestamp, topic, partition)]
             if compression == Compression.ZSTD:
                 raise DecodeError("attributes", 0, f"messages of magic {self.magic} are never compressed with zstd")
             if outer.value is None:
                 raise DecodeError("value", 0, "a wrapper has a value")
             inner = list(_messages(decompress(compression, outer.value, self.limit, self.magic)))
-            return list(self._unwrapped(outer, inner))
+            return list(self._unwrapped(outer, inner, topic, partition))
         except struct.error:
             reason = f"the message of {self.size_in_bytes} bytes ends early"
             raise DecodeError("message", self.position, reason) from None
@@ -212,7 +217,7 @@ class MessageBatch:
         """Return the records as an Arrow record batch, as `RecordBatch.to_arrow`."""
         return self.columns().to_arrow()
 
-    def _unwrapped(self, outer: _Message, inner: list[_Message]) -> Iterator[Record]:
+    def _unwrapped(self, outer: _Message, inner: list[_Message], topic: str, partition: int) -> Iterator[Record]:
         if not inner:
             raise DecodeError("value", 0, "a wrapper holds at least one message")
         base_offset = 0
@@ -229,7 +234,7 @@ class MessageBatch:
             if _compression(message.attributes, 0) != Compression.NONE:
                 raise DecodeError("attributes", 0, "a message inside a wrapper is compressed itself")
             timestamp = outer.timestamp if is_append_time and message.magic == MESSAGE_V1_MAGIC else message.timestamp
-            yield _record(message, base_offset + message.offset, timestamp)
+            yield _record(message, base_offset + message.offset, timestamp, topic, partition)
 
 
 class MessageSetBuilder:
@@ -379,9 +384,9 @@ def _content(view: memoryview, position: int, path: str) -> tuple[memoryview | N
     return view[position : position + size], position + size
 
 
-def _record(message: _Message, offset: int, timestamp: int) -> Record:
+def _record(message: _Message, offset: int, timestamp: int, topic: str, partition: int) -> Record:
     value = None if message.value is None else bytes(message.value)
-    return Record(int64(offset), timestamp, message.key, value)
+    return Record(int64(offset), timestamp, message.key, value, topic=topic, partition=partition)
 
 
 def _compression(attributes: int, position: int) -> Compression:

@@ -1,6 +1,6 @@
 """One record, as every engine gives it out, and a column of values, as every engine takes it.
 
-The extension has a record class of its own with the same attributes, which is the one that everybody uses where it was built.
+The extension has a record class of its own with the same attributes, which everybody uses where it was built.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ class Record:
         value: None for a tombstone.
         headers: (name, value) in order.
         sequence: its number among those of the producer, -1 without idempotence.
+        topic: where it was read from; empty if whoever decoded it did not say.
+        partition: likewise, -1 then.
     """
 
-    __slots__ = ("headers", "key", "offset", "sequence", "timestamp", "value")
+    __slots__ = ("headers", "key", "offset", "partition", "sequence", "timestamp", "topic", "value")
 
     def __init__(
         self,
@@ -43,6 +45,8 @@ class Record:
         value: bytes | None,
         headers: Headers = (),
         sequence: int = -1,
+        topic: str = "",
+        partition: int = -1,
     ) -> None:
         self.offset = offset
         self.timestamp = timestamp
@@ -50,6 +54,8 @@ class Record:
         self.value = value
         self.headers = headers
         self.sequence = sequence
+        self.topic = topic
+        self.partition = partition
 
     def __eq__(self, other: object) -> bool:
         try:
@@ -60,14 +66,18 @@ class Record:
     __hash__ = None  # type: ignore[assignment]  # records can be changed
 
     def __repr__(self) -> str:
+        place = f"topic={self.topic!r}, partition={self.partition}, " if self.topic else ""
         return (
-            f"Record(offset={self.offset}, timestamp={self.timestamp}, key={self.key!r}, value={self.value!r}, "
+            f"Record({place}offset={self.offset}, timestamp={self.timestamp}, key={self.key!r}, value={self.value!r}, "
             f"headers={self.headers!r}, sequence={self.sequence})"
         )
 
 
 def _content(record: Record) -> tuple[object, ...]:
-    return record.offset, record.timestamp, record.key, record.value, record.headers, record.sequence
+    return (
+        record.offset, record.timestamp, record.key, record.value, record.headers, record.sequence, record.topic,
+        record.partition,
+    )  # fmt: skip
 
 
 if not TYPE_CHECKING and native is not None:

@@ -39,6 +39,7 @@ from kafkawire.sdk.records.record import Headers, Record
 
 if TYPE_CHECKING:
     import pyarrow
+
     from kafkawire.sdk.records.columns import Columns
 
 __all__ = ["RecordBatch", "Span", "int64", "sequence_after", "spans"]
@@ -87,7 +88,7 @@ class RecordBatch:
     )
 
     def __init__(self, buffer: Buffer, position: int = 0, limit: int = MAX_DECOMPRESSED_BYTES) -> None:
-        view = memoryview(buffer)
+        view = memoryview(buffer).cast("B")
         if not 0 <= position <= len(view) - BATCH_HEADER_BYTES:
             reason = f"a batch has a header of {BATCH_HEADER_BYTES} bytes, {len(view) - position} are left"
             raise DecodeError("batch", position, reason)
@@ -217,13 +218,17 @@ class RecordBatch:
             )
         return payload
 
-    def records(self) -> list[Record]:
+    def records(self, topic: str = "", partition: int = -1) -> list[Record]:
         """Return all records.
+
+        Args:
+            topic: said of each record.
+            partition: said of each record.
 
         Raises:
             DecodeError: they cannot be decompressed, or are not what a batch holds.
         """
-        return list(self.views())
+        return list(self._records(topic, partition))
 
     def views(self) -> Iterator[Record]:
         """Give the records one after the other, each decoded when it is its turn.
@@ -231,6 +236,9 @@ class RecordBatch:
         Raises:
             DecodeError: as `records`, when the iteration comes to the place.
         """
+        return self._records("", -1)
+
+    def _records(self, topic: str, partition: int) -> Iterator[Record]:
         payload = bytes(self.checked_payload())
         append_time = self.max_timestamp if self.attributes & BATCH_TIMESTAMP_TYPE_MASK else None
         for timestamp, offset, key_at, key_size, value_at, value_size, headers_at, headers in spans(
@@ -243,6 +251,8 @@ class RecordBatch:
                 None if value_size < 0 else payload[value_at : value_at + value_size],
                 _headers(payload, headers_at, headers) if headers else (),
                 sequence_after(self.base_sequence, offset),
+                topic,
+                partition,
             )
 
     def columns(self) -> Columns:

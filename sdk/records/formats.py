@@ -1,0 +1,251 @@
+"""The declarative form of records and batches: read as an engine, and used to explain bytes.
+
+The forms are made from `FORMATS`, which is generated from `schemas/records/`: a field in the schema is a construct here
+and nothing more. Slow and plain, this engine is what the others are compared with.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, BinaryIO
+
+from construct import Construct, Container
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.constructs import Leaf, Note, Number, Span, new_context
+from kafkawire.sdk.protocol.primitives import FIXED, MALFORMED_UTF8, Refused
+from kafkawire.sdk.protocol.record_formats import (
+    BATCH_HEADER_BYTES,
+    BATCH_TIMESTAMP_TYPE_MASK,
+    FORMATS,
+    Compression,
+    FormatField,
+)
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.records import twin_batch
+from kafkawire.sdk.records.record import Headers, Record
+
+__all__ = ["ConstructBatch", "Form", "form", "trace_batch"]
+
+#: Varints by name: the bits of the number.
+_VARINTS = {"varint": 32, "varlong": 64}
+
+
+class Zigzag(Leaf):
+    """A signed number, seven bits a byte, the lowest first; the sign is the lowest bit.
+
+    Args:
+        bits: 32 or 64; what does not fit is dropped.
+    """
+
+    def __init__(self, bits: int) -> None:
+        super().__init__()
+        self.bits = bits
+
+    def read(self, stream: BinaryIO, context: Container) -> int:
+        value = 0
+        for shift in range(0, self.bits, 7):
+            (byte,) = _take(stream, 1)
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                value %= 1 << self.bits
+                return (value >> 1) ^ -(value & 1)
+        raise Refused(f"a number of more than {-(-self.bits // 7)} bytes")
+
+
+class Sized(Leaf):
+    """Bytes or a string behind their length.
+
+    Args:
+        length: of what type the length is.
+        nullable: whether a length below 0 stands for null.
+        text: whether the bytes are UTF-8.
+    """
+
+    def __init__(self, length: Leaf, nullable: bool, text: bool) -> None:
+        super().__init__()
+        self.length, self.nullable, self.text = length, nullable, text
+
+    def read(self, stream: BinaryIO, context: Container) -> bytes | str | None:
+        size = self.length.read(stream, context)
+        if size < 0:
+            if self.nullable:
+                return None
+            raise Refused(f"{size} bytes announced, it cannot be null")
+        content = _take(stream, size)
+        return content.decode("utf-8", MALFORMED_UTF8) if self.text else content
+
+
+class Counted(Construct):
+    """Elements behind their count; parsed to a tuple."""
+
+    def __init__(self, count: Leaf, element: Construct) -> None:
+        super().__init__()
+        self.count, self.element = count, element
+
+    def _parse(self, stream: BinaryIO, context: Container, path: str) -> tuple[Any, ...]:
+        count = self.count._parsereport(stream, context, f"{path} -> count")
+        left = _left(stream)
+        # Before the loop: a count may be far larger than any input.
+        if not 0 <= count <= left:
+            raise DecodeError(_dotted(path), stream.tell(), f"{count} elements in {left} bytes")
+        return tuple(self.element._parsereport(stream, context, f"{path}[{index}]") for index in range(count))
+
+
+class Form(Construct):
+    """The fields of a format in order; parsed to a container.
+
+    Args:
+        fields: with what reads them.
+    """
+
+    def __init__(self, fields: list[tuple[FormatField, Construct]]) -> None:
+        super().__init__()
+        self.fields = fields
+
+    def _parse(self, stream: BinaryIO, context: Container, path: str) -> Container:
+        values = Container()
+        starts: dict[str, int] = {}
+        for field, construct in self.fields:
+            starts[field.name] = stream.tell()
+            values[field.name] = construct._parsereport(stream, context, f"{path} -> {field.name}")
+            if field.bits:
+                _note(
+                    context, starts[field.name], stream, f"{path} -> {field.name}", _meaning(field, values[field.name])
+                )
+        for field, _ in self.fields:
+            if field.measures in starts:
+                size = stream.tell() - starts[field.measures]
+                if values[field.name] != size:
+                    raise DecodeError(
+                        _dotted(f"{path} -> {field.name}"),
+                        starts[field.name],
+                        f"{values[field.name]} bytes announced, there are {size}",
+                    )
+        return values
+
+
+@cache
+def form(name: str) -> Form:
+    """Return the construct of a record format.
+
+    Args:
+        name: as in `FORMATS`; a batch is read up to its records, which may be compressed.
+    """
+    return Form([(field, _construct(field)) for field in FORMATS[name] if _is_leaf(field.count)])
+
+
+class ConstructBatch(twin_batch.RecordBatch):
+    """A batch whose records are read by their declarative form; otherwise the twin."""
+
+    __slots__ = ()
+
+    def _records(self, topic: str, partition: int) -> Iterator[Record]:
+        payload = bytes(self.checked_payload())
+        append_time = self.max_timestamp if self.attributes & BATCH_TIMESTAMP_TYPE_MASK else None
+        stream = io.BytesIO(payload)
+        for index in range(self.records_count):
+            start = stream.tell()
+            try:
+                fields = form("Record")._parsereport(stream, new_context(), f"(parsing) -> records[{index}]")
+            except DecodeError as error:
+                raise DecodeError(
+                    error.path, self.position, f"{error.reason}, {start} bytes into the records"
+                ) from None
+            headers: Headers = tuple((header.key, header.value) for header in fields.headers)
+            yield Record(
+                twin_batch.int64(self.base_offset + fields.offset_delta),
+                twin_batch.int64(self.base_timestamp + fields.timestamp_delta) if append_time is None else append_time,
+                fields.key,
+                fields.value,
+                headers,
+                twin_batch.sequence_after(self.base_sequence, fields.offset_delta),
+                topic,
+                partition,
+            )
+        if self.records_count and stream.tell() != len(payload):
+            raise DecodeError("records", self.position, f"{_left(stream)} bytes follow the last of them")
+
+
+def trace_batch(buffer: Buffer, position: int = 0) -> tuple[list[Span], DecodeError | None]:
+    """Return what the bytes of a batch of magic 2 are, one by one.
+
+    Args:
+        buffer: holds the batch.
+        position: where it begins.
+
+    Returns:
+        The spans in the order of the bytes, compressed records as one of them; and the error if it could not be read to
+        its end: the spans are then those before the error.
+    """
+    spans: list[Span] = []
+    context = new_context(spans=spans)
+    try:
+        batch = ConstructBatch(buffer, position)
+        stream = io.BytesIO(bytes(memoryview(buffer).cast("B")[: position + batch.size_in_bytes]))
+        stream.seek(position)
+        form("RecordBatch")._parsereport(stream, context, "(parsing)")
+        if batch.compression != Compression.NONE:
+            size = batch.size_in_bytes - BATCH_HEADER_BYTES
+            note = Note(f"{batch.records_count} records, compressed with {batch.compression.name.lower()}")
+            spans.append(Span(stream.tell(), size, "records", note))
+            return spans, None
+        for index in range(batch.records_count):
+            form("Record")._parsereport(stream, context, f"(parsing) -> records[{index}]")
+    except DecodeError as error:
+        return spans, error
+    return spans, None
+
+
+def _construct(field: FormatField) -> Construct:
+    if field.array and field.count is not None:
+        return Counted(_leaf(field.count), form(field.type))
+    if field.length is not None:
+        return Sized(_leaf(field.length), field.nullable, field.type == "string")
+    return _leaf(field.type)
+
+
+@cache
+def _leaf(name: str) -> Leaf:
+    return Zigzag(_VARINTS[name]) if name in _VARINTS else Number(name)
+
+
+def _is_leaf(name: str | None) -> bool:
+    """Return whether a count is read where it stands, and not in a field before."""
+    return name is None or name in _VARINTS or name in FIXED
+
+
+def _meaning(field: FormatField, value: int) -> Note:
+    """Return what the bits of a field say."""
+    said = []
+    for name, mask, values in field.bits:
+        number = (value & mask) // (mask & -mask)
+        said.append(f"{name} {values[number] if number < len(values) else number}")
+    return Note(", ".join(said))
+
+
+def _note(context: Container, start: int, stream: BinaryIO, path: str, value: Note) -> None:
+    spans = context._params.get("spans")
+    if spans is not None:
+        spans[-1] = Span(start, stream.tell() - start, _dotted(path), Note(f"{spans[-1].value}: {value}"))
+
+
+def _take(stream: BinaryIO, size: int) -> bytes:
+    left = _left(stream)
+    if size > left:
+        raise Refused(f"{size} bytes announced, {left} are left")
+    return stream.read(size)
+
+
+def _left(stream: BinaryIO) -> int:
+    here = stream.tell()
+    end = stream.seek(0, io.SEEK_END)
+    stream.seek(here)
+    return end - here
+
+
+def _dotted(path: str) -> str:
+    """Return construct's path, `(parsing) -> records[3] -> key`, as `records[3].key`."""
+    return ".".join(path.split(" -> ")[1:])
