@@ -36,7 +36,10 @@ _LISTED_RECORDS_MAX = 50
 
 _COMPRESSIONS = {member.name.lower(): member for member in Compression}
 _TIMESTAMP_TYPES = {"CreateTime": TimestampType.CREATE_TIME, "LogAppendTime": TimestampType.LOG_APPEND_TIME}
-_TIMESTAMP_NAMES = {None: "NoTimestampType", **{member: name for name, member in _TIMESTAMP_TYPES.items()}}
+_TIMESTAMP_NAMES: dict[TimestampType | None, str] = {
+    None: "NoTimestampType",
+    **{member: name for name, member in _TIMESTAMP_TYPES.items()},
+}
 
 #: What a vector says of a batch and a batch here has under the same name.
 _COMMON = ("size_in_bytes", "crc", "attributes", "max_timestamp", "last_offset", "next_offset", "base_offset", "magic")

@@ -24,7 +24,8 @@ _PREFIXES = {
 _NATIVE = ("RecordBatch", "Record", "RecordHeader")
 
 _FIELD_CLASS = [
-    "class FormatField(NamedTuple):",
+    "@dataclass(frozen=True, slots=True)",
+    "class FormatField:",
     '    """One field of a record format, as `construct` forms are made from it."""',
     "",
     "    name: str",
@@ -49,9 +50,10 @@ def emit_record_formats(formats: Mapping[str, RecordFormat], digest: str) -> str
         "",
         "from __future__ import annotations",
         "",
+        "from dataclasses import dataclass",
         "from enum import IntEnum",
         "from struct import Struct",
-        "from typing import Final, NamedTuple",
+        "from typing import Final",
         "",
         "",
         *_enumeration("Compression", "How the records of a batch are compressed.", attributes["compression"]),

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 
 class Compression(IntEnum):
@@ -27,7 +28,8 @@ class TimestampType(IntEnum):
     LOG_APPEND_TIME = 1
 
 
-class FormatField(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FormatField:
     """One field of a record format, as `construct` forms are made from it."""
 
     name: str

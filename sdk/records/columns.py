@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records.batch import Batch
@@ -31,7 +32,8 @@ _INLINE_BYTES = 12
 _PREFIX_BYTES = 4
 
 
-class ViewColumn(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ViewColumn:
     """Byte strings in Arrow's view layout.
 
     Attributes:
@@ -55,7 +57,8 @@ class ViewColumn(NamedTuple):
         return bytes(self.data[number][start : start + size])
 
 
-class Columns(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Columns:
     """Records as columns.
 
     Attributes:

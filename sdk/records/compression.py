@@ -227,9 +227,10 @@ def _unsnap(block: memoryview, position: int, limit: int) -> bytes:
     if declared > len(block) * _SNAPPY_EXPANSION_MAX:
         raise _damaged("snappy", position, f"block of {len(block)} bytes declares a content of {declared}")
     try:
-        content: bytes = snappy.decompress(bytes(block))
+        content = snappy.decompress(bytes(block))
     except Exception as error:  # the package has changed its exceptions from release to release
         raise _damaged("snappy", position, error) from None
+    assert isinstance(content, bytes)  # the package also has a form for text
     return content
 
 
