@@ -47,11 +47,13 @@ def test_one_group(bench, topic_id, version):
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 8])
 def test_several_groups(bench, topic_id, version):
     asked = Topics("t", topic_id, [2, 0])
-    response = bench.ask(OffsetFetchRequest(groups=[Group("g", topics=[asked]), Group("g", topics=None), Group("other",
-    topics=None)]), version) named, everything, nothing = response.groups name = "t" if version < 10 else "" assert
-    found(named.topics) == [(name, 2, 7, "meta", 0), (name, 0, -1, "", 0)] assert found(everything.topics) == [(name, 2,
-    7, "meta", 0)] assert everything.topics[0].topic_id == (topic_id if version >= 10 else bytes(16)) assert
-    (nothing.group_id, nothing.topics, nothing.error_code) == ("other", (), ErrorCode.NONE)
+    groups = [Group("g", topics=[asked]), Group("g", topics=None), Group("other", topics=None)]
+    named, everything, nothing = bench.ask(OffsetFetchRequest(groups=groups), version).groups
+    name = "t" if version < 10 else ""
+    assert found(named.topics) == [(name, 2, 7, "meta", 0), (name, 0, -1, "", 0)]
+    assert found(everything.topics) == [(name, 2, 7, "meta", 0)]
+    assert everything.topics[0].topic_id == (topic_id if version >= 10 else bytes(16))
+    assert (nothing.group_id, nothing.topics, nothing.error_code) == ("other", (), ErrorCode.NONE)
 
 
 def test_unknown_topic_id(bench, topic_id):

@@ -1,0 +1,12 @@
+"""The default limits of groups are Kafka's, apart from the initial delay.
+
+Method: the values are named.
+"""
+
+from kafkawire.reference_broker.groups.requests import GroupLimits
+
+
+def test_defaults():
+    limits = GroupLimits()
+    assert (limits.group_min_session_timeout_ms, limits.group_max_session_timeout_ms) == (6_000, 1_800_000)
+    assert (limits.group_initial_rebalance_delay_ms, limits.group_max_size) == (0, 2**31 - 1)

@@ -1,0 +1,81 @@
+"""Headers are read from files without the records, and reading stops at what is not a good batch.
+
+Method: batches made by the record engine; files with batches, cut and damaged.
+"""
+
+import pytest
+
+from kafkawire.reference_broker.log.batches import (
+    build_batch,
+    headers_in,
+    parse_header,
+    read_header,
+    record_timestamps,
+    records_in,
+)
+from kafkawire.reference_broker.log.config import log_config
+from kafkawire.reference_broker.log.file import LogFile
+from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.sdk.protocol.record_formats import Compression
+from kafkawire.sdk.records import stamp
+from tests.reference_broker.log.produced_batches import NOW_MS, produced
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Return a file with batches of 2, 1 and 3 records."""
+    file = LogFile(tmp_path / "log")
+    offset = 10
+    for values in ((b"a", b"b"), (b"c" * 5_000,), (b"d", b"e", b"f")):
+        data = produced(*values)
+        stamp(data, offset, 4)
+        file.append(data)
+        offset += len(values)
+    return file
+
+
+def test_parse_header():
+    data = produced(b"a", b"b", compression=Compression.GZIP, producer_id=5, producer_epoch=6, base_sequence=7)
+    stamp(data, 100, 3)
+    header = parse_header(b"xx" + data, 2, 55)
+    assert (header.position, header.size_bytes, header.base_offset, header.last_offset) == (55, len(data), 100, 101)
+    assert (header.leader_epoch, header.magic, header.records_count) == (3, 2, 2)
+    assert (header.base_timestamp, header.max_timestamp) == (NOW_MS, NOW_MS + 1)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (5, 6, 7)
+    assert header.compression == Compression.GZIP
+    assert not (header.is_control or header.is_transactional or header.is_log_append_time)
+
+
+def test_headers_in(file):
+    found = [(header.base_offset, header.records_count) for header in headers_in(file, 10)]
+    assert found == [(10, 2), (12, 1), (13, 3)]
+    assert not list(headers_in(file, 11)), "an offset must not be lower than what the file begins with"
+
+
+def test_headers_end_at_a_damaged_or_cut_batch(file, tmp_path):
+    headers = list(headers_in(file, 10))
+    content = bytearray((tmp_path / "log").read_bytes())
+    content[headers[1].position + 3_000] ^= 1
+    (tmp_path / "log").write_bytes(content)
+    assert [header.base_offset for header in headers_in(file, 10)] == [10]
+    file.truncate(headers[0].size_bytes - 1)
+    assert not list(headers_in(file, 10))
+
+
+def test_read_header(file):
+    first = read_header(file, 0)
+    assert first.base_offset == 10
+    assert read_header(file, first.size_bytes).base_offset == 12
+    assert read_header(file, file.size_bytes) is None
+
+
+def test_record_timestamps(file):
+    header = list(headers_in(file, 10))[2]
+    assert list(record_timestamps(file, header)) == [(13, NOW_MS), (14, NOW_MS + 1), (15, NOW_MS + 2)]
+
+
+def test_own_records_go_through_a_log(tmp_path):
+    log = PartitionLog(tmp_path / "t-0", log_config({}))
+    for records in ([(b"k1", b"v1"), (b"k2", None)], [(b"k3", b"v3")]):
+        log.append(*build_batch(records, NOW_MS), NOW_MS)
+    assert list(records_in(log)) == [(b"k1", b"v1"), (b"k2", None), (b"k3", b"v3")]

@@ -1,0 +1,61 @@
+"""What a broker knows outlives it: topics, records, offsets and groups, whether it was closed or crashed.
+
+Method: a broker without sockets is started again on the same files.
+"""
+
+import pytest
+
+from kafkawire.reference_broker.groups.group import GroupState
+from kafkawire.reference_broker.groups.offsets import offsets_partition
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
+from tests.reference_broker.apis.group_of_one import stable
+from tests.reference_broker.broker_bench import BrokerBench
+from tests.reference_broker.log.produced_batches import produced
+
+
+@pytest.mark.parametrize("end", ["restart", "crash"])
+def test_topics_and_records_stay(bench, end):
+    topic_id = bench.create(partitions=2, retention_ms="1000")
+    bench.produce(produced(b"a", b"b"), partition=1)
+    cluster_id = bench.core.directory.cluster_id
+    getattr(bench, end)()
+    topic = bench.core.directory.topics["t"]
+    assert (topic.topic_id, topic.configs) == (topic_id, {"retention.ms": "1000"})
+    assert [log.next_offset for log in topic.logs] == [0, 2]
+    assert bench.core.directory.cluster_id == cluster_id
+    assert bench.core.directory.was_clean is (end == "restart")
+    assert bench.produce(produced(b"c"), partition=1).base_offset == 2
+
+
+@pytest.mark.parametrize("end", ["restart", "crash"])
+def test_members_keep_their_group(bench, end):
+    member_id = stable(bench)
+    bench.advance(1000)
+    getattr(bench, end)()
+    group = bench.core.groups.groups["g"]
+    assert (group.state, group.generation_id, group.leader_id) == (GroupState.STABLE, 1, member_id)
+    assert group.members[member_id].assignment == b"assignment"
+    assert not bench.ask(HeartbeatRequest("g", 1, member_id)).error_code
+    bench.advance(10_000)
+    assert group.state is GroupState.EMPTY
+
+
+def test_groups_are_spread_over_the_offsets_topic(tmp_path):
+    bench = BrokerBench(tmp_path / "data", offsets_topic_num_partitions=3)
+    for group_id in ("a", "b", "c"):
+        stable(bench, group_id)
+    logs = bench.core.offsets_topic().logs
+    assert [log.next_offset for log in logs] == [1, 1, 1]
+    assert sorted(offsets_partition(group_id, 3) for group_id in ("a", "b", "c")) == [0, 1, 2]
+    bench.restart()
+    assert set(bench.core.groups.groups) == {"a", "b", "c"}
+
+
+def test_rolled_segments_are_synced_and_noted(tmp_path):
+    bench = BrokerBench(tmp_path / "data")
+    bench.create(segment_bytes=str(2**20))
+    for _ in range(3):
+        bench.produce(produced(b"x" * 500_000))
+    log = bench.core.directory.log("t", 0)
+    assert log.recovery_point == 3
+    assert "t 0 3\n" in (tmp_path / "data" / "recovery-point-offset-checkpoint").read_text()
