@@ -1,6 +1,6 @@
 """Groups behave as Kafka's classic groups do: joining, rebalancing, sessions, static members, every error.
 
-Method: the coordinator is called directly with explicit times; answers are collected in lists; nothing sleeps and nothing is stored.
+Method: the coordinator is called directly with explicit times; answers are collected in lists; nothing sleeps.
 """
 
 from __future__ import annotations

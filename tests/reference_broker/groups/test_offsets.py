@@ -1,6 +1,6 @@
 """Offsets and groups are written as Kafka writes them and read back; deletions delete; unknown records are left alone.
 
-Method: an append function that collects records; bytes are compared with what Apache Kafka 4.3 writes for the same values.
+Method: an append function that collects records; bytes are compared with what Apache Kafka 4.3 writes.
 """
 
 import struct

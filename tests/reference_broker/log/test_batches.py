@@ -43,7 +43,7 @@ def test_parse_header():
     assert (header.base_timestamp, header.max_timestamp) == (NOW_MS, NOW_MS + 1)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (5, 6, 7)
     assert header.compression == Compression.GZIP
-    assert not (header.is_control or header.is_transactional or header.is_log_append_time)
+    assert (header.is_control, header.is_transactional, header.is_log_append_time) == (False, False, False)
 
 
 def test_headers_in(file):

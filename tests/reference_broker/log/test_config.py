@@ -56,7 +56,7 @@ def test_refused(name, value, match):
 def test_log_config():
     default = log_config({})
     assert (default.segment_bytes, default.index_interval_bytes, default.max_message_bytes) == (2**30, 4096, 1_048_588)
-    assert not (default.is_compacted or default.is_log_append_time)
+    assert (default.is_compacted, default.is_log_append_time) == (False, False)
     changed = log_config({"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact,delete"})
     assert changed.is_compacted
     assert changed.is_log_append_time

@@ -1,7 +1,7 @@
 """Produced batches are accepted or refused as Kafka does, with its error codes.
 
-Method: good batches, each damaged in one way; header fields are changed with the checksum made anew, so that nothing but the change
-is wrong.
+Method: good batches, each damaged in one way; header fields are changed with the checksum made anew, so that nothing
+but the change is wrong.
 """
 
 import dataclasses
@@ -90,7 +90,7 @@ def test_refused(data, code):
 def test_records_that_do_not_count_their_offsets():
     builder = BatchBuilder()
     builder.append(NOW_MS, b"k", b"a")
-    builder.append(NOW_MS, b"k", b"b", (), 2)
+    builder.append_at(2, NOW_MS, b"k", b"b")
     with pytest.raises(BrokerError, match="not in a row") as caught:
         check(changed(formats.BATCH_LAST_OFFSET_DELTA_AT, "i", 1, bytearray(builder.seal())))
     assert caught.value.code == ErrorCode.INVALID_RECORD
