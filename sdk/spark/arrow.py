@@ -1,0 +1,197 @@
+"""Turn raw record batches into Arrow with the columns of Spark's Kafka connector; Spark itself is not needed.
+
+The step between `kafkawire.sdk.records` and `decode.py`: what a worker does with the bytes that reach it. Control
+batches are left out, as the connector does, and so is a batch that is cut off at the end of a value, as fetch responses
+and growing segments have it.
+
+Source: `KafkaRecordToRowConverter` in Apache Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+import pyarrow
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.records import Batch, walk
+from kafkawire.sdk.records.columns import columns
+
+__all__ = ["SCHEMA", "SCHEMA_WITH_HEADERS", "Errors", "decoded"]
+
+#: What happens to damaged data: an error, or it is left out.
+Errors = Literal["raise", "skip"]
+
+#: Bytes of an Arrow batch that is given out. Each costs Spark a fixed time; from about this size on it no longer shows.
+ARROW_BATCH_BYTES = 4 * 1024 * 1024
+
+#: Batches of one row that are decoded in one call, which has a fixed cost too: at most so many, and no more when they
+#: have so many bytes. Decompressed to the limit, they stay together below the 2 GiB that Arrow's int32 offsets can say.
+_GROUP_BATCHES_MAX = 16
+_GROUP_BYTES = 1024 * 1024
+
+#: The connector's columns. Spark's timestamps are microseconds in UTC, whatever the time zone of the session.
+SCHEMA = pyarrow.schema(
+    [
+        ("key", pyarrow.binary()),
+        ("value", pyarrow.binary()),
+        ("topic", pyarrow.string()),
+        ("partition", pyarrow.int32()),
+        ("offset", pyarrow.int64()),
+        ("timestamp", pyarrow.timestamp("us", "UTC")),
+        ("timestampType", pyarrow.int32()),
+    ]
+)
+
+#: What Kafka's consumer calls NO_TIMESTAMP_TYPE: messages of magic 0 have no timestamps.
+_NO_TIMESTAMP_TYPE = -1
+
+_HEADERS = pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))
+
+#: The same with `includeHeaders`.
+SCHEMA_WITH_HEADERS = SCHEMA.append(pyarrow.field("headers", _HEADERS))
+
+
+class Row(NamedTuple):
+    """Where raw batches come from.
+
+    Attributes:
+        number: of the row among those of the task, from 0.
+        topic: None if it is not known.
+        partition: None if it is not known.
+    """
+
+    number: int
+    topic: str | None
+    partition: int | None
+
+    def __str__(self) -> str:
+        return f"row {self.number}" + ("" if self.topic is None else f" ({self.topic}-{self.partition})")
+
+
+def decoded(
+    rows: Iterator[pyarrow.RecordBatch], headers: bool = False, errors: Errors = "raise"
+) -> Iterator[pyarrow.RecordBatch]:
+    """Decode the raw record batches of rows.
+
+    Args:
+        rows: three columns: raw batches, binary, one or several in each value; topic, string; partition, int32.
+        headers: whether to give the headers too.
+        errors: "raise", or "skip" to leave damaged batches out; behind a damaged size the rest of the value.
+
+    Yields:
+        Arrow batches of `SCHEMA` or `SCHEMA_WITH_HEADERS`, about `ARROW_BATCH_BYTES` large; a record batch is never
+        divided.
+
+    Raises:
+        DecodeError: damaged data; the path begins with the row, the offset counts from the start of its value.
+    """
+    waiting: list[pyarrow.RecordBatch] = []
+    waiting_bytes = 0
+    for found in _decoded_groups(rows, headers, errors):
+        if waiting and waiting_bytes + found.nbytes > ARROW_BATCH_BYTES:
+            yield _joined(waiting)
+            waiting, waiting_bytes = [], 0
+        waiting.append(found)
+        waiting_bytes += found.nbytes
+    if waiting:
+        yield _joined(waiting)
+
+
+def _decoded_groups(
+    rows: Iterator[pyarrow.RecordBatch], headers: bool, errors: Errors
+) -> Iterator[pyarrow.RecordBatch]:
+    """Give the records of one group after the other; the batches of a damaged group one by one."""
+    for row, group in _groups(rows, errors):
+        try:
+            yield _columns(row, group, headers)
+        except DecodeError:
+            for batch in group:
+                try:
+                    yield _columns(row, [batch], headers)
+                except DecodeError as error:
+                    if errors == "raise":
+                        raise _located(row, error) from None
+
+
+def _groups(rows: Iterator[pyarrow.RecordBatch], errors: Errors) -> Iterator[tuple[Row, list[Batch]]]:
+    """Give the record batches of all rows, without control batches, in groups of one row and one timestamp type."""
+    number = 0
+    for table in rows:
+        for raw, topic, partition in zip(*table.columns, strict=True):
+            row = Row(number, topic.as_py(), partition.as_py())
+            number += 1
+            group: list[Batch] = []
+            group_bytes = 0
+            try:
+                for batch in walk(_bytes(raw), check_crc=False):
+                    if batch.is_control:
+                        continue
+                    is_full = group_bytes + batch.size_in_bytes > _GROUP_BYTES or len(group) == _GROUP_BATCHES_MAX
+                    if group and (is_full or batch.timestamp_type != group[0].timestamp_type):
+                        yield row, group
+                        group, group_bytes = [], 0
+                    group.append(batch)
+                    group_bytes += batch.size_in_bytes
+            except DecodeError as error:
+                if errors == "raise":
+                    raise _located(row, error) from None
+            if group:
+                yield row, group
+
+
+def _bytes(value: pyarrow.Scalar) -> memoryview:
+    """Return the bytes of a value without a copy; none of a null."""
+    return memoryview(value.as_buffer()).cast("B") if value.is_valid else memoryview(b"")
+
+
+def _located(row: Row, error: DecodeError) -> DecodeError:
+    return DecodeError(f"{row}, {error.path}", error.offset, error.reason)
+
+
+def _columns(row: Row, group: list[Batch], headers: bool) -> pyarrow.RecordBatch:
+    """Return the records of a group.
+
+    Raises:
+        DecodeError: a batch is damaged, or a timestamp is none that Spark knows.
+    """
+    for batch in group:
+        batch.check_crc()
+    found = columns(group).to_arrow(copy=True)
+    count = found.num_rows
+    try:
+        timestamps = found["timestamp"].cast(pyarrow.timestamp("ms", "UTC")).cast(SCHEMA.field("timestamp").type)
+    except pyarrow.ArrowInvalid as error:
+        raise DecodeError("timestamp", group[0].position, str(error)) from None
+    timestamp_type = _NO_TIMESTAMP_TYPE if group[0].timestamp_type is None else int(group[0].timestamp_type)
+    arrays = [
+        found["key"],
+        found["value"],
+        _repeated(row.topic, pyarrow.string(), count),
+        _repeated(row.partition, pyarrow.int32(), count),
+        found["offset"],
+        timestamps,
+        _repeated(timestamp_type, pyarrow.int32(), count),
+    ]
+    if headers:
+        arrays.append(_headers(group))
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=SCHEMA_WITH_HEADERS if headers else SCHEMA)
+
+
+def _headers(group: list[Batch]) -> pyarrow.Array:
+    """Return the headers of each record; where there are none the connector has null."""
+    listed = [
+        [{"key": name, "value": content} for name, content in record.headers] or None
+        for batch in group
+        for record in batch.views()
+    ]
+    return pyarrow.array(listed, _HEADERS)
+
+
+def _repeated(value: str | int | None, kind: pyarrow.DataType, count: int) -> pyarrow.Array:
+    return pyarrow.repeat(pyarrow.scalar(value, kind), count)
+
+
+def _joined(found: list[pyarrow.RecordBatch]) -> pyarrow.RecordBatch:
+    return pyarrow.Table.from_batches(found).combine_chunks().to_batches()[0] if len(found) > 1 else found[0]

@@ -1,0 +1,19 @@
+"""The public face of the Spark part can be imported without Spark, and gives what it names."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from kafkawire import spark
+from kafkawire.sdk.spark import decode
+
+
+def test_names() -> None:
+    assert spark.__all__ == ["decode_batches"]
+    assert spark.decode_batches is decode.decode_batches
+
+
+def test_import_does_not_need_spark() -> None:
+    code = "import sys, kafkawire.spark; sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
