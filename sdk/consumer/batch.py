@@ -52,7 +52,7 @@ class ConsumerBatch:
             CorruptBatch: a record is damaged.
         """
         if self._records is None:
-            records = self.batch.records()
+            records = self.batch.records(*self.partition)
             if self.batch.base_offset < self.start_offset:
                 records = [record for record in records if record.offset >= self.start_offset]
             self._records = records
