@@ -165,19 +165,39 @@ class Accumulator:
         if queue is None:
             queue = self._queues[partition] = PartitionQueue(partition)
         batch = queue.open
-        index = 0
-        if batch is not None:
-            index = batch.builder.count
-            batch.builder.append(timestamp_ms, key, value, headers)
-            if batch.builder.count == index:  # it is full
+        index = None if batch is None else batch.builder.append(timestamp_ms, key, value, headers)
+        is_new = index is None
+        if batch is None or index is None:
+            if batch is not None:  # it is full
                 batch.sealed()
-                batch, index = None, 0
-        if batch is None:
-            batch = self._open(queue, size, now_ms)
+            batch, index = self._open(queue, size, now_ms), 0
             batch.builder.append(timestamp_ms, key, value, headers)
         batch.bytes_held += size
         self.bytes_held += size
-        return batch, index, index == 0
+        return batch, index, is_new
+
+    def fill(self, partition: TopicPartition, values: Sequence[Buffer | None], timestamp_ms: int) -> int:
+        """Add records that have a value and nothing else to the open batch of a partition, until one does not fit.
+
+        Args:
+            partition: where they go.
+            values: None for a tombstone.
+            timestamp_ms: since the epoch.
+
+        Returns:
+            How many were added; 0 also if no batch is open, or if what it can take might exceed `buffer_memory`.
+        """
+        queue = self._queues.get(partition)
+        batch = None if queue is None else queue.open
+        if batch is None or self.bytes_held + self._options.batch_size > self._options.buffer_memory:
+            return 0
+        size_before = batch.builder.size_bytes
+        try:
+            return batch.builder.append_many(values, timestamp_ms)
+        finally:  # those before a wrong one were added
+            added_bytes = batch.builder.size_bytes - size_before
+            batch.bytes_held += added_bytes
+            self.bytes_held += added_bytes
 
     def admit(self, key: Buffer | None, value: Buffer | None, headers: Headers) -> int:
         """Return the most bytes that a record can take, if there is room for it.

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from types import TracebackType
 from typing import NamedTuple
 
@@ -38,6 +39,9 @@ HeadersGiven = Mapping[str, bytes | None] | Headers
 #: record.
 _DRAINED_FRACTION = 0.5
 
+#: `send_many` takes so many records before it lets others run: about 0.1 ms with the extension, 2 ms without.
+_MANY = 1_000
+
 
 class _Waiting(NamedTuple):
     """A record whose topic is not known yet."""
@@ -57,7 +61,7 @@ class _Sticky:
 
     __slots__ = ("bytes_left", "partition")
 
-    def __init__(self, partition: int, bytes_left: int) -> None:
+    def __init__(self, partition: TopicPartition, bytes_left: int) -> None:
         self.partition = partition
         self.bytes_left = bytes_left
 
@@ -182,16 +186,18 @@ class Producer:
             value = value.encode()
         if isinstance(key, str):
             key = key.encode()
-        pairs = tuple(headers.items()) if isinstance(headers, Mapping) else headers
+        pairs: Headers = ()
+        if headers:  # asking an ABC costs as much as appending the record, most records do without
+            pairs = tuple(headers.items()) if isinstance(headers, Mapping) else headers
         timestamp_ms = now_ms() if timestamp_ms is None else timestamp_ms
         known = self._cluster.metadata.topics.get(topic) if self._cluster is not None else None
         if known is None or not known.partitions or topic in self._waiting:
             return self._send_later(sender, topic, key, value, pairs, partition, timestamp_ms)
-        delivery = Delivery(None, 0, timestamp_ms)
-        count = len(known.partitions)
-        if self._append(delivery, topic, count, key, value, pairs, partition, timestamp_ms):
+        target = self._target(topic, len(known.partitions), key, value, partition)
+        batch, index, news = self._accumulator.append(target, key, value, pairs, timestamp_ms, monotonic_ms())
+        if news:
             sender.wake()
-        return delivery
+        return Delivery(batch, index, timestamp_ms)
 
     async def send_many(
         self,
@@ -216,14 +222,21 @@ class Producer:
             RecordTooLarge, Closed, LocalProtocolError: see `send`; the records before it were taken.
         """
         count = 0
-        for value in values:
-            while True:
+        remaining = iter(values)
+        while chunk := [_content(value) for value in islice(remaining, _MANY)]:
+            taken = 0
+            while taken < len(chunk):
+                # One goes the usual way, which opens a batch, or waits; those behind it fill that batch at once.
                 try:
-                    self.send(topic, value, headers=headers, partition=partition)
-                    break
+                    self.send(topic, chunk[taken], headers=headers, partition=partition)
                 except BufferFull:
                     await self.drain()
-            count += 1
+                    continue
+                taken += 1
+                if not headers:
+                    taken += self._fill(topic, chunk[taken:], partition)
+            count += taken
+            await asyncio.sleep(0)  # full batches may leave while the next records come
         return count
 
     async def drain(self) -> None:
@@ -254,38 +267,36 @@ class Producer:
         if refused is not None:
             raise refused
 
-    def _append(
-        self,
-        delivery: Delivery,
-        topic: str,
-        partitions: int,
-        key: Buffer | None,
-        value: Buffer | None,
-        headers: Headers,
-        partition: int | None,
-        timestamp_ms: int,
-        admitted_bytes: int | None = None,
-    ) -> bool:
-        """Append to the batch of a partition; return whether the sender has something new to do."""
-        if partition is None:
-            if key is not None:
-                partition = self._partitioner(bytes(key), partitions)
-            else:
-                partition = self._sticky_partition(topic, partitions, len(value) if value is not None else 0)
-        elif not 0 <= partition < partitions:
-            raise LocalProtocolError(f"topic {topic} has partitions 0 to {partitions - 1}, not {partition}")
-        batch, index, news = self._accumulator.append(
-            TopicPartition(topic, partition), key, value, headers, timestamp_ms, monotonic_ms(), admitted_bytes
-        )
-        delivery.place(batch, index)
-        return news
-
-    def _sticky_partition(self, topic: str, partitions: int, size_bytes: int) -> int:
+    def _target(
+        self, topic: str, partitions: int, key: Buffer | None, value: Buffer | None, partition: int | None
+    ) -> TopicPartition:
+        """Return the partition that a record goes to."""
+        if partition is not None:
+            if not 0 <= partition < partitions:
+                raise LocalProtocolError(f"topic {topic} has partitions 0 to {partitions - 1}, not {partition}")
+            return TopicPartition(topic, partition)
+        if key is not None:
+            return TopicPartition(topic, self._partitioner(bytes(key), partitions))
         sticky = self._sticky.get(topic)
-        if sticky is None or sticky.bytes_left <= 0 or sticky.partition >= partitions:
-            sticky = self._sticky[topic] = _Sticky(int(random_fraction() * partitions), self._options.batch_size)
-        sticky.bytes_left -= size_bytes
+        if sticky is None or sticky.bytes_left <= 0 or sticky.partition.partition >= partitions:
+            number = int(random_fraction() * partitions)
+            sticky = self._sticky[topic] = _Sticky(TopicPartition(topic, number), self._options.batch_size)
+        if value is not None:
+            sticky.bytes_left -= len(value)
         return sticky.partition
+
+    def _fill(self, topic: str, values: Sequence[Buffer | None], partition: int | None) -> int:
+        """Put values into the batch that the record before them went to; return how many it took."""
+        if topic in self._waiting:
+            return 0
+        sticky = self._sticky.get(topic)
+        if partition is not None:
+            return self._accumulator.fill(TopicPartition(topic, partition), values, now_ms())
+        if sticky is None:
+            return 0
+        added = self._accumulator.fill(sticky.partition, values, now_ms())
+        sticky.bytes_left -= sum(len(value) for value in values[:added] if value is not None)
+        return added
 
     def _send_later(
         self,
@@ -327,11 +338,15 @@ class Producer:
         for record in self._waiting.pop(topic):
             self._accumulator.bytes_held -= record.size_bytes
             delivery, key, value, headers, partition, timestamp_ms, size_bytes, _ = record
-            count = len(known.partitions)
             try:
-                self._append(delivery, topic, count, key, value, headers, partition, timestamp_ms, size_bytes)
+                target = self._target(topic, len(known.partitions), key, value, partition)
+                batch, index, _ = self._accumulator.append(
+                    target, key, value, headers, timestamp_ms, monotonic_ms(), size_bytes
+                )
             except KafkaWireError as error:
                 self._note_refused(record, error)
+            else:
+                delivery.place(batch, index)
         self._sender.wake()
 
     def _give_up_waiting(self, topic: str, code: ErrorCode | None) -> None:
@@ -363,3 +378,7 @@ class Producer:
         if self._progress is None:
             self._progress = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._progress)
+
+
+def _content(value: Buffer | str | None) -> Buffer | None:
+    return value.encode() if isinstance(value, str) else value

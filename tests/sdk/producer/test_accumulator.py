@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.errors import BrokerError, BufferFull, Closed, DeliveryTimedOut, RecordTooLarge
+from kafkawire.sdk.errors import BrokerError, BufferFull, Closed, DeliveryTimedOut, EncodeError, RecordTooLarge
 from kafkawire.sdk.options import ProducerOptions, read_options
 from kafkawire.sdk.producer.accumulator import Accumulator, ProducerBatch
 from kafkawire.sdk.protocol.error_codes import ErrorCode
@@ -53,6 +53,41 @@ def test_records_are_sent_as_they_were_appended() -> None:
     first, second = found.records()
     assert (first.key, first.value, first.headers, first.timestamp) == (b"k", b"v", (("h", b"1"), ("h", None)), 1234)
     assert (second.key, second.value, second.timestamp) == (None, None, 1235)
+
+
+def test_many_values_fill_an_open_batch_and_no_more() -> None:
+    records = accumulator()
+    values = [b"%d" % number + b"x" * 20 for number in range(9)]
+    assert records.fill(A, values, 1000) == 0, "no batch is open"
+    batch = put(records, value=values[0])
+    held = records.bytes_held
+    added = records.fill(A, values[1:], 1000)
+    assert 0 < added < 8
+    assert records.fill(A, values[1 + added :], 1000) == 0, "it is full"
+    assert records.bytes_held - held == sum(len(value) + 7 for value in values[1 : 1 + added])
+    assert put(records, value=values[1 + added]) is not batch
+    assert offsets(batch) == values[: 1 + added]
+    take(records, now_ms=0)
+    records.succeed(batch, 0, -1)
+    assert records.bytes_held == records.unfinished[0].bytes_held
+
+
+def test_many_values_stay_within_the_buffer() -> None:
+    records = accumulator(buffer_memory=1024, batch_size=800)
+    put(records)
+    assert records.fill(A, [b"x"], 1000) == 1
+    put(records, B)
+    assert records.fill(A, [b"x"], 1000) == 0, "800 bytes more might not fit"
+
+
+def test_values_before_a_wrong_one_count() -> None:
+    records = accumulator()
+    batch = put(records, value=b"a")
+    held = records.bytes_held
+    with pytest.raises(EncodeError):
+        records.fill(A, [b"b", 3], 1000)  # type: ignore[list-item]  # not bytes
+    assert records.bytes_held == held + 8
+    assert offsets(batch) == [b"a", b"b"]
 
 
 def test_an_open_batch_lingers_and_a_full_one_does_not() -> None:
