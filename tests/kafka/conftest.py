@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafkawire.testing import Broker
 from tests.kafka.apache import ApacheKafka
 
 if not os.environ.get("KAFKAWIRE_TEST_KAFKA"):
@@ -18,4 +19,11 @@ if not os.environ.get("KAFKAWIRE_TEST_KAFKA"):
 def kafka() -> Iterator[ApacheKafka]:
     """One node for all tests; each takes topics and groups of its own."""
     with ApacheKafka() as node:
+        yield node
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """One reference broker for all tests; each takes topics and groups of its own."""
+    with Broker() as node:
         yield node

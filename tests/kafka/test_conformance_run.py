@@ -1,18 +1,24 @@
-"""The online conformance suite finds no fault with Apache Kafka: what it expects is what Kafka does.
+"""The online conformance suite finds no fault with Apache Kafka, so what it expects is what Kafka does; nor with the
+reference broker.
 
-Method: every API, version and broken frame of the suite against a real node.
+Method: every API, version and broken frame of the suite against both.
 """
 
 from __future__ import annotations
 
+import pytest
+
 from kafkawire.conformance.broker_suite import BrokerSuite
 from kafkawire.conformance.requests import Names
+from kafkawire.testing import Broker
 from tests.kafka.apache import ApacheKafka
 
 
-def test_no_failures(kafka: ApacheKafka) -> None:
-    host, _, port = kafka.bootstrap.partition(":")
+@pytest.mark.parametrize(("fixture", "cases"), [("kafka", 400), ("broker", 150)])
+def test_no_failures(request: pytest.FixtureRequest, fixture: str, cases: int) -> None:
+    node: ApacheKafka | Broker = request.getfixturevalue(fixture)
+    host, _, port = node.bootstrap.partition(":")
     suites = list(BrokerSuite(host, int(port), Names()).run())
     failures = [f"{suite.name}: {failure.case}: {failure.reason}" for suite in suites for failure in suite.failures]
     assert failures == []
-    assert sum(suite.passed for suite in suites) > 400
+    assert sum(suite.passed for suite in suites) > cases
