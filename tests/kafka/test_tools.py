@@ -1,0 +1,160 @@
+"""Kafka's command-line tools work on the reference broker as on Kafka.
+
+Method: each tool is run to its end, as somebody types it, and what it prints is compared. Producers are told
+`enable.idempotence=false`: Kafka's Java producer asks for a producer id by default, an API that the reference broker
+does not advertise yet.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kafkawire.testing import Broker
+from tests.kafka.apache import run_tool
+
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
+CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
+VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
+PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
+CONSUMER_PERFORMANCE = "org.apache.kafka.tools.ConsumerPerformance"
+
+NOT_IDEMPOTENT = ("--command-property", "enable.idempotence=false")
+
+#: How long a consumer waits for a record that does not come.
+PATIENCE = ("--timeout-ms", "30000")
+
+
+def run(broker: Broker, tool: str, *arguments: str, stdin: str = "") -> str:
+    """Run a tool that must succeed and return what it printed."""
+    result = run_tool(tool, "--bootstrap-server", broker.bootstrap, *arguments, stdin=stdin)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def create(broker: Broker, topic: str, partitions: int = 1) -> None:
+    """Make a topic with Kafka's tool."""
+    said = run(broker, TOPICS, "--create", "--topic", topic, "--partitions", str(partitions))
+    assert said == f"Created topic {topic}.\n"
+
+
+def test_topics(broker: Broker) -> None:
+    run(broker, TOPICS, "--create", "--topic", "tools", "--partitions", "3", "--config", "retention.ms=-1")
+    assert "tools" in run(broker, TOPICS, "--list").splitlines()
+    described = run(broker, TOPICS, "--describe", "--topic", "tools")
+    assert re.search(r"Topic: tools\tTopicId: \S{22}\tPartitionCount: 3\tReplicationFactor: 1\t", described)
+    assert "Configs: retention.ms=-1" in described
+    assert [line.split("\t")[2:6] for line in described.splitlines()[1:]] == [
+        [f"Partition: {number}", "Leader: 1", "Replicas: 1", "Isr: 1"] for number in range(3)
+    ]
+    assert run(broker, TOPICS, "--delete", "--topic", "tools") == ""
+    assert "tools" not in run(broker, TOPICS, "--list").splitlines()
+
+
+def test_refused_topics(broker: Broker) -> None:
+    create(broker, "tools-taken")
+    for arguments, reason in [
+        (["--create", "--topic", "tools-taken"], "Topic 'tools-taken' already exists."),
+        (["--create", "--topic", "tools-two", "--replication-factor", "2"], "only 1 broker(s) are registered"),
+        (["--describe", "--topic", "tools-none"], "Topic 'tools-none' does not exist as expected"),
+    ]:
+        result = run_tool(TOPICS, "--bootstrap-server", broker.bootstrap, *arguments)
+        assert result.returncode == 1
+        assert reason in result.stdout
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_console(broker: Broker, codec: str) -> None:
+    topic = f"tools-console-{codec}"
+    create(broker, topic)
+    lines = [f"h:{number}\tkey-{number}\tvalue {number} \u20ac" for number in range(100)]
+    properties = ["parse.key=true", "parse.headers=true"]
+    run(
+        broker,
+        PRODUCER,
+        *("--topic", topic, "--compression-codec", codec),
+        *NOT_IDEMPOTENT,
+        *(argument for each in properties for argument in ("--reader-property", each)),
+        stdin="\n".join(lines),
+    )
+    shown = ["print.key=true", "print.headers=true", "print.offset=true"]
+    read = run(
+        broker,
+        CONSUMER,
+        *("--topic", topic, "--from-beginning", "--max-messages", "100"),
+        *PATIENCE,
+        *(argument for each in shown for argument in ("--formatter-property", each)),
+    )
+    assert read.splitlines() == [f"Offset:{number}\t{line}" for number, line in enumerate(lines)]
+
+
+def test_group(broker: Broker) -> None:
+    create(broker, "tools-group", 2)
+    run(broker, PRODUCER, "--topic", "tools-group", *NOT_IDEMPOTENT, stdin="".join(f"{n}\n" for n in range(40)))
+    reader = ("--topic", "tools-group", "--group", "tools", "--from-beginning", *PATIENCE)
+    first = run(broker, CONSUMER, *reader, "--max-messages", "25").split()
+    assert "tools" in run(broker, GROUPS, "--list").splitlines()
+    assert sum(committed(broker)) == 25
+    assert run(broker, GROUPS, "--describe", "--group", "tools", "--members").split()[-1] == "#PARTITIONS"
+    state = run(broker, GROUPS, "--describe", "--group", "tools", "--state")
+    assert re.search(rf"tools +{re.escape(broker.bootstrap)} +\(1\) +\S+ +Empty +0", state)
+    rest = run(broker, CONSUMER, *reader, "--max-messages", "15").split()
+    assert sorted(map(int, first + rest)) == list(range(40))
+    assert sum(committed(broker)) == 40
+
+    reset = ("--reset-offsets", "--group", "tools", "--topic", "tools-group", "--to-earliest", "--execute")
+    run(broker, GROUPS, *reset)
+    assert sum(committed(broker)) == 0
+    again = run(broker, CONSUMER, *reader, "--max-messages", "40").split()
+    assert sorted(map(int, again)) == list(range(40))
+
+    said = run(broker, GROUPS, "--delete", "--group", "tools")
+    assert said == "Deletion of requested consumer groups ('tools') was successful.\n"
+    assert "tools" not in run(broker, GROUPS, "--list").splitlines()
+
+
+def committed(broker: Broker) -> list[int]:
+    """Return the offsets that the group has committed, as Kafka's tool shows them."""
+    text = run(broker, GROUPS, "--describe", "--group", "tools")
+    return [int(offset) for offset in re.findall(r"^tools +tools-group +\d+ +(\d+) ", text, re.MULTILINE)]
+
+
+def test_configs(broker: Broker) -> None:
+    run(broker, TOPICS, "--create", "--topic", "tools-configs", "--config", "segment.bytes=1048576")
+    topic = run(broker, CONFIGS, "--describe", "--entity-type", "topics", "--entity-name", "tools-configs")
+    assert "segment.bytes=1048576 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:segment.bytes=1048576" in topic
+    node = run(broker, CONFIGS, "--describe", "--entity-type", "brokers", "--entity-name", "1", "--all")
+    assert "log.segment.bytes=1073741824 sensitive=false synonyms={DEFAULT_CONFIG:" in node
+
+
+def test_performance_and_offsets(broker: Broker) -> None:
+    create(broker, "tools-load", 2)
+    said = run(
+        broker,
+        PRODUCER_PERFORMANCE,
+        *("--topic", "tools-load", "--num-records", "5000", "--record-size", "100", "--throughput", "-1"),
+        *NOT_IDEMPOTENT,
+        "compression.type=lz4",
+    )
+    assert said.startswith("5000 records sent, ")
+    offsets = run(broker, OFFSETS, "--topic", "tools-load").split()
+    found = [offset.rsplit(":", 1) for offset in offsets]
+    assert [partition for partition, _ in found] == ["tools-load:0", "tools-load:1"]
+    assert sum(int(count) for _, count in found) == 5000
+    assert run(broker, OFFSETS, "--topic", "tools-load", "--time", "earliest").split() == [
+        "tools-load:0:0",
+        "tools-load:1:0",
+    ]
+    read = run(broker, CONSUMER_PERFORMANCE, "--topic", "tools-load", "--num-records", "5000", "--timeout", "30000")
+    assert read.splitlines()[-1].split(", ")[4] == "5000"
+
+
+def test_versions(broker: Broker) -> None:
+    said = run(broker, VERSIONS)
+    assert re.search(r"Fetch\(1\): 4 to 18 \[usable: 18\]", said)
+    assert "UNKNOWN" not in said
