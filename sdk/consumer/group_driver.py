@@ -27,6 +27,9 @@ __all__ = ["GroupDriver", "GroupWork"]
 
 logger = logging.getLogger("kafkawire.consumer")
 
+#: A heartbeat that is late by this part of the session timeout is worth a warning: two more and the member may be dead.
+_LATE_FRACTION = 0.25
+
 #: What a coordinator may take beyond the rebalance timeout to answer a join request.
 _JOIN_GRACE_MS = 5_000
 
@@ -207,7 +210,7 @@ class GroupDriver:
         due_ms = monotonic_ms() + duration_ms
         await asyncio.sleep(duration_ms / 1000)
         late_ms = monotonic_ms() - due_ms
-        if late_ms > self._member.settings.heartbeat_interval_ms:
+        if late_ms > self._member.settings.session_timeout_ms * _LATE_FRACTION:
             logger.warning(
                 "the event loop was busy for %d ms; with more than session_timeout_ms=%d the group takes this member "
                 "for dead: move blocking work to asyncio.to_thread",

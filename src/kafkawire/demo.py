@@ -39,13 +39,21 @@ DEFAULT_INPUT = "pydoc_data.topics"
 PARTITIONS = 4
 MEMBERS = 2
 
+#: Members learn of a rebalance by their heartbeats; at the usual 3 s the demo would be waiting most of its time.
+HEARTBEAT_INTERVAL_MS = 50
+
 #: The broker is up in well under a second; a loaded machine takes its time.
 START_TIMEOUT_SECONDS = 30
 
 #: No step of the demo takes longer, or something hangs.
 STEP_TIMEOUT_SECONDS = 120
 
-console = Console(highlight=False)
+#: The header of a batch and its first record; bytes of one field beyond these are left out.
+ROWS_SHOWN = 24
+BYTES_SHOWN = 8
+
+#: Output that goes to a file is not cut to 80 columns.
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
 class DemoFailed(Exception):
@@ -266,9 +274,10 @@ class _Run:
         segment = max(data.glob(f"{self._topic}-*/*.log"), key=lambda path: path.stat().st_size)
         table = Table(box=None, header_style="bold", pad_edge=False)
         for column in ("offset", "bytes", "field", "value"):
-            table.add_column(column, overflow="fold", justify="right" if column == "offset" else "left")
-        for row in explain_batch(segment, 0)[:24]:
-            table.add_row(str(row.offset), row.data[:12].hex(" "), row.path, row.value)
+            table.add_column(column, no_wrap=True, justify="right" if column == "offset" else "left")
+        for row in explain_batch(segment, 0)[:ROWS_SHOWN]:
+            more = " …" if len(row.data) > BYTES_SHOWN else ""
+            table.add_row(str(row.offset), row.data[:BYTES_SHOWN].hex(" ") + more, row.path, row.value)
         console.print(f"\n[bold]the first bytes of {segment.parent.name}/{segment.name}[/]")
         console.print(table)
 
@@ -276,17 +285,21 @@ class _Run:
 @asynccontextmanager
 async def _members(bootstrap: str, topic: str, group: str) -> AsyncIterator[list[Consumer]]:
     """Start the members of a group, and let them leave it."""
-    consumers = [
-        Consumer(bootstrap, topic, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False)
-        for _ in range(MEMBERS)
-    ]
+    options = {"group_id": group, "auto_offset_reset": "earliest", "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS}
+    consumers = [Consumer(bootstrap, topic, enable_auto_commit=False, **options) for _ in range(MEMBERS)]
     try:
-        for consumer in consumers:
-            await consumer.start()
+        await asyncio.gather(*(consumer.start() for consumer in consumers))
+        await asyncio.wait_for(_shared_out(consumers), STEP_TIMEOUT_SECONDS)
         yield consumers
     finally:
         for consumer in consumers:
             await consumer.close()
+
+
+async def _shared_out(consumers: list[Consumer]) -> None:
+    """Wait until every member has partitions of its own."""
+    while not all(consumer.assignment for consumer in consumers):
+        await asyncio.sleep(HEARTBEAT_INTERVAL_MS / 1000)
 
 
 def _key(line: bytes) -> bytes | None:
