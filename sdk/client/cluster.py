@@ -238,4 +238,5 @@ class Cluster:
         connection = await self.any_connection()
         asked = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)]
         request = MetadataRequest(asked, allow_auto_topic_creation=self._creates_topics)
-        self.metadata.update(await connection.request(request, MetadataResponse), monotonic_ms())
+        answer = await connection.request(request, MetadataResponse)
+        self.metadata.update(answer, monotonic_ms(), is_complete=topics is None)

@@ -94,14 +94,23 @@ class Metadata:
         self._max_age_ms = max_age_ms
         self._updated_ms: int | None = None
 
-    def update(self, response: MetadataResponse, now_ms: int) -> None:
-        """Take over an answer; topics that it does not mention stay as they are."""
+    def update(self, response: MetadataResponse, now_ms: int, *, is_complete: bool = False) -> None:
+        """Take over an answer.
+
+        Args:
+            response: of brokers, and of topics; other topics stay as they are.
+            now_ms: the time.
+            is_complete: whether all topics were asked for, so that others do not exist any more.
+        """
         self.brokers = {
             broker.node_id: Broker(broker.node_id, Address(broker.host, broker.port), broker.rack)
             for broker in response.brokers
         }
         self.cluster_id = response.cluster_id
         self.controller_id = _node(response.controller_id)
+        if is_complete:
+            for name in self.topics.keys() - {topic.name for topic in response.topics}:
+                self._forget(name)
         for topic in response.topics:
             self._update_topic(topic)
         self._updated_ms = now_ms

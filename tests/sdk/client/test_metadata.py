@@ -67,6 +67,13 @@ def test_other_topics_stay() -> None:
     assert set(metadata.topics) == {"t", "u"}
 
 
+def test_a_topic_that_a_complete_answer_leaves_out_is_gone() -> None:
+    metadata = filled()
+    metadata.update(answer(topic("u", 2, 1, OTHER_ID)), now_ms=1, is_complete=True)
+    assert set(metadata.topics) == {"u"}
+    assert metadata.name_of(ID) is None
+
+
 def test_a_topic_with_an_error_goes_and_the_error_stays_until_it_is_back() -> None:
     metadata = filled()
     metadata.update(answer(topic("t", 1, 5, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)), now_ms=1)
