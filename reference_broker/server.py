@@ -8,6 +8,7 @@ thread. Regions of files go out by `sendfile`.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -33,6 +34,8 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["BackgroundBroker", "Broker", "serve"]
 
+_log = logging.getLogger(__name__)
+
 #: How often connections are looked at for being idle, at least.
 _IDLE_CHECK_MS = 60_000
 
@@ -41,6 +44,9 @@ _BACKLOG = 511
 
 #: How long `BackgroundBroker` waits for its thread.
 _THREAD_TIMEOUT_SECONDS = 60
+
+#: How long no connection is taken after one could not be.
+_ACCEPT_PAUSE_SECONDS = 0.1
 
 #: Addresses that stand for all interfaces, which no client can connect to.
 _ANY_ADDRESS = ("", "0.0.0.0", "::")
@@ -174,7 +180,9 @@ class Broker:
         self._port = port
         self._options = read_options(options)
         self._core: Core | None = None
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
+        self._connecting: set[asyncio.Task[object]] = set()
+        self._pause_timer: asyncio.TimerHandle | None = None
         self._address: Address | None = None
         self._wires: set[_ClientWire] = set()
         self._executor: ThreadPoolExecutor | None = None
@@ -217,12 +225,11 @@ class Broker:
             ConfigurationError: the data directory belongs to another broker.
             OSError: the address cannot be used, or the directory not be written.
         """
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            self._accept, self._host, self._port, backlog=_BACKLOG, start_serving=False
-        )
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        listener = socket.create_server((self._host, self._port), family=family, backlog=_BACKLOG)
+        listener.setblocking(False)
         # Kept, so that clients find a broker that is started again where it was.
-        port = self._port = self._server.sockets[0].getsockname()[1]
+        port = self._port = listener.getsockname()[1]
         advertised = self._options.advertised_host or self._host
         self._address = Address(socket.gethostname() if advertised in _ANY_ADDRESS else advertised, port)
         try:
@@ -233,18 +240,19 @@ class Broker:
                 directory, self._options, self._address, lambda: str(uuid.uuid4()), self._now_ms(), self._in_background
             )
         except BaseException:
-            self._server.close()
+            listener.close()
             raise
         self._core.timers.on_earlier = self._wake_at
         self._wake_next()
         self._check_idle()
-        await self._server.start_serving()
+        self._listener = listener
+        self._listen(listener)
 
     async def stop(self) -> None:
         """Send the answers that are ready, sync everything to disk, and close; any number of times."""
         if self._core is None:
             return
-        self._stop_listening()
+        await self._stop_listening()
         for wire in list(self._wires):
             wire.close()
         if self._executor is not None:
@@ -255,10 +263,10 @@ class Broker:
         # Closing connections need a turn of the loop to send what is ready.
         await asyncio.sleep(0)
 
-    def kill(self) -> None:
+    async def kill(self) -> None:
         """Stop as a crash would: nothing is sent, synced or marked as closed in order."""
         if self._core is not None:
-            self._stop_listening()
+            await self._stop_listening()
             for wire in list(self._wires):
                 wire.abort()
             if self._executor is not None:
@@ -266,10 +274,13 @@ class Broker:
                 self._executor = None
             self._core = None
 
-    def _stop_listening(self) -> None:
-        if self._server is not None:
-            self._server.close()
-        for timer in (self._timer, self._idle_timer):
+    async def _stop_listening(self) -> None:
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener)
+            self._listener.close()
+        if self._connecting:
+            await asyncio.wait(self._connecting)
+        for timer in (self._timer, self._idle_timer, self._pause_timer):
             if timer is not None:
                 timer.cancel()
         if self._core is not None:
@@ -278,7 +289,28 @@ class Broker:
 
     # Connections.
 
-    def _accept(self) -> _ClientWire:
+    def _listen(self, listener: socket.socket) -> None:
+        asyncio.get_running_loop().add_reader(listener, self._accept, listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Take a connection."""
+        loop = asyncio.get_running_loop()
+        try:
+            client, _ = listener.accept()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            # Most likely too many open files, which others have to close first.
+            _log.warning("a connection was not taken: %s", error)
+            loop.remove_reader(listener)
+            self._pause_timer = loop.call_later(_ACCEPT_PAUSE_SECONDS, self._listen, listener)
+            return
+        client.setblocking(False)
+        task = loop.create_task(loop.connect_accepted_socket(self._wire, client))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    def _wire(self) -> _ClientWire:
         loop = asyncio.get_running_loop()
         core = self.core
 
@@ -289,7 +321,7 @@ class Broker:
 
     def connected(self, wire: _ClientWire) -> None:
         """Note a new connection, or turn it away if there are too many."""
-        if len(self._wires) >= self._options.max_connections or self._core is None:
+        if len(self._wires) >= self._options.max_connections:
             wire.abort()
         else:
             self._wires.add(wire)
@@ -384,11 +416,7 @@ class BackgroundBroker:
     def kill(self) -> None:
         """Stop as a crash would, see `Broker.kill`."""
         if self._loop is not None:
-
-            async def kill() -> None:
-                self._broker.kill()
-
-            asyncio.run_coroutine_threadsafe(kill(), self._loop).result(_THREAD_TIMEOUT_SECONDS)
+            asyncio.run_coroutine_threadsafe(self._broker.kill(), self._loop).result(_THREAD_TIMEOUT_SECONDS)
             self._end_thread()
 
     def _end_thread(self) -> None:
@@ -398,13 +426,12 @@ class BackgroundBroker:
         self._loop = self._thread = None
 
         async def settle() -> None:
-            # Connections that were closed need a few turns of the loop to be gone.
             tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            for _ in range(3):
-                await asyncio.sleep(0)
+            # Connections that were closed need a turn of the loop to be gone.
+            await asyncio.sleep(0)
 
         asyncio.run_coroutine_threadsafe(settle(), loop).result(_THREAD_TIMEOUT_SECONDS)
         loop.call_soon_threadsafe(loop.stop)
