@@ -304,6 +304,8 @@ def spans(data: bytes, count: int, origin: int = 0) -> Iterator[Span]:
             position = headers_at if headers == 0 else _skip_headers(data, headers_at, headers)
             if position != start + length:
                 raise ValueError(f"a record of {length} bytes has a content of {position - start}")
+            if position > len(data):
+                raise IndexError
             yield timestamp, offset, key_at, key_size, value_at, value_size, headers_at, headers
             index += 1
     except IndexError:
