@@ -240,9 +240,11 @@ class Producer:
         return count
 
     async def drain(self) -> None:
-        """Wait until at least half of `buffer_memory` is free."""
+        """Let batches leave, and wait until at least half of `buffer_memory` is free."""
+        await asyncio.sleep(0)  # who sends in a loop and never waits for anything else keeps the sender from running
         target = int(self._options.buffer_memory * _DRAINED_FRACTION)
-        self._accumulator.flush()
+        if self._accumulator.bytes_held > target:
+            self._accumulator.flush()
         while self._sender is not None and self._accumulator.bytes_held > target:
             self._sender.wake()
             await self._next_progress()
