@@ -2,10 +2,10 @@
 
     python -m benchmarks.clients --bootstrap HOST:PORT [--size 100] [--messages 500000] [--rounds 3] [--plugin FILE.py]
 
-Every measurement is a fresh process, so CPU and memory are that client's own; clients take turns inside each round, and
-the table gives medians and the ratio to confluent-kafka. A plug-in adds `CLIENTS = {"name": {"produce": f, "consume":
-f}}` where each function takes a `Task` and returns the number of messages it moved. Peers that are not installed are
-named and left out.
+Every measurement is a fresh process, so CPU and memory are that client's own; it moves some messages first, so that
+imports and connecting do not count. Clients take turns inside each round, and the table gives medians and the ratio to
+confluent-kafka. A plug-in adds `CLIENTS = {"name": {"produce": f, "consume": f}}` where each function takes a `Task`
+and returns the number of messages it moved. Peers that are not installed are named and left out.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ import asyncio
 import importlib.util
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
+
+from benchmarks.document import write_section
+from benchmarks.machine import description
 
 __all__ = ["CLIENTS", "Task", "main"]
 
@@ -63,19 +66,34 @@ def client(name: str, kind: str) -> Callable[[Client], Client]:
     return register
 
 
+_PRODUCER: dict[str, Any] = {"acks": "all", "linger_ms": LINGER_MS, "batch_size": BATCH_BYTES}
+
+
 @client("kafkawire", "produce")
 def _kafkawire_produce(task: Task) -> int:
     from kafkawire import Producer
 
     async def run() -> int:
         value = os.urandom(task.size)
-        options: dict[str, Any] = {"acks": "all", "linger_ms": LINGER_MS, "batch_size": BATCH_BYTES}
-        async with Producer(task.bootstrap, **options) as producer:
-            for start in range(0, task.messages, 10_000):
-                count = min(10_000, task.messages - start)
-                for _ in range(count):
+        async with Producer(task.bootstrap, **_PRODUCER) as producer:
+            for start in range(0, task.messages, 1_000):
+                for _ in range(min(1_000, task.messages - start)):
                     producer.send(task.topic, value)
                 await producer.drain()
+            await producer.flush()
+        return task.messages
+
+    return asyncio.run(run())
+
+
+@client("kafkawire send_many", "produce")
+def _kafkawire_send_many(task: Task) -> int:
+    from kafkawire import Producer
+
+    async def run() -> int:
+        value = os.urandom(task.size)
+        async with Producer(task.bootstrap, **_PRODUCER) as producer:
+            await producer.send_many(task.topic, (value for _ in range(task.messages)))
             await producer.flush()
         return task.messages
 
@@ -242,14 +260,24 @@ def _kafka_python_consume(task: Task) -> int:
 _SHARES = {"aiokafka": 5, "kafka-python": 10}
 
 
+#: Moved before the clock starts.
+_WARM_UP_MESSAGES = 1_000
+
+
 def _one(name: str, kind: str, task: Task) -> None:
     """Run one measurement in this process and print it as JSON."""
-    start = time.perf_counter()
-    count = CLIENTS[name][kind](task)
-    seconds = time.perf_counter() - start
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = usage.ru_utime + usage.ru_stime
-    print(json.dumps({"count": count, "seconds": seconds, "cpu": cpu, "rss": usage.ru_maxrss / 1024}))
+    run = CLIENTS[name][kind]
+    run(replace(task, messages=min(task.messages, _WARM_UP_MESSAGES)))
+    start, cpu_start = time.perf_counter(), time.process_time()
+    count = run(task)
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu_start
+    print(json.dumps({"count": count, "seconds": seconds, "cpu": cpu, "rss": _peak_memory_mb()}))
+
+
+def _peak_memory_mb() -> float:
+    """Return the most memory that this process has had; getrusage would tell that of its parent, where it is more."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def _measure(name: str, kind: str, task: Task, plugins: list[str]) -> dict[str, float] | str:
@@ -322,6 +350,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--messages", type=int, default=500_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--plugin", action="append", default=[])
+    parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this document")
+    parser.add_argument("--broker", default="a broker", help="what listens there, for the document")
     parser.add_argument("--one", nargs=3, metavar=("CLIENT", "KIND", "TASK"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     for plugin in options.plugin:
@@ -337,13 +367,18 @@ def main(arguments: list[str] | None = None) -> None:
         return
     if not options.bootstrap:
         parser.error("--bootstrap HOST:PORT is needed")
+    texts = [description(f"make bench-clients, beside {options.broker}")]
+    print(texts[0], end="\n\n", flush=True)
     stamp = int(time.time())
     for size in options.size or [100, 1024]:
         messages = max(1, options.messages * 100 // max(size, 100))
         for kind in ("produce", "consume"):
             task = Task(options.bootstrap, f"kafkawire-bench-{kind}-{size}-{stamp}", messages, size)
             asyncio.run(_topic(task.bootstrap, task.topic, fill=task if kind == "consume" else None))
-            print(_table(kind, task, options.rounds, options.plugin), end="\n\n", flush=True)
+            texts.append(_table(kind, task, options.rounds, options.plugin))
+            print(texts[-1], end="\n\n", flush=True)
+    if options.write:
+        write_section(options.write, "clients", "\n\n".join(texts))
 
 
 if __name__ == "__main__":

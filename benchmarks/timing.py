@@ -13,7 +13,9 @@ from time import perf_counter
 __all__ = ["best_seconds", "geometric_mean"]
 
 
-def best_seconds(functions: dict[str, Callable[[], object]], seconds: float = 0.2, rounds: int = 7) -> dict[str, float]:
+def best_seconds(
+    functions: dict[str, Callable[[], object]], seconds: float = 0.2, rounds: int = 15
+) -> dict[str, float]:
     """Return the seconds of one call of each function.
 
     Args:
