@@ -11,7 +11,7 @@ import gzip
 import json
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import zip_longest
 from pathlib import Path
 from random import Random
@@ -34,12 +34,16 @@ from kafkawire.sdk.protocol.record_formats import (
     BATCH_HEADER_BYTES,
     BATCH_MAGIC,
     BATCH_MAGIC_AT,
+    MESSAGE_V0_ATTRIBUTES_AT,
     MESSAGE_V0_CRC_AT,
     MESSAGE_V0_CRC_COVERS_FROM,
+    MESSAGE_V0_HEADER_BYTES,
+    MESSAGE_V0_MAGIC,
+    MESSAGE_V1_HEADER_BYTES,
     Compression,
 )
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.records import compress, crc32c, twin_batch, walk
+from kafkawire.sdk.records import Batch, compress, crc32c, decompress, twin_batch, walk
 from kafkawire.sdk.records import engine as records_engine
 from tools.mutation import mutate
 
@@ -295,8 +299,8 @@ def damage_records(random: Random, inputs: Sequence[Case]) -> Case:
     damaged = mutate(random, content.plain, other)
     compression = random.choice((content.compression, *Compression))
     if random.random() < 0.2:
-        return Case(label, content.in_batch(mutate(random, compress(compression, damaged)), compression))
-    return Case(label, content.in_batch(compress(compression, damaged), compression))
+        return Case(label, content.in_batch(mutate(random, content.compressed(damaged, compression)), compression))
+    return Case(label, content.in_batch(content.compressed(damaged, compression), compression))
 
 
 def check_records(case: Case) -> str | None:
@@ -315,15 +319,16 @@ def _walked(case: Case, engine: str) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     try:
         for batch in walk(case.data, case.label == "checked", limit=DECOMPRESSED_BYTES_MAX, engine=engine):
-            found.append(
-                tuple(_answer(lambda name=name, batch=batch: getattr(batch, name)) for name in _BATCH_ATTRIBUTES)
-            )
-            records = _answer(batch.records)
-            if records != _answer(lambda batch=batch: list(batch.views())):
-                raise AssertionError(f"views of the records differ from the records {records!r}")
-            found.append(("records", records))
+            found.append(tuple(_answer(partial(getattr, batch, name)) for name in _BATCH_ATTRIBUTES))
+            records, views, rows = _answer(batch.records), list(_viewed(batch)), _answer(partial(_rows, batch))
+            found += [("records", records), ("views", views), ("columns", rows)]
+            if isinstance(records, list):
+                if views != records:
+                    raise AssertionError(f"the views are {views!r}, the records {records!r}")
+                if rows != [(each.offset, each.timestamp, each.key, each.value) for each in records]:
+                    raise AssertionError(f"the columns hold {rows!r}, the records are {records!r}")
     except DecodeError as error:
-        found.append(("error", error.path, error.offset))
+        found.append(("error", error.path.split(".")[0], error.offset))
     except Exception as error:
         error.add_note(f"walking on {engine}")
         raise
@@ -340,38 +345,67 @@ _BATCH_ATTRIBUTES = (
 
 
 def _answer(ask: Callable[[], Any]) -> Any:
-    """Return a value, or path and offset of the error."""
+    """Return a value, or path and offset of the error; the construct form alone says which field of a record it is."""
     try:
         return ask()
     except DecodeError as error:
-        return error.path, error.offset
+        return error.path.split(".")[0], error.offset
+
+
+def _rows(batch: Batch) -> list[tuple[int, int, bytes | None, bytes | None]]:
+    """Return the rows of the columns of a batch."""
+    columns = batch.columns()
+    numbers = memoryview(columns.offsets).cast("q"), memoryview(columns.timestamps).cast("q")
+    contents = ([column.at(index) for index in range(columns.count)] for column in (columns.keys, columns.values))
+    return list(zip(*numbers, *contents, strict=True))
+
+
+def _viewed(batch: Batch) -> Iterator[object]:
+    """Give the records one after the other, and in the end path and offset of the error if there is one."""
+    try:
+        yield from batch.views()
+    except DecodeError as error:
+        yield error.path.split(".")[0], error.offset
 
 
 class _Content(NamedTuple):
-    """The decompressed records of a batch of magic 2, and the header that goes before them."""
+    """The decompressed records of a batch or a wrapper, and the header that goes before them."""
 
     header: bytes
+    magic: int
     compression: Compression
     plain: bytes
 
+    def compressed(self, plain: bytes, compression: Compression) -> bytes:
+        """Return other records as they stand in a batch."""
+        return compress(compression, plain, magic=self.magic)
+
     def in_batch(self, content: bytes, compression: Compression) -> bytes:
         """Return a batch with other content and a checksum that fits."""
-        batch = bytearray(self.header + content)
-        batch[BATCH_ATTRIBUTES_AT + 1] = batch[BATCH_ATTRIBUTES_AT + 1] & ~BATCH_COMPRESSION_MASK | compression
-        size = len(batch) - BATCH_BATCH_LENGTH_COUNTS_FROM
-        batch[BATCH_BATCH_LENGTH_AT : BATCH_BATCH_LENGTH_AT + 4] = size.to_bytes(4, "big")
+        size = b"" if self.magic == BATCH_MAGIC else len(content).to_bytes(4, "big")
+        batch = bytearray(self.header + size + content)
+        attributes_at = BATCH_ATTRIBUTES_AT + 1 if self.magic == BATCH_MAGIC else MESSAGE_V0_ATTRIBUTES_AT
+        batch[attributes_at] = batch[attributes_at] & ~BATCH_COMPRESSION_MASK | compression
+        length = len(batch) - BATCH_BATCH_LENGTH_COUNTS_FROM
+        batch[BATCH_BATCH_LENGTH_AT : BATCH_BATCH_LENGTH_AT + 4] = length.to_bytes(4, "big")
         return _resealed(bytes(batch))
 
 
 def _first_content(data: bytes) -> _Content | None:
-    """Return the content of the first batch, None if it cannot be read or is of an old format."""
+    """Return the content of the first batch or wrapper, None if it cannot be read."""
     try:
-        batch = twin_batch.RecordBatch(data, 0, DECOMPRESSED_BYTES_MAX)
-        if batch.magic == BATCH_MAGIC:
-            return _Content(data[:BATCH_HEADER_BYTES], batch.compression, bytes(batch.payload()))
+        batch = next(walk(data, check_crc=False, engine="python"), None)
+        if isinstance(batch, twin_batch.RecordBatch):
+            return _Content(data[:BATCH_HEADER_BYTES], batch.magic, batch.compression, bytes(batch.payload()))
+        if batch is None or batch.compression == Compression.NONE:
+            return None
+        # A wrapper has no key; its header ends with the size of that, and the size of its value follows.
+        header_bytes = 4 + (MESSAGE_V0_HEADER_BYTES if batch.magic == MESSAGE_V0_MAGIC else MESSAGE_V1_HEADER_BYTES)
+        value = bytes(batch.data[header_bytes + 4 :])
+        plain = decompress(batch.compression, value, DECOMPRESSED_BYTES_MAX, batch.magic)
+        return _Content(data[:header_bytes], batch.magic, batch.compression, plain)
     except DecodeError:
-        pass
-    return None
+        return None
 
 
 def _resealed(data: bytes) -> bytes:
