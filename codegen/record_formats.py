@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from struct import calcsize
 
-from kafkawire.codegen.located import Located, read_documents
+from kafkawire.codegen.located import Located, SchemaError, read_documents
 
 __all__ = ["FIXED", "Bits", "RecordField", "RecordFormat", "load_record_format", "load_record_formats"]
 
@@ -123,12 +123,14 @@ def load_record_format(path: Path) -> RecordFormat:
         SchemaError: it is wrong; names the line and the field.
     """
     documents = list(read_documents(path))
+    if len(documents) != 1:
+        raise SchemaError(path, 0, f"{len(documents)} documents, a record format is one")
     source = documents[0]
     source.only({"record_format", "about", "magic", "fields"})
     fields = tuple(_fields(source))
     names = [field.name for field in fields]
-    for field, item in zip(fields, source["fields"], strict=True):
-        if names.count(field.name) > 1:
+    for index, (field, item) in enumerate(zip(fields, source["fields"], strict=True)):
+        if field.name in names[:index]:
             raise item.error(f"field {field.name} stands twice")
         for key, other in (("measures", field.measures), ("covers", field.covers)):
             if other is not None and other not in names:

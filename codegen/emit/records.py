@@ -55,6 +55,10 @@ def emit_record_formats(formats: Mapping[str, RecordFormat], digest: str) -> str
         "from struct import Struct",
         "from typing import Final",
         "",
+        "__all__ = [",
+        *(f'    "{name}",' for name in _names(formats)),
+        "]",
+        "",
         "",
         *_enumeration("Compression", "How the records of a batch are compressed.", attributes["compression"]),
         "",
@@ -86,6 +90,15 @@ def emit_record_constants(formats: Mapping[str, RecordFormat], digest: str) -> s
     for name in _NATIVE:
         lines += [f"    {constant} = {value}" for constant, value in _constants(formats[name], _PREFIXES[name])]
     return "\n".join(lines) + "\n"
+
+
+def _names(formats: Mapping[str, RecordFormat]) -> list[str]:
+    """Return the names that the module gives, sorted as the linter wants them: constants first."""
+    constants = ["FORMATS"]
+    for name, prefix in _PREFIXES.items():
+        constants += [constant for constant, _ in _constants(formats[name], prefix)]
+        constants += [f"{prefix}_HEADER"] if formats[name].fixed else []
+    return [*sorted(constants), "Compression", "FormatField", "TimestampType"]
 
 
 def _enumeration(name: str, about: str, bits: Bits) -> list[str]:

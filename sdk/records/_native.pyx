@@ -2,8 +2,8 @@
 """Read and build record batches (magic 2) in C: the engine that runs where the extension is built.
 
 `RecordBatch` and `BatchBuilder` have the interface of their twins in `twin_batch.py` and `twin_builder.py`, where it is
-documented. One walker checks every length; records, views and columns are made from what it finds. What it refuses is read
-again by the twin, which says why. Records have no garbage collector header: what they hold cannot lead back to them.
+documented. One walker checks every length; records, views and columns are made from what it finds. What it refuses is
+read again by the twin, which says why. Records have no garbage collector header: what they hold cannot lead back to them.
 """
 
 cimport cython
@@ -33,4 +33,5 @@ cdef tuple EMPTY = ()
 cdef bytes MALFORMED = MALFORMED_UTF8.encode()
 
 include "_native_read.pxi"
+include "_native_columns.pxi"
 include "_native_write.pxi"

@@ -1,5 +1,5 @@
-# What the record engine does with single bytes: numbers in network byte order, variable length integers, CRC-32C. Loads and
-# stores are bytewise or by memcpy, sums are unsigned: nothing here depends on alignment, and nothing overflows.
+# What the record engine does with single bytes: numbers in network byte order, variable length integers, CRC-32C. Loads
+# and stores are bytewise or by memcpy, sums are unsigned: nothing here depends on alignment, and nothing overflows.
 
 cdef extern from *:
     """
@@ -74,8 +74,8 @@ cdef extern from *:
     static uint32_t (*crc32c_of)(uint32_t, const uint8_t *, size_t) = crc_by_table;
 
     #ifdef HAS_CRC_INSTRUCTION
-    /* The instruction has a latency of three steps: three stretches run side by side, and are joined by carrying a checksum
-       over as many zero bytes as follow it, which is linear and therefore a table for each of its four bytes. */
+    /* The instruction has a latency of three steps: three stretches run side by side, and are joined by carrying a
+       checksum over as many zero bytes as follow it, which is linear and so a table for each of its four bytes. */
     #define LONG_STRETCH 4096
     #define SHORT_STRETCH 256
     static uint32_t over_long[4][256], over_short[4][256];

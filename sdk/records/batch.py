@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
 from kafkawire.sdk.errors import DecodeError, EncodeError, LocalProtocolError
-from kafkawire.sdk.protocol.engine import ENGINES
+from kafkawire.sdk.protocol.engine import ENGINE, ENGINES
 from kafkawire.sdk.protocol.enums import (
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -66,6 +66,8 @@ __all__ = [
 if TYPE_CHECKING or engines.native is None:
     BatchBuilder = twin_builder.BatchBuilder
     RecordBatch = twin_batch.RecordBatch
+    if not TYPE_CHECKING and ENGINE == "construct":
+        from kafkawire.sdk.records.formats import ConstructBatch as RecordBatch
 else:
     BatchBuilder = engines.native.BatchBuilder
     RecordBatch = engines.native.RecordBatch

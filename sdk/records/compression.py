@@ -1,9 +1,10 @@
 """Compress and decompress the records of a batch, as Kafka's own clients and brokers do.
 
-Decompression is bounded: it stops at a limit, and no memory is reserved because a header declares a size. The libraries
-are loaded when a codec is first used.
+Decompression is bounded: it stops at a limit, and no memory is reserved because a header declares a size. The
+libraries are loaded when a codec is first used.
 
-Source: `org.apache.kafka.common.compress`; KIP-390 (levels); the xerial framing of snappy; KAFKA-3160 (LZ4 in magic 0).
+Source: `org.apache.kafka.common.compress`; KIP-390 (levels); the xerial framing of snappy; KAFKA-3160 (LZ4 in magic
+0).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The declarative form of records and batches: read as an engine, and used to explain bytes.
 
-The forms are made from `FORMATS`, which is generated from `schemas/records/`: a field in the schema is a construct here
-and nothing more. Slow and plain, this engine is what the others are compared with.
+The forms are made from `FORMATS`, which is generated from `schemas/records/`: a field in the schema is a construct
+here and nothing more. Slow and plain, this engine is what the others are compared with.
 """
 
 from __future__ import annotations
@@ -99,11 +99,12 @@ class Form(Construct):
 
     Args:
         fields: with what reads them.
+        is_whole: whether these are all fields, so that a length can be compared with what it measures.
     """
 
-    def __init__(self, fields: list[tuple[FormatField, Construct]]) -> None:
+    def __init__(self, fields: list[tuple[FormatField, Construct]], is_whole: bool) -> None:
         super().__init__()
-        self.fields = fields
+        self.fields, self.is_whole = fields, is_whole
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> Container:
         values = Container()
@@ -116,7 +117,7 @@ class Form(Construct):
                     context, starts[field.name], stream, f"{path} -> {field.name}", _meaning(field, values[field.name])
                 )
         for field, _ in self.fields:
-            if field.measures in starts:
+            if self.is_whole and field.measures is not None:
                 size = stream.tell() - starts[field.measures]
                 if values[field.name] != size:
                     raise DecodeError(
@@ -134,7 +135,8 @@ def form(name: str) -> Form:
     Args:
         name: as in `FORMATS`; a batch is read up to its records, which may be compressed.
     """
-    return Form([(field, _construct(field)) for field in FORMATS[name] if _is_leaf(field.count)])
+    fields = [field for field in FORMATS[name] if _is_leaf(field.count)]
+    return Form([(field, _construct(field)) for field in fields], len(fields) == len(FORMATS[name]))
 
 
 class ConstructBatch(twin_batch.RecordBatch):

@@ -1,8 +1,8 @@
 """Messages of magic 0 and 1, as clients before Kafka 0.11 wrote them: read and build.
 
 An uncompressed message stands for itself. A compressed one is a wrapper: its value holds a message set, its offset is
-that of the last message in it. In magic 1 the offsets inside a wrapper are relative, and a wrapper with log append time
-gives its timestamp to all its messages. Messages that are cut at the end of a wrapper are left out.
+that of the last message in it. In magic 1 the offsets inside a wrapper are relative, and a wrapper with log append
+time gives its timestamp to all its messages. Messages that are cut at the end of a wrapper are left out.
 
 Source: `AbstractLegacyRecordBatch`, `LegacyRecord`, `MemoryRecordsBuilder` in Apache Kafka; KIP-31, KIP-32.
 """

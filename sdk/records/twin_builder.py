@@ -1,7 +1,7 @@
 """Build a record batch (magic 2) in Python: the twin of the extension's `BatchBuilder`.
 
-Records are appended straight into the wire layout behind the bytes that the header will take; sealing writes the header
-and the checksum and gives the batch out without a copy.
+Records are appended straight into the wire layout behind the bytes that the header will take; sealing writes the
+header and the checksum and gives the batch out without a copy.
 
 Source: `MemoryRecordsBuilder`, `DefaultRecord` in Apache Kafka; `schemas/records/`.
 """

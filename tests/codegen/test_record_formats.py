@@ -1,0 +1,89 @@
+"""Record formats are read as they are written, and what is wrong in one is named with its file, line and field.
+
+Method: the formats of the project; a small one, and one for each rule that it can break.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkawire.codegen.cli import SCHEMAS
+from kafkawire.codegen.located import SchemaError
+from kafkawire.codegen.record_formats import load_record_format, load_record_formats
+from tests.codegen.conftest import Write
+
+FORMAT = """\
+    record_format: Parcel
+    about: Something with a label.
+    magic: 3
+    fields:
+      - {name: size, type: int32, measures: crc..end}
+      - {name: crc, type: uint32, checksum: crc32c, covers: flags..end}
+      - name: flags
+        type: int16
+        bits:
+          kind: {at: 0-2, enum: [box, bag]}
+          is_fragile: {at: 5, about: handle with care}
+      - {name: label, type: bytes?, length: varint}
+      - {name: items, type: "[]Item", count: varint, compressed_by: flags.kind}
+    """
+
+
+def test_a_format(write: Write) -> None:
+    parcel = load_record_format(write(FORMAT))
+    assert (parcel.name, parcel.magic) == ("Parcel", 3)
+    assert [field.offset for field in parcel.fields] == [0, 4, 8, 10, None]
+    assert [field.name for field in parcel.fixed] == ["size", "crc", "flags"]
+    assert (parcel.field("size").measures, parcel.field("crc").covers) == ("crc", "flags")
+    kind, fragile = parcel.field("flags").bits
+    assert (kind.mask, kind.values, fragile.mask, fragile.values) == (7, ("box", "bag"), 32, ())
+    assert parcel.field("label").nullable
+    assert parcel.field("items").array
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "reason"),
+    [
+        ("type: int32,", "type: int128,", 5, "field size: 'int128' is no type"),
+        ("crc..end", "parts..end", 5, "field size: measures: there is no field parts"),
+        ("crc..end", "crc..flags", 5, "field size: measures: 'crc..flags' is not FIELD..end"),
+        ("crc32c", "md5", 6, "field crc: checksum 'md5': one of crc32, crc32c"),
+        ("covers: flags", "covers: labels", 6, "field crc: covers: there is no field labels"),
+        ("at: 0-2", "at: low", 10, "field flags: bits kind: at: 'low' is no bit"),
+        ("{at: 5, about: handle with care}", "5", 9, "field flags: bits is_fragile: 5 is not a mapping"),
+        ("name: label", "name: crc", 12, "field crc stands twice"),
+        ("flags.kind", "flags.sort", 13, "field items: compressed_by: there are no bits flags.sort"),
+        ("length: varint", "lenght: varint", 12, "unknown key 'lenght'"),
+        ("    about: Something with a label.\n", "", 1, "'about' is missing"),
+    ],
+)
+def test_errors_name_line_and_field(write: Write, old: str, new: str, line: int, reason: str) -> None:
+    path = write(FORMAT.replace(old, new))
+    with pytest.raises(SchemaError) as caught:
+        load_record_format(path)
+    assert reason in str(caught.value)
+    assert (caught.value.path, caught.value.line) == (path, line)
+
+
+def test_the_formats_of_the_project() -> None:
+    formats = load_record_formats(SCHEMAS)
+    assert {name: len(format_.fields) for name, format_ in formats.items()} == {
+        "ControlRecordKey": 2,
+        "MessageV0": 7,
+        "MessageV1": 8,
+        "Record": 7,
+        "RecordBatch": 14,
+        "RecordHeader": 2,
+    }
+    assert formats["RecordBatch"].field("records").offset == 61
+
+
+def test_a_file_holds_one_format(write: Write) -> None:
+    with pytest.raises(SchemaError, match="0 documents, a record format is one"):
+        load_record_format(write(""))
+
+
+def test_a_folder_without_formats(tmp_path: Path) -> None:
+    assert load_record_formats(tmp_path) == {}

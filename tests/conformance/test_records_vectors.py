@@ -1,0 +1,78 @@
+"""The record engines agree with Apache Kafka's own classes on every vector; and the checks would notice if not.
+
+Method: every vector of batches and every damaged batch that ships with the project, per engine; then vectors that were
+tampered with.
+"""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from typing import Any
+
+import pytest
+
+from kafkawire.conformance.records_vectors import check_corrupt_records_vector, check_record_batch_vector
+from kafkawire.sdk.records import engine as engines
+from tests.vectors import read_vectors
+
+AVAILABLE = ["python", "construct", *(["native"] if engines.built is not None else [])]
+
+
+@cache
+def batches() -> list[dict[str, Any]]:
+    return list(read_vectors("record_batches"))
+
+
+@cache
+def corrupt() -> list[dict[str, Any]]:
+    return [vector for vector in read_vectors("corrupt") if vector["target"] == "records"]
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+def test_batches(engine: str) -> None:
+    assert {failure for vector in batches() if (failure := check_record_batch_vector(vector, engine))} == set()
+    assert len(batches()) > 300
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+def test_corrupt_batches(engine: str) -> None:
+    assert {failure for vector in corrupt() if (failure := check_corrupt_records_vector(vector, engine))} == set()
+    assert len(corrupt()) > 1000
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "failure"),
+    [
+        ("plain", ("batches", 0, "max_timestamp"), 5, "max_timestamp is"),
+        ("plain", ("batches", 0, "unheard_of"), 5, "unheard_of is not compared"),
+        ("plain", ("batches", 0, "records", 0, "value"), "AAAA", "record 0 is"),
+        ("plain", ("batches", 0, "records"), [], "records, expected 0"),
+        ("plain", ("batches",), [], "1 batches, expected 0"),
+        ("plain", ("params", "partition_leader_epoch"), 99, "built"),
+        ("refused", ("params", "records"), [], "Kafka refuses it"),
+        ("compacted", ("params", "retained"), "last", "built"),
+        ("end-txn-marker", ("params", "coordinator_epoch"), 99, "built"),
+        ("empty", ("params", "last_offset"), 5000, "built"),
+    ],
+)
+def test_differences_are_noticed(kind: str, path: tuple[Any, ...], value: Any, failure: str, engine: str) -> None:
+    tampered = copy.deepcopy(next(each for each in batches() if each["kind"] == kind and each["magic"] == 2))
+    if kind == "refused":
+        tampered["params"] |= {"producer_id": -1, "is_transactional": False}
+    owner = tampered
+    for step in path[:-1]:
+        owner = owner[step]
+    owner[path[-1]] = value
+    assert failure in (check_record_batch_vector(tampered, engine) or "nothing")
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+def test_wrong_outcomes_are_noticed(engine: str) -> None:
+    untouched = next(vector for vector in corrupt() if vector["kind"] == "untouched")
+    pretended = {**untouched, "outcome": "error", "stage": "records", "message": "something"}
+    assert "Kafka has the error something" in (check_corrupt_records_vector(pretended, engine) or "")
+    broken = next(vector for vector in corrupt() if vector["kind"] == "bad-crc" and vector["crc_checked"])
+    assert "Kafka decodes it" in (check_corrupt_records_vector({**broken, "outcome": "decoded"}, engine) or "")
+    assert "in the stage records" in (check_corrupt_records_vector({**broken, "stage": "records"}, engine) or "")

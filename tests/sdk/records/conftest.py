@@ -1,0 +1,32 @@
+"""What the tests of records share: the engines that are there, and records to put into batches."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import strategies as st
+
+from kafkawire.sdk.records import engine as engines
+
+#: (timestamp, key, value, headers) of records of every shape.
+ROWS = [
+    (1000, None, b"value", ()),
+    (1005, b"key", None, ()),
+    (900, b"", b"", (("", b""), ("name", None), ("名", b"\x00" * 70))),
+    (-1, b"k" * 200, b"v" * 20_000, ()),
+]
+
+AVAILABLE = ["python", "construct", *(["native"] if engines.built is not None else [])]
+
+contents = st.none() | st.binary(max_size=40)
+rows = st.tuples(
+    st.integers(-1, 2**63 - 1),
+    contents,
+    contents,
+    st.lists(st.tuples(st.text(st.characters(codec="utf-8"), max_size=5), contents), max_size=3).map(tuple),
+)
+
+
+@pytest.fixture(params=AVAILABLE)
+def engine(request: pytest.FixtureRequest) -> str:
+    """Give every engine that is available here."""
+    return str(request.param)

@@ -1,0 +1,116 @@
+"""Columns hold what the records hold, in Arrow's layout, and point into the bytes that came in.
+
+Method: batches of every magic and engine, alone and joined; Arrow validates its arrays in full; nulls, empty values,
+values at the size where views stop being inline.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.records import (
+    BatchBuilder,
+    Compression,
+    MessageSetBuilder,
+    RecordBatch,
+    binary_column,
+    columns,
+    walk,
+)
+from tests.sdk.records.conftest import AVAILABLE, ROWS, rows
+
+
+def batch_of(records: Any = ROWS, compression: Compression = Compression.NONE, base_offset: int = 0) -> bytes:
+    builder = BatchBuilder(2**31 - 1, compression, base_offset=base_offset)
+    for record in records:
+        builder.append(*record)
+    return builder.build()
+
+
+def message_set() -> bytes:
+    messages = MessageSetBuilder(1, Compression.GZIP)
+    messages.append(7, None, b"x" * 13)
+    return messages.build()
+
+
+def table_of(data: bytes, engine: str | None = None, **options: Any) -> dict[str, list[Any]]:
+    batch = columns(walk(data, engine=engine), headers=True).to_arrow(**options)
+    batch.validate(full=True)
+    found: dict[str, list[Any]] = batch.to_pydict()
+    return found
+
+
+@pytest.mark.parametrize("copy", [False, True])
+def test_many_batches_become_one_table(engine: str, copy: bool) -> None:
+    parts = [batch_of(), batch_of(compression=Compression.LZ4, base_offset=100), message_set()]
+    for data in (b"".join(parts[:2]), b"".join(parts), b""):
+        records = [record for batch in walk(data, engine=engine) for record in batch.records()]
+        table = table_of(data, engine, copy=copy)
+        assert table["offset"] == [record.offset for record in records]
+        assert table["timestamp"] == [record.timestamp for record in records]
+        assert table["key"] == [record.key for record in records]
+        assert table["value"] == [record.value for record in records]
+        assert table["headers"] == [
+            [{"key": name, "value": value} for name, value in record.headers] for record in records
+        ]
+
+
+@given(records=st.lists(rows, min_size=1, max_size=20))
+def test_any_records_on_every_engine(records: Any) -> None:
+    first, *others = (table_of(batch_of(records), name) for name in AVAILABLE)
+    assert others == [first] * len(others)
+
+
+@pytest.mark.parametrize("size", [0, 1, 4, 11, 12, 13, 1000])
+def test_values_of_every_size(engine: str, size: int) -> None:
+    value = bytes(range(256)) * 4
+    data = batch_of([(1, value[:size], value[-size:] if size else b"", ()), (1, None, None, ())])
+    (batch,) = walk(data, engine=engine)
+    found = batch.columns()
+    assert [found.keys.at(0), found.keys.at(1)] == [value[:size], None]
+    assert [found.values.at(0), found.values.at(1)] == [value[-size:] if size else b"", None]
+
+
+def test_schema_and_headers_on_request() -> None:
+    batch = RecordBatch(batch_of())
+    arrow = batch.to_arrow()
+    assert arrow.schema.names == ["offset", "timestamp", "key", "value"]
+    assert arrow.schema.field("key").type == pyarrow.binary_view()
+    assert batch.columns().to_arrow(copy=True).schema.field("key").type == pyarrow.binary()
+    assert columns([batch]).headers is None
+
+
+def test_views_point_into_what_came_in() -> None:
+    data = batch_of()
+    (buffer,) = columns(walk(data, engine=AVAILABLE[-1])).values.data
+    if AVAILABLE[-1] == "native":
+        assert isinstance(buffer, memoryview)
+        assert buffer.obj is data
+    del data
+    assert bytes(buffer)
+
+
+def test_broken_batches(engine: str) -> None:
+    data = bytearray(batch_of())
+    data[-1] = 0x02  # a header that is not there
+    with pytest.raises(DecodeError):
+        columns(walk(data, check_crc=False, engine=engine))
+
+
+def test_arrow_arrays_become_records() -> None:
+    values = pyarrow.array([b"zero", None, b"two", b""])
+    keys = pyarrow.array(["a", "b", None, "d"])
+    for name, start in (("all", 0), ("a slice", 1)):
+        builder = BatchBuilder()
+        taken = builder.append_columns(binary_column(values.slice(start)), 5, binary_column(keys.slice(start)))
+        assert taken == 4 - start, name
+        records = RecordBatch(builder.build()).records()
+        assert [record.value for record in records] == values.slice(start).to_pylist()
+        assert [record.key for record in records] == [key and key.encode() for key in keys.slice(start).to_pylist()]
+    assert len(binary_column(pyarrow.array([], pyarrow.binary()))) == 0

@@ -1,0 +1,30 @@
+"""The engine of the records is the one that the environment asks for.
+
+Method: a process of its own for each value of KAFKAWIRE_ENGINE.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kafkawire.sdk.records import engine as engines
+
+PROGRAM = (
+    "from kafkawire.sdk.records import RecordBatch, engine; print(engine.native is not None, RecordBatch.__module__)"
+)
+
+
+@pytest.mark.parametrize("name", ["python", "construct", "native"])
+def test_engine_of_the_environment(name: str) -> None:
+    if name == "native" and engines.built is None:
+        pytest.skip("the extension is not built here")
+    environment = {**os.environ, "KAFKAWIRE_ENGINE": name}
+    output = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+    )
+    modules = {"python": "twin_batch", "construct": "formats", "native": "_native"}
+    assert output.stdout.split() == [str(name == "native"), f"kafkawire.sdk.records.{modules[name]}"]

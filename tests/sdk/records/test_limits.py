@@ -1,0 +1,19 @@
+"""The limits are those that callers get when they name none.
+
+Method: the defaults of the signatures; behaviour at a limit is tested where the limit is applied.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+from kafkawire.sdk.records import decompress, limits, walk
+from kafkawire.sdk.records.twin_batch import RecordBatch
+from kafkawire.sdk.records.twin_builder import BatchBuilder
+
+
+def test_defaults() -> None:
+    for function in (walk, decompress, RecordBatch):
+        assert inspect.signature(function).parameters["limit"].default == limits.MAX_DECOMPRESSED_BYTES
+    assert inspect.signature(BatchBuilder).parameters["limit_bytes"].default == limits.DEFAULT_BATCH_BYTES
+    assert limits.DEFAULT_BATCH_BYTES < limits.MAX_DECOMPRESSED_BYTES

@@ -1,0 +1,163 @@
+"""Messages of magic 0 and 1 come back as they went in, wrapped or not, with the rules that each magic has for its
+wrappers.
+
+Method: round trips; wrappers put together by hand for what builders do not write; every cut and flipped bit.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import DecodeError, EncodeError
+from kafkawire.sdk.records import Compression, MessageBatch, MessageSetBuilder, TimestampType, compress, walk
+
+CODECS = [codec for codec in Compression if codec != Compression.ZSTD]
+ROWS = [(50, 5, b"key", b"value"), (51, 4, None, b""), (60, 9, b"", None)]
+
+
+def message_set(magic: int, compression: Compression = Compression.NONE, rows: Any = ROWS, **options: Any) -> bytes:
+    builder = MessageSetBuilder(magic, compression, base_offset=50, **options)
+    for row in rows:
+        builder.append_at(*row)
+    return builder.build()
+
+
+def message(offset: int, magic: int, attributes: int, value: bytes | None, timestamp: int = 7) -> bytes:
+    """Return one message without a key, with a right checksum."""
+    content = bytes([magic, attributes]) + (timestamp.to_bytes(8, "big") if magic else b"") + b"\xff\xff\xff\xff"
+    content += b"\xff\xff\xff\xff" if value is None else len(value).to_bytes(4, "big") + value
+    content = zlib.crc32(content).to_bytes(4, "big") + content
+    return offset.to_bytes(8, "big") + len(content).to_bytes(4, "big") + content
+
+
+def read(data: bytes) -> list[tuple[int, int, bytes | None, bytes | None]]:
+    found = []
+    for batch in walk(data):
+        for record in batch.records():
+            assert (record.headers, record.sequence) == ((), -1)
+            found.append((record.offset, record.timestamp, record.key, record.value))
+    return found
+
+
+@pytest.mark.parametrize("compression", CODECS)
+@pytest.mark.parametrize("magic", [0, 1])
+def test_round_trip(magic: int, compression: Compression) -> None:
+    data = message_set(magic, compression)
+    assert read(data) == [(offset, timestamp if magic else -1, key, value) for offset, timestamp, key, value in ROWS]
+    batches = list(walk(data))
+    assert [batch.last_offset for batch in batches] == ([60] if compression else [50, 51, 60])
+    assert (batches[0].base_offset, batches[-1].next_offset) == (50, 61)
+    assert batches[0].records_count == (3 if compression else 1)
+    assert batches[0].compression is compression
+    assert not batches[0].is_control
+
+
+def test_log_append_time() -> None:
+    for compression in (Compression.NONE, Compression.GZIP):
+        options = {"timestamp_type": TimestampType.LOG_APPEND_TIME, "log_append_time": 77}
+        data = message_set(1, compression, **options)
+        assert {timestamp for _, timestamp, _, _ in read(data)} == {77}
+        assert {batch.timestamp_type for batch in walk(data)} == {TimestampType.LOG_APPEND_TIME}
+    inner = message(0, 1, 0, b"v", timestamp=5)
+    wrapper = message(9, 1, 1 | 8, compress(Compression.GZIP, inner), timestamp=99)
+    assert read(wrapper) == [(9, 99, None, b"v")]  # a broker that stamps does not touch what is inside
+
+
+def test_timestamp_types() -> None:
+    assert next(walk(message_set(0))).timestamp_type is None
+    batch = next(walk(message_set(1)))
+    assert (batch.timestamp_type, batch.max_timestamp) == (TimestampType.CREATE_TIME, 5)
+
+
+def test_a_wrapper_with_offset_0() -> None:
+    inner = message(0, 1, 0, b"a") + message(1, 1, 0, b"b")
+    assert [row[0] for row in read(message(0, 1, 1, compress(Compression.GZIP, inner)))] == [0, 1]
+
+
+def test_a_cut_message_inside_a_wrapper_is_left_out() -> None:
+    inner = message(0, 1, 0, b"a") + message(1, 1, 0, b"b")[:-1]
+    assert [row[3] for row in read(message(5, 1, 1, compress(Compression.GZIP, inner)))] == [b"a"]
+
+
+@pytest.mark.parametrize(
+    ("inner", "attributes", "reason"),
+    [
+        (b"", 1, "at least one message"),
+        (message(0, 1, 1, compress(Compression.GZIP, message(0, 1, 0, b"v"))), 1, "is compressed itself"),
+        (message(30, 1, 0, b"v"), 1, "wrapper with offset 20 holds a message with the relative offset 30"),
+        (bytes(8) + b"\x00\x00\x00\x05hello", 1, "too few for a message"),
+        (message(0, 1, 0, b"v"), 4, "never compressed with zstd"),
+        (message(0, 1, 0, b"v"), 5, "compression 5 is not known"),
+        (None, 1, "a wrapper has a value"),
+    ],
+)
+def test_refused_wrappers(inner: bytes | None, attributes: int, reason: str) -> None:
+    value = None if inner is None else compress(Compression.GZIP, inner)
+    with pytest.raises(DecodeError, match=reason):
+        read(message(20, 1, attributes, value))
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP, Compression.LZ4])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_cuts_and_flipped_bits(magic: int, compression: Compression) -> None:
+    data = message_set(magic, compression)
+    assert all(len(read(data[:end])) < 3 for end in range(len(data)))
+    data = message_set(magic, compression, ROWS[:1])
+    for position in range(12, len(data)):
+        for bit in range(8):
+            flipped = bytearray(data)
+            flipped[position] ^= 1 << bit
+            with pytest.raises(DecodeError):
+                read(bytes(flipped))
+            try:
+                for batch in walk(bytes(flipped), check_crc=False):
+                    batch.records()
+            except DecodeError:
+                pass
+
+
+def test_a_message_must_be_there() -> None:
+    with pytest.raises(DecodeError, match="too few for a message"):
+        MessageBatch(bytes(17))
+    with pytest.raises(DecodeError, match="at least 26 are needed"):
+        MessageBatch(bytes(40))
+    short = bytearray(message(0, 0, 0, b""))
+    short[16] = 1  # magic 1 needs eight bytes more
+    with pytest.raises(DecodeError, match="ends early"):
+        MessageBatch(short).records()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [((2,), "magic"), ((-1,), "magic"), ((1, Compression.ZSTD), "compression")],
+)
+def test_refused_sets(arguments: Any, path: str) -> None:
+    with pytest.raises(EncodeError) as caught:
+        MessageSetBuilder(*arguments)
+    assert caught.value.path == path
+
+
+@pytest.mark.parametrize(
+    ("row", "path"),
+    [
+        ((49, 0, None, b""), "offset"),
+        ((50, 0, None, b""), "offset"),
+        ((51, -2, None, b""), "timestamp"),
+        ((51, 0, "text", b""), "key"),
+        ((51, 0, None, 5), "value"),
+        ((2**63, 0, None, b""), "message"),
+    ],
+)
+def test_refused_messages(row: Any, path: str) -> None:
+    builder = MessageSetBuilder(1, base_offset=50)
+    assert builder.append(0, None, b"") == 0
+    with pytest.raises(EncodeError) as caught:
+        builder.append_at(*row)
+    assert caught.value.path == path
+
+
+def test_without_messages_there_is_nothing() -> None:
+    assert MessageSetBuilder(1, Compression.GZIP).build() == b""

@@ -1,0 +1,102 @@
+"""The extension keeps its memory straight: buffers stay alive as long as anything points into them, and are let go
+after.
+
+Method: views, records and sealed batches outlive what they came from; counts of references before and after; objects
+used in ways they are not made for.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.records import Compression, batch_builder_class, columns, record_batch_class
+from kafkawire.sdk.records import engine as engines
+from tests.sdk.records.conftest import ROWS
+
+pytestmark = pytest.mark.skipif(engines.built is None, reason="the extension is not built here")
+
+
+def batch_of(compression: Compression = Compression.NONE) -> bytes:
+    builder = batch_builder_class("native")(2**20, compression)
+    for row in ROWS:
+        builder.append(*row)
+    return builder.build()
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.SNAPPY])
+def test_views_keep_the_bytes(compression: Compression) -> None:
+    views = list(record_batch_class("native")(bytearray(batch_of(compression))).views())
+    gc.collect()
+    assert [(view.timestamp, view.key, view.value, view.headers) for view in views] == ROWS
+    assert [view.offset for view in views] == [0, 1, 2, 3]
+    records = record_batch_class("native")(batch_of(compression)).records()
+    assert views == records
+    assert repr(views) == repr(records)
+
+
+def test_a_buffer_is_locked_while_it_is_read_and_free_afterwards() -> None:
+    data = bytearray(batch_of())
+    batch = record_batch_class("native")(data)
+    with pytest.raises(BufferError):
+        data.clear()
+    view = next(batch.views())
+    del batch
+    with pytest.raises(BufferError):
+        data.clear()
+    del view
+    data.clear()
+
+
+def test_nothing_is_leaked() -> None:
+    data = batch_of()
+    before = sys.getrefcount(data)
+    batch: Any = None
+    for _ in range(100):
+        batch = record_batch_class("native")(data)
+        assert len(batch.records()) == len(list(batch.views())) == columns([batch]).count
+        with pytest.raises(DecodeError):
+            record_batch_class("native")(data, 5)
+    del batch
+    gc.collect()
+    assert sys.getrefcount(data) == before
+
+
+def test_a_sealed_batch_outlives_its_builder() -> None:
+    sealed = []
+    for _ in range(10):
+        builder = batch_builder_class("native")()
+        builder.append_many([b"x" * 100] * 100, 1)
+        sealed.append(builder.seal())
+    assert len({bytes(batch) for batch in sealed}) == 1
+    with pytest.raises(TypeError):
+        sealed[0][0] = 1
+
+
+def test_objects_that_were_not_made() -> None:
+    batch = record_batch_class("native").__new__(record_batch_class("native"))
+    for use in (batch.check_crc, batch.records, batch.payload):
+        with pytest.raises(TypeError, match="was not read"):
+            use()
+    with pytest.raises(BufferError, match="sealed"):
+        memoryview(batch_builder_class("native")())  # type: ignore[arg-type]  # a buffer once it is sealed
+
+
+def test_memory_that_changes_meanwhile_is_not_overrun() -> None:
+    data = bytearray(batch_of())
+    batch = record_batch_class("native")(data)
+    views = batch.views()
+    view = next(views)
+    for index in range(61, len(data)):
+        data[index] = 0xFF
+    with pytest.raises(DecodeError):
+        list(views)
+    assert view.offset == 0
+    with pytest.raises(DecodeError):
+        batch.records()
+    with pytest.raises(DecodeError):
+        columns([batch])

@@ -1,0 +1,82 @@
+"""The twin's walker finds the parts of records and refuses everything else; sums wrap as Java's do.
+
+Method: hand-made records, one for each way to be wrong; numbers at the borders of 32 and 64 bits.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.records.twin_batch import RecordBatch, int64, sequence_after, spans
+
+
+def record(body: str) -> bytes:
+    """Return a record of fewer than 64 bytes behind its length."""
+    content = bytes.fromhex(body)
+    return bytes([len(content) * 2]) + content
+
+
+GOOD = record("00 00 00 01 02 61 00")
+
+
+def test_parts() -> None:
+    data = record("00 03 04 02 6b 02 76 02 02 68 01") + GOOD
+    first, second = spans(data, 2)
+    timestamp, offset, key_at, key_size, value_at, value_size, headers_at, headers = first
+    assert (timestamp, offset, headers) == (-2, 2, 1)
+    assert data[key_at : key_at + key_size] == b"k"
+    assert data[value_at : value_at + value_size] == b"v"
+    assert data[headers_at : headers_at + 3] == b"\x02h\x01"
+    assert second[3] == -1
+
+
+@pytest.mark.parametrize(
+    ("data", "count", "reason"),
+    [
+        (GOOD, 2, "ends early"),
+        (GOOD + b"\x00", 1, "1 bytes follow the last of 1 records"),
+        (record("00 00 00 7e 02 61 00"), 1, "ends early"),
+        (record("00 00 00 01 02 61 01"), 1, "-1 headers"),
+        (record("00 00 00 01 02 61 14"), 1, "10 headers in 0 bytes"),
+        (record("00 00 00 01 02 61 02 01 00"), 1, "the name of a header has -1 bytes"),
+        (record("00 00 00 01 02 61 00 00"), 1, "a record of 8 bytes has a content of 7"),
+        (record("00" + "ff" * 10 + "01 00 01 02 61 00"), 1, "a number of more than 10 bytes"),
+        (record("00 00" + "ff" * 5 + "01 01 02 61 00"), 1, "a number of more than 5 bytes"),
+        (b"\x01" + GOOD[1:], 1, "a record of -1 bytes"),
+    ],
+)
+def test_refused(data: bytes, count: int, reason: str) -> None:
+    with pytest.raises(DecodeError, match=reason):
+        list(spans(data, count))
+
+
+def test_cut_record_is_not_given_before_the_error() -> None:
+    """The value of its last header would be shorter than it says."""
+    found = spans(GOOD + bytes([2 * 19]) + bytes.fromhex("00 00 00 01 01 02 02 68 14 61"), 2)
+    assert next(found)[5] == 1
+    with pytest.raises(DecodeError, match=r"records\[1\] at byte 0: ends early"):
+        next(found)
+
+
+@pytest.mark.parametrize(
+    ("base", "delta", "expected"),
+    [(-1, 5, -1), (0, 0, 0), (2**31 - 1, 0, 2**31 - 1), (2**31 - 1, 1, 0), (2**31 - 2, 3, 1), (35, -1, 34 - 2**31)],
+)
+def test_sequence_numbers_wrap(base: int, delta: int, expected: int) -> None:
+    assert sequence_after(base, delta) == expected
+
+
+def test_int64() -> None:
+    assert [int64(value) for value in (2**63, -(2**63) - 1, 5, -5)] == [-(2**63), 2**63 - 1, 5, -5]
+
+
+@pytest.mark.parametrize("position", [-1, 1, 100])
+def test_a_batch_must_be_there(position: int) -> None:
+    with pytest.raises(DecodeError, match="a batch has a header of 61 bytes"):
+        RecordBatch(bytes(61), position)
+
+
+def test_repr() -> None:
+    data = bytes(8) + (49).to_bytes(4, "big") + bytes(49)
+    assert repr(RecordBatch(data)) == "<RecordBatch of 0 records, offsets 0 to 0>"
