@@ -3,7 +3,7 @@
 
 `RecordBatch` and `BatchBuilder` have the interface of their twins in `twin_batch.py` and `twin_builder.py`, where it is
 documented. One walker checks every length; records, views and columns are made from what it finds. What it refuses is
-read again by the twin, which says why. Records have no garbage collector header: what they hold cannot lead back to them.
+read again by the twin, which says why. Records have no garbage collector header: nothing they hold leads back to them.
 """
 
 cimport cython

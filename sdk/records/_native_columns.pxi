@@ -1,6 +1,6 @@
 # Records as columns, see `columns.py`.
 
-# A value in Arrow's view layout: its size, then all of it, or four bytes of it and where it is: buffer number and place.
+# A value in Arrow's view layout: its size, then all of it, or four bytes of it and where it is (buffer number, place).
 cdef enum:
     VIEW_BYTES = 16
     VIEW_INLINE_BYTES = 12
@@ -21,7 +21,7 @@ def read_columns(batches):
     """Return the records of native batches as columns, see `columns.py`.
 
     Returns:
-        How many there are; offsets and timestamps; for keys and for values their Arrow views and their validity, None if
+        How many there are; offsets and timestamps; for keys and for values their Arrow views and validity, None if
         there is no null; and the buffers that the views point into, one for each batch.
     """
     cdef list payloads = []
