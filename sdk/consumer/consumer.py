@@ -131,10 +131,8 @@ class Consumer:
     async def __aiter__(self) -> AsyncIterator[Record]:
         """Iterate over records for ever; a record is finished when the next one is asked for."""
         while True:
-            if self._batch is None:
-                await self._next_batch()
-            batch, state, turn = self._batch, self._state, self._turn
-            assert batch is not None
+            batch = await self._current_batch()
+            state, turn = self._state, self._turn
             for record in self._decoded(batch):
                 state.finished = record.offset
                 state.position = record.offset + 1
@@ -148,11 +146,13 @@ class Consumer:
     async def batches(self) -> AsyncIterator[ConsumerBatch]:
         """Iterate over whole batches for ever; a batch is finished when the next one is asked for."""
         while True:
-            if self._batch is None:
-                await self._next_batch()
-            batch, state, turn = self._batch, self._state, self._turn
-            assert batch is not None
+            batch = await self._current_batch()
+            state, turn = self._state, self._turn
             self._batch = None
+            if self._records is not None and state.position is not None:  # its first records were taken one by one
+                batch = ConsumerBatch(batch.partition, batch.batch, state.position)
+                if state.position >= batch.next_offset:
+                    continue
             state.position = batch.next_offset
             yield batch
             if state.turn == turn:
@@ -170,16 +170,13 @@ class Consumer:
         self._positions.finish_all()
         found: dict[TopicPartition, list[Record]] = {}
         count = 0
-        while count < limit and (self._batch is not None or await self._next_batch(0 if count else deadline_ms)):
-            batch = self._batch
-            assert batch is not None
-            if self._state.turn != self._turn:
-                self._batch = None
-                continue
+        while count < limit and (self._has_current() or await self._next_batch(0 if count else deadline_ms)):
+            batch = await self._current_batch()
             taken = [record for _, record in zip(range(limit - count), self._decoded(batch), strict=False)]
-            found.setdefault(batch.partition, []).extend(taken)
-            count += len(taken)
-            if count < limit or not taken:
+            if taken:
+                found.setdefault(batch.partition, []).extend(taken)
+                count += len(taken)
+            if count < limit:
                 self._state.position = batch.next_offset
                 self._batch = None
             else:
@@ -226,7 +223,7 @@ class Consumer:
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out no more records of these partitions, and fetch none; they stay with this member."""
         for partition in partitions:
-            self._positions[partition].paused = True
+            self._positions[partition].pause()
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Go on with paused partitions."""
@@ -326,6 +323,17 @@ class Consumer:
         loop.start()
         loop.wake()
 
+    def _has_current(self) -> bool:
+        """Return whether a batch was begun, and no jump made it useless."""
+        return self._batch is not None and self._state.turn == self._turn
+
+    async def _current_batch(self) -> ConsumerBatch:
+        """Return the batch that was begun, else the next one."""
+        if not self._has_current():
+            await self._next_batch()
+        assert self._batch is not None
+        return self._batch
+
     async def _next_batch(self, deadline_ms: int | None = None) -> bool:
         """Make the next batch the current one; return whether there is one."""
         loop = self._started_loop()
@@ -374,9 +382,7 @@ class Consumer:
     def _stop_before_damage(self) -> None:
         """Skip nothing that cannot be decoded: the partition is paused until the application seeks past it."""
         self._batch = None
-        self._state.paused = True
-        if self._state.position is not None:
-            self._state.jump(self._state.position)
+        self._state.pause()
 
     async def _commit_regularly(self) -> None:
         while True:

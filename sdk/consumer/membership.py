@@ -112,8 +112,11 @@ class Membership:
             await self._driver.leave("the consumer was closed")
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Read other topics."""
+        """Read other topics; nothing more of the former ones is handed out, even before the group has shared anew."""
         self._topics = frozenset(topics)
+        for partition in self._positions:
+            if partition.topic not in self._topics:
+                self._positions[partition].pause()
         self._driver.rejoin("the subscription changed")
 
     def reading(self) -> None:

@@ -64,6 +64,18 @@ class PartitionPosition:
         self.turn += 1
         self.queued_bytes = 0
 
+    def rewind(self) -> None:
+        """Drop what was fetched and not handed out; it is fetched again when it is wanted."""
+        if self.position is not None:
+            self.fetch_offset = self.position
+        self.turn += 1
+        self.queued_bytes = 0
+
+    def pause(self) -> None:
+        """Hand out nothing more, and fetch nothing."""
+        self.paused = True
+        self.rewind()
+
     def look_up(self, policy: str | None) -> None:
         """Have the position looked up again, by a reset policy or, if None, from the committed offset."""
         self.position = None

@@ -6,8 +6,10 @@ a function of the request. Unlike the reference broker it can be made to say any
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 from kafkawire.sdk.protocol.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.connection import Request, ServerConnection
@@ -26,16 +28,24 @@ from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupResponse
 from kafkawire.sdk.protocol.schema import Buffer, Message, Range
-from kafkawire.sdk.records import BatchBuilder, stamp, walk
+from kafkawire.sdk.records import BatchBuilder, stamp, walk, walk_headers
 from kafkawire.sdk.transport.memory import MemoryNetwork
 from kafkawire.sdk.transport.wire import Address, Wire
 
-__all__ = ["BROKER", "Answer", "Link", "ScriptedBroker", "StoringBroker", "topic_id_of"]
+__all__ = ["BROKER", "Answer", "Later", "Link", "ScriptedBroker", "StoringBroker", "topic_id_of"]
 
 BROKER = Address("broker", 9092)
 
+
+class Later(NamedTuple):
+    """A response that is given after a while."""
+
+    message: Message
+    delay_ms: int
+
+
 #: Returns the response to a request, None to leave it unanswered.
-Answer = Callable[[Request], Message | None]
+Answer = Callable[[Request], Message | Later | None]
 
 
 class ScriptedBroker:
@@ -85,7 +95,7 @@ class ScriptedBroker:
         """Return the requests of an API so far."""
         return [request.message for request in self.requests if request.api.key == key]
 
-    def answer(self, request: Request) -> Message | None:
+    def answer(self, request: Request) -> Message | Later | None:
         """Return what is answered to a request."""
         key = ApiKey(request.api.key)
         if key not in (ApiKey.API_VERSIONS, ApiKey.METADATA):
@@ -133,9 +143,15 @@ class Link:
     def receive_frame(self, frame: Buffer) -> None:
         request = self.connection.receive(frame)
         message = self.broker.answer(request)
+        if isinstance(message, Later):
+            asyncio.get_running_loop().call_later(message.delay_ms / 1000, self._respond, request, message.message)
+            return
         unasked = request.api.key == ApiKey.PRODUCE and request.message.acks == 0
         if message is not None or unasked:
-            self.wire.write(self.connection.respond(request, message))
+            self._respond(request, message)
+
+    def _respond(self, request: Request, message: Message | None) -> None:
+        self.wire.write(self.connection.respond(request, message))
 
     def connection_lost(self, error: Exception | None) -> None:
         if self in self.broker.links:
@@ -176,7 +192,7 @@ class StoringBroker(ScriptedBroker):
     def end(self, topic: str, partition: int = 0) -> int:
         """Return the offset behind the last record of a partition."""
         log = self.logs.get((topic, partition))
-        return next(walk(log[-1])).next_offset if log else 0
+        return next(walk_headers(log[-1])).next_offset if log else 0
 
     def store(self, data: Buffer, topic: str, partition: int = 0) -> int:
         """Keep a batch as a leader does, and return its first offset."""
@@ -221,7 +237,7 @@ class StoringBroker(ScriptedBroker):
             topics.append(ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, partitions))
         return ProduceResponse(topics) if request.message.acks else None
 
-    def _fetch(self, request: Request) -> FetchResponse | None:
+    def _fetch(self, request: Request) -> FetchResponse | Later:
         topics = []
         found = False
         for topic in request.message.topics:
@@ -229,13 +245,14 @@ class StoringBroker(ScriptedBroker):
             for asked in topic.partitions:
                 place = (self.name(topic.topic, topic.topic_id), asked.partition)
                 log = self.logs.get(place, [])
-                records = b"".join(batch for batch in log if next(walk(batch)).next_offset > asked.fetch_offset)
+                records = b"".join(batch for batch in log if next(walk_headers(batch)).next_offset > asked.fetch_offset)
                 found = found or bool(records)
                 data = FetchResponse.PartitionData(asked.partition, high_watermark=self.end(*place), records=records)
                 partitions.append(data)
             topics.append(FetchResponse.FetchableTopicResponse(topic.topic, topic.topic_id, partitions))
-        # A broker waits for more; this one leaves the fetch unanswered until the connection ends.
-        return FetchResponse(responses=topics) if found else None
+        # Without records a broker waits for some; this one waits in any case.
+        answer = FetchResponse(responses=topics)
+        return answer if found else Later(answer, request.message.max_wait_ms)
 
     def _list_offsets(self, request: Request) -> ListOffsetsResponse:
         topics = []

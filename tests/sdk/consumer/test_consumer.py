@@ -1,0 +1,533 @@
+"""Every record is read once, from where the consumer stands; positions, commits, faults and restarts included.
+
+Method: the whole consumer against a scripted broker in memory, which keeps batches and fails on demand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.consumer.consumer import Consumer
+from kafkawire.sdk.errors import (
+    BrokerError,
+    Closed,
+    ConfigurationError,
+    ConnectFailed,
+    DecodeError,
+    LocalProtocolError,
+    NoOffset,
+    RemoteProtocolError,
+)
+from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.frames import frame
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
+from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
+from kafkawire.sdk.records import Record
+from tests.sdk.scripted_broker import BROKER, StoringBroker
+
+T = TopicPartition("t", 0)
+QUICK = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "auto_offset_reset": "earliest", "fetch_max_wait_ms": 5}
+
+
+def values(count: int, start: int = 0) -> list[bytes]:
+    """Return numbered values."""
+    return [b"%04d" % number for number in range(start, start + count)]
+
+
+def consuming(
+    test: Callable[[StoringBroker, Consumer], Awaitable[None]], *topics: str, **options: object
+) -> StoringBroker:
+    """Run a test with a broker whose topic t has three batches of ten records, and a consumer of it."""
+    broker_made: list[StoringBroker] = []
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 1, "m": 4})
+        broker_made.append(broker)
+        for start in (0, 10, 20):
+            broker.fill("t", *values(10, start))
+        given = {**QUICK, **options}
+        async with Consumer(str(BROKER), *(topics or ("t",)), network=broker.network, **given) as consumer:
+            await test(broker, consumer)
+
+    asyncio.run(run())
+    return broker_made[0]
+
+
+async def read(consumer: Consumer, count: int) -> list[Record]:
+    """Return the next records."""
+    found: list[Record] = []
+    async for record in consumer:
+        found.append(record)
+        if len(found) == count:
+            break
+    return found
+
+
+def test_records_one_after_the_other() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        records = await read(consumer, 30)
+        assert [record.value for record in records] == values(30)
+        assert [record.offset for record in records] == list(range(30))
+        assert {(record.topic, record.partition) for record in records} == {T}
+
+    consuming(test)
+
+
+def test_reading_goes_on_where_it_was_left_whatever_the_way() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        assert [record.value for record in await read(consumer, 3)] == values(3)
+        assert await consumer.position(T) == 3
+        got = await consumer.getmany(1000, 4)
+        assert [record.value for record in got[T]] == values(4, 3)
+        assert await consumer.position(T) == 7
+        assert [record.value for record in await read(consumer, 3)] == values(3, 7)
+        async for batch in consumer.batches():
+            assert [record.value for record in batch] == values(10, 10)
+            assert await consumer.position(T) == 20
+            break
+        got = await consumer.getmany(1000)
+        assert [record.value for record in got[T]] == values(10, 20)
+
+    consuming(test)
+
+
+def test_new_records_are_waited_for() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await read(consumer, 30)
+        assert await consumer.getmany(10) == {}
+        waiting = asyncio.ensure_future(read(consumer, 1))
+        await asyncio.sleep(0)
+        broker.fill("t", b"new")
+        assert [record.value for record in await waiting] == [b"new"]
+
+    consuming(test)
+
+
+def test_latest_begins_behind_the_last_record() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        assert await consumer.position(T) == 30
+
+    consuming(test, auto_offset_reset="latest")
+
+
+def test_none_raises() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        with pytest.raises(NoOffset, match="t-0 has no committed offset, and auto_offset_reset is none"):
+            await read(consumer, 1)
+        consumer.seek(T, 28)
+        consumer.resume(T)
+        assert [record.value for record in await read(consumer, 2)] == values(2, 28)
+
+    consuming(test, auto_offset_reset="none")
+
+
+def test_all_partitions_are_read_without_a_group() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        for number in range(4):
+            broker.fill("m", b"%d" % number, partition=number)
+        assert consumer.assignment == {TopicPartition("m", number) for number in range(4)}
+        assert sorted(record.value or b"" for record in await read(consumer, 4)) == [b"0", b"1", b"2", b"3"]
+
+    consuming(test, "m")
+
+
+def test_seek() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await read(consumer, 5)
+        consumer.seek(T, 17)
+        assert [record.value for record in await read(consumer, 2)] == values(2, 17)
+        consumer.seek_to_beginning()
+        assert [record.value for record in await read(consumer, 2)] == values(2)
+        consumer.seek_to_end(T)
+        assert await consumer.position(T) == 30
+        with pytest.raises(LocalProtocolError, match="expected 0 or more"):
+            consumer.seek(T, -1)
+        with pytest.raises(LocalProtocolError, match="x-0 is not assigned"):
+            consumer.seek(TopicPartition("x", 0), 1)
+
+    consuming(test)
+
+
+def test_seek_inside_the_loop() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        seen = []
+        async for record in consumer:
+            seen.append(record.offset)
+            if record.offset == 4 and len(seen) < 8:
+                consumer.seek(T, 2)
+            if len(seen) == 10:
+                break
+        assert seen == [0, 1, 2, 3, 4, 2, 3, 4, 5, 6]
+
+    consuming(test)
+
+
+def test_pause_and_resume() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        consumer.pause(T)
+        assert await consumer.getmany(20) == {}
+        consumer.resume(T)
+        assert len((await consumer.getmany(1000))[T]) == 30
+
+    consuming(test)
+
+
+def test_assign() -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 2})
+        broker.fill("t", *values(3), partition=1)
+        async with Consumer(str(BROKER), network=broker.network, **QUICK) as consumer:  # type: ignore[arg-type]
+            consumer.assign([("t", 1)])  # type: ignore[list-item]
+            assert [record.value for record in await read(consumer, 3)] == values(3)
+            with pytest.raises(LocalProtocolError, match="committed positions belong to a group"):
+                await consumer.commit()
+            with pytest.raises(LocalProtocolError, match="assigned by hand"):
+                await consumer.subscribe("t")
+
+    asyncio.run(run())
+
+
+def test_assign_beside_topics() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        with pytest.raises(LocalProtocolError, match="made with topics"):
+            consumer.assign([T])
+
+    consuming(test)
+
+
+def test_offsets() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        assert await consumer.beginning_offsets([T]) == {T: 0}
+        assert await consumer.end_offsets([T]) == {T: 30}
+        assert await consumer.offsets_for_times({T: 5}) == {T: OffsetAndTimestamp(0, -1)}
+
+    consuming(test)
+
+
+def test_the_next_fetch_is_sent_while_records_wait_for_the_application() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        while len(broker.asked(ApiKey.FETCH)) < 2:
+            await asyncio.sleep(0)
+        first, second, *_ = broker.asked(ApiKey.FETCH)
+        assert isinstance(first, FetchRequest)
+        assert isinstance(second, FetchRequest)
+        assert [each.topics[0].partitions[0].fetch_offset for each in (first, second)] == [0, 30]
+
+    consuming(test)
+
+
+# In a group.
+
+
+def test_a_group_shares_and_commits_what_was_finished() -> None:
+    """What was read before leaving the loop is committed on close."""
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await read(consumer, 12)
+        assert consumer.assignment == {T}
+
+    broker = consuming(test, group_id="g")
+    assert broker.commits == {("g", "t", 0): 12}
+    assert len(broker.asked(ApiKey.LEAVE_GROUP)) == 1
+
+
+def test_the_record_at_which_the_application_failed_is_not_committed() -> None:
+    broker = StoringBroker({"t": 1})
+    broker.fill("t", *values(10))
+
+    async def run() -> None:
+        given = {**QUICK, "group_id": "g"}
+        async with Consumer(str(BROKER), "t", network=broker.network, **given) as consumer:  # type: ignore[arg-type]
+            async for record in consumer:
+                if record.offset == 4:
+                    raise RuntimeError("cannot work on this")
+
+    with pytest.raises(RuntimeError, match="cannot work"):
+        asyncio.run(run())
+    assert broker.commits == {("g", "t", 0): 4}
+
+
+def test_a_group_goes_on_from_its_commits() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await read(consumer, 12)
+        await consumer.commit()
+        assert broker.commits == {("g", "t", 0): 12}
+        assert await consumer.committed(T) == {T: OffsetAndMetadata(12)}
+        given = {**QUICK, "group_id": "g"}
+        async with Consumer(str(BROKER), "t", network=broker.network, **given) as other:  # type: ignore[arg-type]
+            assert [record.value for record in await read(other, 2)] == values(2, 12)
+
+    consuming(test, group_id="g", enable_auto_commit=False)
+
+
+def test_commit_of_given_offsets() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await read(consumer, 1)
+        await consumer.commit({T: 7})
+        assert broker.commits == {("g", "t", 0): 7}
+
+    broker = consuming(test, group_id="g", enable_auto_commit=False)
+    assert broker.commits == {("g", "t", 0): 7}
+
+
+def test_auto_commit_in_between() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await read(consumer, 5)
+        while not broker.commits:
+            await consumer.getmany(5, 1)
+        assert broker.commits["g", "t", 0] >= 5
+
+    consuming(test, group_id="g", auto_commit_interval_ms=1)
+
+
+def test_partitions_come_and_go_before_the_listener() -> None:
+    told: list[tuple[str, frozenset[TopicPartition]]] = []
+
+    class Listener:
+        async def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+            told.append(("assigned", partitions))
+
+        def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+            told.append(("revoked", partitions))
+
+        def on_lost(self, partitions: frozenset[TopicPartition]) -> None:
+            told.append(("lost", partitions))
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        broker.fill("t", *values(30))
+        given = {**QUICK, "group_id": "g", "heartbeat_interval_ms": 1}
+        consumer = Consumer(str(BROKER), "t", network=broker.network, listener=Listener(), **given)  # type: ignore[arg-type]
+        async with consumer:
+            await read(consumer, 3)
+            for code, rounds in ((ErrorCode.REBALANCE_IN_PROGRESS, 2), (ErrorCode.UNKNOWN_MEMBER_ID, 3)):
+                broker.script(ApiKey.HEARTBEAT, lambda request, code=code: HeartbeatResponse(error_code=code))
+                while broker.generation < rounds or not consumer.assignment:
+                    await asyncio.sleep(0)
+            # The third record was handed out, but nothing said that it was finished.
+            assert [record.value for record in await read(consumer, 2)] == values(2, 2)
+        assert broker.commits == {("g", "t", 0): 4}
+
+    asyncio.run(run())
+    assert [event for event, _ in told] == ["assigned", "revoked", "assigned", "lost", "assigned", "revoked"]
+    assert {partitions for _, partitions in told} == {frozenset({T})}
+
+
+def test_a_listener_that_fails() -> None:
+    class Listener:
+        def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+            raise RuntimeError("the listener failed")
+
+        on_revoked = on_lost = on_assigned
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        given = {**QUICK, "group_id": "g", "enable_auto_commit": False}
+        consumer = Consumer(str(BROKER), "t", network=broker.network, listener=Listener(), **given)  # type: ignore[arg-type]
+        await consumer.start()
+        with pytest.raises(RuntimeError, match="the listener failed"):
+            await read(consumer, 1)
+        with pytest.raises(RuntimeError, match="the listener failed"):
+            await consumer.close()
+
+    asyncio.run(run())
+
+
+def test_a_group_that_does_not_take_the_member() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED: join in group g"):
+            await read(consumer, 1)
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        broker.answers[ApiKey.JOIN_GROUP] = lambda request: JoinGroupResponse(
+            error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+        )
+        given = {**QUICK, "group_id": "g"}
+        async with Consumer(str(BROKER), "t", network=broker.network, **given) as consumer:  # type: ignore[arg-type]
+            await test(broker, consumer)
+
+    asyncio.run(run())
+
+
+def test_a_commit_that_comes_too_late() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await read(consumer, 3)
+
+        def refuse(request: Request) -> OffsetCommitResponse:
+            kind = OffsetCommitResponse.OffsetCommitResponsePartition
+            partitions = [kind(0, ErrorCode.ILLEGAL_GENERATION)]
+            return OffsetCommitResponse(
+                topics=[OffsetCommitResponse.OffsetCommitResponseTopic("t", partitions=partitions)]
+            )
+
+        broker.script(ApiKey.OFFSET_COMMIT, refuse)
+        with pytest.raises(BrokerError, match="ILLEGAL_GENERATION: commit of t-0 in group g"):
+            await consumer.commit()
+        while broker.generation < 2:
+            await asyncio.sleep(0)
+
+    consuming(test, group_id="g", enable_auto_commit=False)
+
+
+def test_a_member_that_does_not_read_leaves_and_comes_back() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await read(consumer, 3)
+        while consumer.assignment:
+            await asyncio.sleep(0)
+        assert len(broker.asked(ApiKey.LEAVE_GROUP)) == 1
+        broker.commits["g", "t", 0] = 3
+        assert [record.value for record in await read(consumer, 1)] == values(1, 3)
+        assert broker.generation == 2
+
+    consuming(test, group_id="g", heartbeat_interval_ms=1, max_poll_interval_ms=20, enable_auto_commit=False)
+
+
+def test_subscribe_to_other_topics() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await read(consumer, 1)
+        broker.fill("m", b"other", partition=2)
+        await consumer.subscribe("m")
+        assert [record.value for record in await read(consumer, 1)] == [b"other"]
+        last = broker.asked(ApiKey.JOIN_GROUP)[-1]
+        assert isinstance(last, JoinGroupRequest)
+        assert b"m" in bytes(last.protocols[0].metadata)
+
+    consuming(test, group_id="g")
+
+
+# Faults.
+
+
+def test_a_broker_that_restarts_while_records_are_read() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        assert [record.value for record in await read(consumer, 30)] == values(30)
+        broker.stop()
+        broker.fill("t", *values(10, 30))
+        await asyncio.sleep(0)
+        broker.start()
+        assert [record.value for record in await read(consumer, 10)] == values(10, 30)
+
+    consuming(test)
+
+
+def test_passing_errors_are_retried() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        assert [record.value for record in await read(consumer, 30)] == values(30)
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        broker.fill("t", *values(30))
+        broker.script(ApiKey.FETCH, *[fetched(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * 3)
+        async with Consumer(str(BROKER), "t", network=broker.network, **QUICK) as consumer:  # type: ignore[arg-type]
+            await test(broker, consumer)
+
+    asyncio.run(run())
+
+
+def fetched(code: ErrorCode, records: bytes | None = None) -> Callable[[Request], FetchResponse]:
+    """Answer a fetch with an error, or bytes, for each partition."""
+
+    def answer(request: Request) -> FetchResponse:
+        return FetchResponse(
+            responses=[
+                FetchResponse.FetchableTopicResponse(
+                    topic.topic,
+                    topic.topic_id,
+                    [FetchResponse.PartitionData(each.partition, code, records=records) for each in topic.partitions],
+                )
+                for topic in request.message.topics
+            ]
+        )
+
+    return answer
+
+
+def test_lasting_errors_are_raised_by_the_read() -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        broker.script(ApiKey.FETCH, fetched(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        async with Consumer(str(BROKER), "t", network=broker.network, **QUICK) as consumer:  # type: ignore[arg-type]
+            with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: fetch from t-0 at offset 0"):
+                await read(consumer, 1)
+
+    asyncio.run(run())
+
+
+def test_damaged_batches_are_not_skipped() -> None:
+    """The records before are read; the partition then stops until the application seeks past the damage."""
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        for start in (0, 10, 20):
+            broker.fill("t", *values(10, start))
+        damaged = bytearray(broker.logs["t", 0][1])
+        damaged[-1] ^= 1
+        broker.logs["t", 0][1] = bytes(damaged)
+        async with Consumer(str(BROKER), "t", network=broker.network, **QUICK) as consumer:  # type: ignore[arg-type]
+            assert [record.value for record in await read(consumer, 10)] == values(10)
+            with pytest.raises(DecodeError, match="checksum"):
+                await read(consumer, 1)
+            assert await consumer.position(T) == 10
+            assert await consumer.getmany(10) == {}
+            consumer.seek(T, 20)
+            consumer.resume(T)
+            assert [record.value for record in await read(consumer, 10)] == values(10, 20)
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_is_not_the_protocol() -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        broker.fill("t", *values(3))
+
+        def rubbish(request: Request) -> None:
+            broker.links[-1].wire.write([frame(b"\xff" * 40)])
+
+        broker.script(ApiKey.FETCH, rubbish)
+        async with Consumer(str(BROKER), "t", network=broker.network, **QUICK) as consumer:  # type: ignore[arg-type]
+            with pytest.raises(RemoteProtocolError, match="at byte"):
+                await read(consumer, 1)
+            assert [record.value for record in await read(consumer, 3)] == values(3)
+
+    asyncio.run(run())
+
+
+def test_start_and_close() -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        consumer = Consumer(str(BROKER), "t", network=broker.network, api_timeout_ms=20, **QUICK)  # type: ignore[arg-type]
+        with pytest.raises(Closed, match="not started"):
+            await read(consumer, 1)
+        await consumer.close()
+        broker.stop()
+        with pytest.raises(ConnectFailed):
+            await consumer.start()
+        broker.start()
+        broker.topics.clear()
+        with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION: topic t"):
+            await consumer.start()
+        broker.topics["t"] = 1
+        await consumer.start()
+        with pytest.raises(LocalProtocolError, match="started already"):
+            await consumer.start()
+        await consumer.close()
+        with pytest.raises(Closed):
+            await consumer.getmany()
+
+    asyncio.run(run())
+
+
+def test_the_constructor_does_no_io_and_checks_options() -> None:
+    Consumer("broker:9092", "t")
+    with pytest.raises(ConfigurationError, match="did you mean group_id"):
+        Consumer("broker:9092", "t", groupid="g")
