@@ -74,9 +74,9 @@ def serves(key: ApiKey, versions: Range | None = None) -> Callable[[H], H]:
 
 def load() -> dict[ApiKey, Served]:
     """Import all handlers and return them in the order of their keys."""
-    package = import_module(__package__)
+    package = import_module(__name__.rpartition(".")[0])
     for module in pkgutil.iter_modules(package.__path__):
-        import_module(f"{__package__}.{module.name}")
+        import_module(f"{package.__name__}.{module.name}")
     return {key: _SERVED[key] for key in sorted(_SERVED)}
 
 

@@ -239,6 +239,6 @@ def _value(value: Message, version: int) -> bytes:
 
 
 def _read(cls: type[M], data: Buffer, version: int | None = None) -> M:
-    if version is None:
-        (version,) = _PREFIX.unpack_from(data)
-    return codec(cls, version).decode(data, _PREFIX.size)[0]
+    """Read a key, or a value in the version that it begins with."""
+    (prefix,) = _PREFIX.unpack_from(data)
+    return codec(cls, prefix if version is None else version).decode(data, _PREFIX.size)[0]

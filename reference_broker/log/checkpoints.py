@@ -25,6 +25,7 @@ __all__ = [
     "read_epochs",
     "read_offsets",
     "read_properties",
+    "uuid_bytes",
     "uuid_text",
     "write_epochs",
     "write_offsets",
