@@ -238,9 +238,19 @@ class Admin:
         """
         return await list_offsets(self._cluster, timestamps)
 
-    async def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return everything that a group has committed."""
-        return await fetch_committed(self._cluster, group_id)
+    async def list_group_offsets(
+        self, group_id: str, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what a group has committed.
+
+        Args:
+            group_id: the group.
+            partitions: None for all of the group.
+
+        Returns:
+            Partitions without a commit are left out.
+        """
+        return await fetch_committed(self._cluster, group_id, partitions)
 
     async def describe_configs(
         self, resource_type: ConfigResourceType, name: str, keys: Collection[str] | None = None
@@ -275,7 +285,7 @@ class Admin:
                 for entry in result.configs
             }
 
-        return await cluster.retrying(attempt)
+        return await cluster.retrying(attempt, final=_NO_SUCH_TOPIC)
 
     @property
     def _cluster(self) -> Cluster:

@@ -1,0 +1,19 @@
+"""What an admin creates has the broker's defaults where nothing is said, and cannot be changed by accident."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from kafkawire.sdk.admin.descriptions import NewTopic
+
+
+def test_defaults() -> None:
+    topic = NewTopic("t")
+    assert (topic.partitions, topic.replication_factor, topic.configs, topic.assignments) == (-1, -1, {}, {})
+
+
+def test_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        NewTopic("t").name = "u"  # type: ignore[misc]
