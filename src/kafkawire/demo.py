@@ -193,13 +193,12 @@ class _Run:
         """
         await self._create_topic()
         await self._produce()
-        half = len(self._lines) // 2
-        await self._consume(half, "consumed by a group of two, first half, offsets committed")
+        await self._consume(len(self._lines) // 2, "consumed by a group of two, first half, offsets committed")
         if self._broker is not None:
             self._broker.end(signal.SIGKILL)
             _step("broker killed (SIGKILL)", "no flush, no goodbye")
             _step("broker started again", f"on the same files, up in {self._broker.start() * 1000:.0f} ms")
-        await self._consume(len(self._lines) - half, "the group resumed where it had committed")
+        await self._consume(len(self._lines), "the group resumed where it had committed")
         self._check()
         if self._broker is not None:
             self._explain(self._broker.folder / "data")
@@ -224,10 +223,10 @@ class _Run:
         detail = f"{len(offsets):,} records with key and header, {self._compression}, {_rate(len(offsets), seconds)}"
         _step("produced", detail)
 
-    async def _consume(self, count: int, title: str) -> None:
-        """Let the two members of the group read `count` more records, commit, and leave."""
+    async def _consume(self, target: int, title: str) -> None:
+        """Let the two members of the group read until `target` records were read in all, commit, and leave."""
         start = time.perf_counter()
-        target = len(self._consumed.places) + count
+        before = len(self._consumed.places)
         enough = asyncio.Event()
         async with _members(self._bootstrap, self._topic, self._group) as consumers:
             tasks = [
@@ -242,7 +241,7 @@ class _Run:
                 await asyncio.gather(*tasks, return_exceptions=True)
             for consumer in consumers:
                 await consumer.commit()
-        taken = len(self._consumed.places) - (target - count)
+        taken = len(self._consumed.places) - before
         _step(title, f"{taken:,} records, {_rate(taken, time.perf_counter() - start)}")
 
     async def _read(self, member: int, consumer: Consumer, target: int, enough: asyncio.Event) -> None:
