@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from crc32c import crc32c
-
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.enums import NO_SEQUENCE
 from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8
@@ -34,6 +32,7 @@ from kafkawire.sdk.protocol.record_formats import (
 )
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records.compression import decompress
+from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.record import Headers, Record
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-from crc32c import crc32c
-
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.enums import (
     NO_PARTITION_LEADER_EPOCH,
@@ -37,6 +35,7 @@ from kafkawire.sdk.protocol.record_formats import (
 )
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records.compression import compress
+from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES
 from kafkawire.sdk.records.record import BinaryColumn, HeadersLike
 
