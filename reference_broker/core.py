@@ -6,7 +6,7 @@ bytes, time and threads. Everything that handlers share lives here: topics and l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kafkawire.reference_broker.apis.registry import Call, load
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
@@ -18,9 +18,11 @@ from kafkawire.reference_broker.log.partition_log import Appended, PartitionLog
 from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.reference_broker.timers import Timer, Timers
 from kafkawire.reference_broker.waiting import Waiting
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.apis import ApiKey
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.enums import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.schema import Buffer, Message
 from kafkawire.sdk.transport.wire import Address
 
@@ -114,6 +116,17 @@ class Core:
 
     # Topics.
 
+    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+        """Make a topic that does not exist; name, number and configurations were checked.
+
+        Raises:
+            BrokerError: KAFKA_STORAGE_ERROR, it could not be written.
+        """
+        try:
+            return self.directory.create(name, partitions, configs)
+        except OSError as error:
+            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
     def delete_topic(self, topic: Topic, now_ms: int) -> None:
         """Remove a topic, its data and the offsets committed for it."""
         self.directory.delete(topic)
@@ -122,11 +135,15 @@ class Core:
             log.end_waits()
 
     def offsets_topic(self) -> Topic:
-        """Return the topic of groups and offsets, made when it is first needed."""
+        """Return the topic of groups and offsets, made when it is first needed.
+
+        Raises:
+            BrokerError: KAFKA_STORAGE_ERROR, it could not be made.
+        """
         topic = self.directory.topics.get(CONSUMER_OFFSETS_TOPIC)
         if topic is None:
             partitions = self.options.offsets_topic_num_partitions
-            topic = self.directory.create(CONSUMER_OFFSETS_TOPIC, partitions, _OFFSETS_TOPIC_CONFIGS)
+            topic = self.create_topic(CONSUMER_OFFSETS_TOPIC, partitions, _OFFSETS_TOPIC_CONFIGS)
         return topic
 
     # Groups.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import signal
 import socket
 import threading
@@ -48,6 +49,10 @@ _THREAD_TIMEOUT_SECONDS = 60
 #: How long no connection is taken after one could not be.
 _ACCEPT_PAUSE_SECONDS = 0.1
 
+#: How long clients may take to read their last answers when the broker stops, and how often that is looked at.
+_LAST_ANSWERS_MS = 1_000
+_LAST_ANSWERS_PAUSE_SECONDS = 0.002
+
 #: Addresses that stand for all interfaces, which no client can connect to.
 _ANY_ADDRESS = ("", "0.0.0.0", "::")
 
@@ -69,7 +74,9 @@ class _ClientWire(FrameProtocol):
         super().connection_made(transport)
         assert isinstance(transport, asyncio.Transport)
         self._tcp = transport
-        self.session.client_host = f"/{transport.get_extra_info('peername')[0]}"
+        # A client may be gone already.
+        peer = transport.get_extra_info("peername") or ("unknown",)
+        self.session.client_host = f"/{peer[0]}"
         self.session.on_pause = self._pause_reading
         self._broker.connected(self)
 
@@ -260,8 +267,11 @@ class Broker:
             self._executor = None
         core, self._core = self._core, None
         core.close()
-        # Closing connections need a turn of the loop to send what is ready.
-        await asyncio.sleep(0)
+        deadline_ms = monotonic_ms() + _LAST_ANSWERS_MS
+        while self._wires and monotonic_ms() < deadline_ms:
+            await asyncio.sleep(_LAST_ANSWERS_PAUSE_SECONDS)
+        for wire in list(self._wires):
+            wire.abort()
 
     async def kill(self) -> None:
         """Stop as a crash would: nothing is sent, synced or marked as closed in order."""
@@ -466,6 +476,10 @@ def serve(
         ConfigurationError: an option, or the data directory, cannot be used.
         OSError: the address cannot be used, or the directory not be written.
     """
+
+    # Every partition keeps files open, every client a socket; the usual soft limit of 1,024 is soon reached.
+    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
     async def run() -> None:
         broker = Broker(data_dir, listen.host, listen.port, **options)

@@ -1,8 +1,8 @@
 """Deadlines without a clock: callbacks that are due at a time, fired by whoever knows the time.
 
 The core and the group coordinator set timers; the server (or a test) asks for the next deadline, waits, and calls
-`fire`. A timer costs a heap entry until its deadline passes, also when it is cancelled: a deadline that moves often (a
-member's session) is therefore kept beside its timer and looked at when the timer fires.
+`fire`. A deadline that moves often (a member's session) is kept beside its timer and looked at when the timer fires,
+which costs less than a new timer for each move.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from collections.abc import Callable
 __all__ = ["Timer", "Timers"]
 
 Action = Callable[[int], None]
+
+#: Below so many entries, cancelled ones do not matter.
+_SIZE_MIN = 1_000
 
 
 class Timer:
@@ -51,6 +54,7 @@ class Timers:
         self.on_earlier: Callable[[int], None] | None = None
         self._heap: list[tuple[int, int, Timer]] = []
         self._made = 0
+        self._size_max = _SIZE_MIN
 
     def at(self, deadline_ms: int, action: Action) -> Timer:
         """Call `action(now_ms)` once the time has come.
@@ -59,6 +63,8 @@ class Timers:
             deadline_ms: when; equal deadlines fire in the order in which they were set.
             action: may set and cancel timers.
         """
+        if len(self._heap) >= self._size_max:
+            self._forget_cancelled()
         timer = Timer(deadline_ms, action)
         self._made += 1
         heapq.heappush(self._heap, (deadline_ms, self._made, timer))
@@ -72,6 +78,12 @@ class Timers:
         while self._heap and not self._heap[0][2].is_pending:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
+
+    def _forget_cancelled(self) -> None:
+        """Keep the heap within twice the pending timers: clients choose how far away a cancelled deadline is."""
+        self._heap = [entry for entry in self._heap if entry[2].is_pending]
+        heapq.heapify(self._heap)
+        self._size_max = max(2 * len(self._heap), _SIZE_MIN)
 
     def fire(self, now_ms: int) -> None:
         """Call everything that is due at `now_ms`."""

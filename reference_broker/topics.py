@@ -137,7 +137,7 @@ def create_by_default(core: Core, name: str) -> Topic:
     """Make a topic that somebody asked for, with the broker's defaults.
 
     Raises:
-        BrokerError: the name is not allowed.
+        BrokerError: the name is not allowed, or the disk is full.
     """
     check_name(core, name)
-    return core.directory.create(name, core.options.num_partitions, {})
+    return core.create_topic(name, core.options.num_partitions, {})

@@ -55,10 +55,7 @@ def _create(
         configs=_configs(configs, core.options.topic_defaults),
     )
     if not validate_only:
-        try:
-            result.topic_id = core.directory.create(topic.name, partitions, configs).topic_id
-        except OSError as error:
-            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        result.topic_id = core.create_topic(topic.name, partitions, configs).topic_id
     return result
 
 

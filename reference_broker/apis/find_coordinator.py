@@ -9,6 +9,7 @@ again.
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.apis import ApiKey
 from kafkawire.sdk.protocol.enums import NO_LEADER_ID, CoordinatorType
 from kafkawire.sdk.protocol.error_codes import ErrorCode
@@ -47,7 +48,10 @@ def _find(call: Call, request: FindCoordinatorRequest, key: str) -> FindCoordina
         name = CoordinatorType(request.key_type).name.lower()
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no {name} coordinator")
     core = call.core
-    core.offsets_topic()
+    try:
+        core.offsets_topic()
+    except BrokerError as error:
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, error.detail)
     return FindCoordinatorResponse.Coordinator(
         key, core.options.node_id, core.address.host, core.address.port, error_message=None
     )

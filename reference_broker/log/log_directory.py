@@ -193,11 +193,13 @@ class LogDirectory:
         write_offsets(self.path / LOG_START_OFFSETS, starts)
 
     def close(self) -> None:
-        """Sync everything and note that it was closed in order."""
+        """Sync everything, note that it was closed in order, and let go of the files."""
         for _, _, log in self.logs():
             log.close()
         self.checkpoint()
         replace_file(self.path / CLEAN_SHUTDOWN, clean_shutdown_text())
+        self.topics.clear()
+        self.topics_by_id.clear()
 
     def _topic_file(self, name: str) -> Path:
         return self.path / _TOPICS / f"{name}{_TOPIC_SUFFIX}"

@@ -100,7 +100,8 @@ class PartitionLog:
         self.next_offset = self._segments[-1].next_offset
         self.log_start_offset = min(max(log_start_offset, self._base_offsets[0]), self.next_offset)
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
-        self._epochs = read_epochs(folder / LEADER_EPOCHS)
+        # An epoch may begin at the end of the log, but not behind it, where recovery may have cut.
+        self._epochs = [entry for entry in read_epochs(folder / LEADER_EPOCHS) if entry[1] <= self.next_offset]
         self.leader_epoch = self._epochs[-1][0] if self._epochs else 0
         #: Called with the number of bytes after each append; fetches that wait for data are in here.
         self.watchers: set[Callable[[int], None]] = set()

@@ -41,3 +41,12 @@ def test_earlier_deadline_is_announced():
     for deadline_ms in (20, 30, 10, 10):
         timers.at(deadline_ms, lambda now_ms: None)
     assert announced == [20, 10]
+
+
+def test_cancelled_timers_do_not_pile_up():
+    timers = Timers()
+    kept = timers.at(5, lambda now_ms: None)
+    for _ in range(10_000):
+        timers.at(10**12, lambda now_ms: None).cancel()
+    assert len(timers._heap) <= 1_000
+    assert timers.next_deadline_ms == kept.deadline_ms == 5
