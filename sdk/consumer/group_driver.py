@@ -39,15 +39,19 @@ class GroupWork(Protocol):
 
     async def prepare(self, lost: bool) -> Sequence[tuple[str, bytes]]:
         """Give up what must be given up before a rebalance; return protocol names with this member's metadata."""
+        ...
 
     async def divide(self, protocol_name: str, members: Mapping[str, MemberInfo]) -> Mapping[str, bytes]:
         """Return what each member gets."""
+        ...
 
     async def take_over(self, protocol_name: str, assignment: bytes) -> str | None:
         """Take over an assignment; return why another round is needed, None if it is not."""
+        ...
 
     async def lose(self) -> None:
         """Learn that the member is outside of the group now."""
+        ...
 
 
 class GroupDriver:

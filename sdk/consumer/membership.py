@@ -43,12 +43,15 @@ class RebalanceListener(Protocol):
 
     def on_assigned(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
         """Partitions were added; nothing of them was read yet, `seek` has its effect."""
+        ...
 
     def on_revoked(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
         """Partitions are about to go; positions can still be committed."""
+        ...
 
     def on_lost(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
         """Partitions are gone, others may read them already; a commit would fail."""
+        ...
 
 
 class Membership:

@@ -39,15 +39,19 @@ class Wire(Protocol):
     @property
     def is_open(self) -> bool:
         """Whether bytes can still be written."""
+        ...
 
     def write(self, parts: Sequence[Buffer]) -> None:
         """Write buffers one after the other; nothing once the wire is closed. They must not change afterwards."""
+        ...
 
     async def drain(self) -> None:
         """Wait until the peer has taken enough of what was written; return at once on a closed wire."""
+        ...
 
     def close(self) -> None:
         """Close both directions; the receiver is told by `connection_lost`."""
+        ...
 
 
 class FrameReceiver(Protocol):
@@ -55,9 +59,11 @@ class FrameReceiver(Protocol):
 
     def receive_frame(self, frame: Buffer) -> None:
         """Take a whole frame, without its length; the receiver owns it."""
+        ...
 
     def connection_lost(self, error: Exception | None) -> None:
         """Learn that nothing more will come; None after an orderly close."""
+        ...
 
 
 Receiver = TypeVar("Receiver", bound=FrameReceiver)
@@ -76,6 +82,7 @@ class Network(Protocol):
         Raises:
             OSError: nobody listens there, or the name is unknown.
         """
+        ...
 
 
 def addresses(bootstrap_servers: str | Iterable[str]) -> tuple[Address, ...]:

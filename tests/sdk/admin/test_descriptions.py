@@ -14,6 +14,7 @@ def test_defaults() -> None:
     assert (topic.partitions, topic.replication_factor, topic.configs, topic.assignments) == (-1, -1, {}, {})
 
 
-def test_frozen() -> None:
+@pytest.mark.parametrize("attribute", ["name", "partitions"])
+def test_frozen(attribute: str) -> None:
     with pytest.raises(FrozenInstanceError):
-        NewTopic("t").name = "u"  # type: ignore[misc]
+        setattr(NewTopic("t"), attribute, "u")

@@ -17,10 +17,12 @@ from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError, ConnectFailed, ConnectionLost
 from kafkawire.sdk.options import AdminOptions, read_options
 from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
-from tests.sdk.scripted_broker import BROKER, StoringBroker
+from kafkawire.sdk.protocol.schema import Message
+from tests.sdk.scripted_broker import BROKER, Later, StoringBroker
 
 T0 = TopicPartition("t", 0)
 
@@ -64,12 +66,12 @@ def test_callers_share_a_refresh() -> None:
         asked = 0
         answer = broker.answers[ApiKey.METADATA]
 
-        def count(request: object) -> object:
+        def count(request: Request) -> Message | Later | None:
             nonlocal asked
             asked += 1
-            return answer(request)  # type: ignore[arg-type]
+            return answer(request)
 
-        broker.answers[ApiKey.METADATA] = count  # type: ignore[assignment]
+        broker.answers[ApiKey.METADATA] = count
         await asyncio.gather(*[cluster.refresh() for _ in range(5)])
         assert asked == 1
 

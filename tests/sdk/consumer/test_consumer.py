@@ -184,8 +184,8 @@ def test_assign() -> None:
     async def run() -> None:
         broker = StoringBroker({"t": 2})
         broker.fill("t", *values(3), partition=1)
-        async with Consumer(str(BROKER), network=broker.network, **QUICK) as consumer:  # type: ignore[arg-type]
-            consumer.assign([("t", 1)])  # type: ignore[list-item]
+        async with Consumer(str(BROKER), network=broker.network, **QUICK) as consumer:
+            consumer.assign([TopicPartition("t", 1)])
             assert [record.value for record in await read(consumer, 3)] == values(3)
             with pytest.raises(LocalProtocolError, match="committed positions belong to a group"):
                 await consumer.commit()
@@ -245,7 +245,7 @@ def test_the_record_at_which_the_application_failed_is_not_committed() -> None:
 
     async def run() -> None:
         given = {**QUICK, "group_id": "g"}
-        async with Consumer(str(BROKER), "t", network=broker.network, **given) as consumer:  # type: ignore[arg-type]
+        async with Consumer(str(BROKER), "t", network=broker.network, **given) as consumer:
             async for record in consumer:
                 if record.offset == 4:
                     raise RuntimeError("cannot work on this")
@@ -262,7 +262,7 @@ def test_a_group_goes_on_from_its_commits() -> None:
         assert broker.commits == {("g", "t", 0): 12}
         assert await consumer.committed(T) == {T: OffsetAndMetadata(12)}
         given = {**QUICK, "group_id": "g"}
-        async with Consumer(str(BROKER), "t", network=broker.network, **given) as other:  # type: ignore[arg-type]
+        async with Consumer(str(BROKER), "t", network=broker.network, **given) as other:
             assert [record.value for record in await read(other, 2)] == values(2, 12)
 
     consuming(test, group_id="g", enable_auto_commit=False)
@@ -305,7 +305,7 @@ def test_partitions_come_and_go_before_the_listener() -> None:
         broker = StoringBroker({"t": 1})
         broker.fill("t", *values(30))
         given = {**QUICK, "group_id": "g", "heartbeat_interval_ms": 1}
-        consumer = Consumer(str(BROKER), "t", network=broker.network, listener=Listener(), **given)  # type: ignore[arg-type]
+        consumer = Consumer(str(BROKER), "t", network=broker.network, listener=Listener(), **given)
         async with consumer:
             await read(consumer, 3)
             for code, rounds in ((ErrorCode.REBALANCE_IN_PROGRESS, 2), (ErrorCode.UNKNOWN_MEMBER_ID, 3)):
@@ -331,7 +331,7 @@ def test_a_listener_that_fails() -> None:
     async def run() -> None:
         broker = StoringBroker({"t": 1})
         given = {**QUICK, "group_id": "g", "enable_auto_commit": False}
-        consumer = Consumer(str(BROKER), "t", network=broker.network, listener=Listener(), **given)  # type: ignore[arg-type]
+        consumer = Consumer(str(BROKER), "t", network=broker.network, listener=Listener(), **given)
         await consumer.start()
         with pytest.raises(RuntimeError, match="the listener failed"):
             await read(consumer, 1)
@@ -352,7 +352,7 @@ def test_a_group_that_does_not_take_the_member() -> None:
             error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
         )
         given = {**QUICK, "group_id": "g"}
-        async with Consumer(str(BROKER), "t", network=broker.network, **given) as consumer:  # type: ignore[arg-type]
+        async with Consumer(str(BROKER), "t", network=broker.network, **given) as consumer:
             await test(broker, consumer)
 
     asyncio.run(run())
@@ -427,7 +427,7 @@ def test_passing_errors_are_retried() -> None:
         broker = StoringBroker({"t": 1})
         broker.fill("t", *values(30))
         broker.script(ApiKey.FETCH, *[fetched(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * 3)
-        async with Consumer(str(BROKER), "t", network=broker.network, **QUICK) as consumer:  # type: ignore[arg-type]
+        async with Consumer(str(BROKER), "t", network=broker.network, **QUICK) as consumer:
             await test(broker, consumer)
 
     asyncio.run(run())
@@ -455,7 +455,7 @@ def test_lasting_errors_are_raised_by_the_read() -> None:
     async def run() -> None:
         broker = StoringBroker({"t": 1})
         broker.script(ApiKey.FETCH, fetched(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        async with Consumer(str(BROKER), "t", network=broker.network, **QUICK) as consumer:  # type: ignore[arg-type]
+        async with Consumer(str(BROKER), "t", network=broker.network, **QUICK) as consumer:
             with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: fetch from t-0 at offset 0"):
                 await read(consumer, 1)
 
@@ -472,7 +472,7 @@ def test_damaged_batches_are_not_skipped() -> None:
         damaged = bytearray(broker.logs["t", 0][1])
         damaged[-1] ^= 1
         broker.logs["t", 0][1] = bytes(damaged)
-        async with Consumer(str(BROKER), "t", network=broker.network, **QUICK) as consumer:  # type: ignore[arg-type]
+        async with Consumer(str(BROKER), "t", network=broker.network, **QUICK) as consumer:
             assert [record.value for record in await read(consumer, 10)] == values(10)
             with pytest.raises(DecodeError, match="checksum"):
                 await read(consumer, 1)
@@ -494,7 +494,7 @@ def test_an_answer_that_is_not_the_protocol() -> None:
             broker.links[-1].wire.write([frame(b"\xff" * 40)])
 
         broker.script(ApiKey.FETCH, rubbish)
-        async with Consumer(str(BROKER), "t", network=broker.network, **QUICK) as consumer:  # type: ignore[arg-type]
+        async with Consumer(str(BROKER), "t", network=broker.network, **QUICK) as consumer:
             with pytest.raises(RemoteProtocolError, match="at byte"):
                 await read(consumer, 1)
             assert [record.value for record in await read(consumer, 3)] == values(3)
@@ -505,7 +505,7 @@ def test_an_answer_that_is_not_the_protocol() -> None:
 def test_start_and_close() -> None:
     async def run() -> None:
         broker = StoringBroker({"t": 1})
-        consumer = Consumer(str(BROKER), "t", network=broker.network, api_timeout_ms=20, **QUICK)  # type: ignore[arg-type]
+        consumer = Consumer(str(BROKER), "t", network=broker.network, api_timeout_ms=20, **QUICK)
         with pytest.raises(Closed, match="not started"):
             await read(consumer, 1)
         await consumer.close()

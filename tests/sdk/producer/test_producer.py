@@ -347,7 +347,7 @@ def test_requests_in_flight_are_bounded() -> None:
         link = next(link for link in broker.links if link.connection.pending)
         for request in held:
             message = store(request)
-            assert message is not None
+            assert isinstance(message, ProduceResponse)
             link.wire.write(link.connection.respond(request, message))
         assert [(await delivery).offset for delivery in deliveries] == list(range(6))
 

@@ -1,0 +1,17 @@
+"""The face of the protocol gives codecs, messages and their JSON form.
+
+Method: one message, there and back through each of them.
+"""
+
+from __future__ import annotations
+
+from kafkawire.protocol import APIS, ApiKey, codec, from_json, message_class, to_json
+
+
+def test_one_message_in_every_form() -> None:
+    version = APIS[ApiKey.LIST_GROUPS].versions[1]
+    message = from_json("ListGroupsRequest", version, {"statesFilter": ["Stable"], "typesFilter": []})
+    assert isinstance(message, message_class("ListGroupsRequest"))
+    data = codec("ListGroupsRequest", version).build(message)
+    assert codec(type(message), version).parse(data) == message
+    assert to_json(message, version) == {"statesFilter": ["Stable"], "typesFilter": []}
