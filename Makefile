@@ -48,8 +48,8 @@ conformance: $(VENV)/.core ## the vectors of Apache Kafka on every engine; with 
 
 # --- checks ------------------------------------------------------------------------------------------------------------
 
-.PHONY: test fmt lint types mypy pyright layers tidy generated test-native test-python test-construct
-test: lint types layers tidy generated test-native test-python test-construct ## every check, and the tests on every engine
+.PHONY: test fmt lint types mypy pyright layers tidy generated test-native test-python test-construct test-spark
+test: lint types layers tidy generated test-native test-python test-construct test-spark ## every check, and the tests on every engine
 	$(call title,everything passed)
 
 fmt: $(VENV)/.dev ## format the code and mend what can be mended
@@ -86,20 +86,26 @@ generated: $(VENV)/.dev ## generated code equals what the schemas give
 
 # Tests that never reach a codec give the same answer on every engine: they run once, with the first one.
 ENGINE_FREE := --ignore=tests/codegen --ignore-glob='tests/test_*.py'
+# Spark brings a JVM and workers of its own: its tests run once, and not in several processes of pytest.
+SPARK_TESTS := tests/sdk/spark/test_decode.py
 NATIVE := $(BIN)/python -c 'from kafkawire.sdk.protocol.engine import ENGINE; raise SystemExit(ENGINE != "native")'
 
 test-native: $(VENV)/.dev
 	$(call title,tests: native engine)
-	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS); \
+	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS) --ignore=$(SPARK_TESTS); \
 	else echo 'the extension is not built here: left out'; fi
 
 test-python: $(VENV)/.dev
 	$(call title,tests: python engine)
-	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $$($(NATIVE) && echo "$(ENGINE_FREE)")
+	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) --ignore=$(SPARK_TESTS) $$($(NATIVE) && echo "$(ENGINE_FREE)")
 
 test-construct: $(VENV)/.dev
 	$(call title,tests: construct engine (codec))
 	@KAFKAWIRE_ENGINE=construct $(RUN) pytest $(PYTEST_ARGUMENTS) tests/sdk/protocol
+
+test-spark: $(VENV)/.dev
+	$(call title,tests: Spark)
+	@$(RUN) pytest -q -rs $(SPARK_TESTS)
 
 .PHONY: test-kafka test-asan fuzz
 test-kafka: $(VENV)/.dev ## tests beside a real Apache Kafka, fetched with Maven

@@ -19,19 +19,9 @@ from kafkawire.sdk.records import BatchBuilder, Compression
 from kafkawire.sdk.spark.decode import decode_batches
 from tools.find_java import JAVA_VERSION_MIN, find_java
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: the extra `spark` brings it")
-if (found := find_java()) is None:
-    pytest.skip(f"Spark needs Java {JAVA_VERSION_MIN} or newer, none was found", allow_module_level=True)
-JAVA = found
-
-from pyspark.sql import SparkSession  # noqa: E402 - it is optional
-from pyspark.sql.functions import col, lit, regexp_extract  # noqa: E402 - it is optional
-
 # The first session starts a JVM, and the first query the workers.
 pytestmark = [
     pytest.mark.timeout(300),
-    # One JVM is enough: with several workers of pytest, these tests stay on one (`--dist loadgroup`).
-    pytest.mark.xdist_group("spark"),
     # What pyspark itself does with the newest pandas and Python is not the matter of these tests.
     pytest.mark.filterwarnings("ignore"),
 ]
@@ -43,10 +33,14 @@ RECORDS_OF_A_BATCH = 1000
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
     """Start a local Spark without its web pages, whose workers run on this Python."""
+    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
+    java = find_java()
+    if java is None:
+        pytest.skip(f"Spark needs Java {JAVA_VERSION_MIN} or newer, none was found")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["JAVA_HOME"] = str(JAVA.home)
+    os.environ["JAVA_HOME"] = str(java.home)
     session = (
-        SparkSession.builder.master("local[2]")
+        sql.SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")
@@ -73,7 +67,7 @@ def test_columns_are_the_connectors(spark: Any) -> None:
     assert plain.schema.simpleString() == (
         "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int>"
     )
-    with_headers = decode_batches(raw, col("raw"), headers=True)
+    with_headers = decode_batches(raw, raw["raw"], headers=True)
     assert with_headers.columns == [*plain.columns, "headers"]
     assert with_headers.schema["headers"].dataType.simpleString() == "array<struct<key:string,value:binary>>"
 
@@ -95,10 +89,11 @@ def test_rows(spark: Any) -> None:
     assert last.offset == RECORDS_OF_A_BATCH - 1
 
 
-@pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
-def test_segment_files(spark: Any, tmp_path: Path, compression: Compression) -> None:
+def test_segment_files(spark: Any, tmp_path: Path) -> None:
     """Segments are read as they lie in a broker's folder, the last one with a batch that is only half written."""
-    for partition in range(2):
+    from pyspark.sql.functions import regexp_extract
+
+    for partition, compression in enumerate([Compression.NONE, Compression.ZSTD]):
         folder = tmp_path / f"orders-{partition}"
         folder.mkdir()
         batches = [batch(number * RECORDS_OF_A_BATCH, compression) for number in range(6)]
@@ -116,6 +111,8 @@ def test_segment_files(spark: Any, tmp_path: Path, compression: Compression) -> 
 
 def test_topic_and_partition(spark: Any) -> None:
     """They come from columns, from expressions or, the partition, from a number; otherwise they are null."""
+    from pyspark.sql.functions import lit
+
     raw = spark.createDataFrame([(batch(0), "orders")], "raw binary, t string").cache()
     cases = [
         (None, None, (None, None)),
