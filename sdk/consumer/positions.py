@@ -8,6 +8,7 @@ rebalance is done again. Pure state; the fetcher and the consumer move the marks
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import LocalProtocolError
@@ -17,6 +18,9 @@ __all__ = ["RESET_TIMESTAMPS", "PartitionPosition", "Positions"]
 
 #: Reset policies that are a place in the log.
 RESET_TIMESTAMPS = {"earliest": OffsetTimestamp.EARLIEST, "latest": OffsetTimestamp.LATEST}
+
+#: One for all partitions: one that was given up and came back must not take what was fetched for it before.
+_turns = count()
 
 
 class PartitionPosition:
@@ -28,7 +32,7 @@ class PartitionPosition:
         fetch_offset: what is asked of the leader next.
         reset: the policy by which `position` is looked up once, None if none is needed.
         paused: whether nothing is fetched or handed out.
-        turn: grows with each jump; what was fetched before a jump is dropped.
+        turn: differs after each jump; what was fetched before a jump is dropped.
         high_watermark: the first offset that is not readable yet, as of the last fetch; -1 if not known.
         queued_bytes: fetched, but not handed out.
         committed: what was committed last from here, -1 if nothing.
@@ -52,7 +56,7 @@ class PartitionPosition:
         self.fetch_offset = -1
         self.reset: str | None = None
         self.paused = False
-        self.turn = 0
+        self.turn = next(_turns)
         self.high_watermark = -1
         self.queued_bytes = 0
         self.committed = -1
@@ -61,14 +65,14 @@ class PartitionPosition:
         """Go on from `offset`."""
         self.position = self.finished = self.fetch_offset = offset
         self.reset = None
-        self.turn += 1
+        self.turn = next(_turns)
         self.queued_bytes = 0
 
     def rewind(self) -> None:
         """Drop what was fetched and not handed out; it is fetched again when it is wanted."""
         if self.position is not None:
             self.fetch_offset = self.position
-        self.turn += 1
+        self.turn = next(_turns)
         self.queued_bytes = 0
 
     def pause(self) -> None:
@@ -80,7 +84,7 @@ class PartitionPosition:
         """Have the position looked up again, by a reset policy or, if None, from the committed offset."""
         self.position = None
         self.reset = policy
-        self.turn += 1
+        self.turn = next(_turns)
         self.queued_bytes = 0
 
 
@@ -106,7 +110,7 @@ class Positions:
         former = self._partitions
         self._partitions = {each: former.get(each) or PartitionPosition() for each in sorted(partitions)}
         for partition in former.keys() - self._partitions.keys():
-            former[partition].turn += 1
+            former[partition].turn = next(_turns)
 
     def get(self, partition: TopicPartition) -> PartitionPosition | None:
         """Return the marks of a partition, None if it is not assigned."""
