@@ -1,0 +1,1 @@
+"""Measurements beside other libraries; see docs/benchmarks.md."""
