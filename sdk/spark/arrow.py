@@ -53,7 +53,7 @@ _HEADERS = pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", py
 SCHEMA_WITH_HEADERS = SCHEMA.append(pyarrow.field("headers", _HEADERS))
 
 
-class Row(NamedTuple):
+class _Row(NamedTuple):
     """Where raw batches come from.
 
     Attributes:
@@ -115,12 +115,12 @@ def _decoded_groups(
                         raise _located(row, error) from None
 
 
-def _groups(rows: Iterator[pyarrow.RecordBatch], errors: Errors) -> Iterator[tuple[Row, list[Batch]]]:
+def _groups(rows: Iterator[pyarrow.RecordBatch], errors: Errors) -> Iterator[tuple[_Row, list[Batch]]]:
     """Give the record batches of all rows, without control batches, in groups of one row and one timestamp type."""
     number = 0
     for table in rows:
         for raw, topic, partition in zip(*table.columns, strict=True):
-            row = Row(number, topic.as_py(), partition.as_py())
+            row = _Row(number, topic.as_py(), partition.as_py())
             number += 1
             group: list[Batch] = []
             group_bytes = 0
@@ -146,11 +146,11 @@ def _bytes(value: pyarrow.Scalar) -> memoryview:
     return memoryview(value.as_buffer()).cast("B") if value.is_valid else memoryview(b"")
 
 
-def _located(row: Row, error: DecodeError) -> DecodeError:
+def _located(row: _Row, error: DecodeError) -> DecodeError:
     return DecodeError(f"{row}, {error.path}", error.offset, error.reason)
 
 
-def _columns(row: Row, group: list[Batch], headers: bool) -> pyarrow.RecordBatch:
+def _columns(row: _Row, group: list[Batch], headers: bool) -> pyarrow.RecordBatch:
     """Return the records of a group.
 
     Raises:
