@@ -142,6 +142,9 @@ class FetchLoop:
                 self._failures = 0
             except KafkaWireError as error:
                 pause_ms = self._troubled(error)
+            except Exception as error:  # a defect: better a read that raises than one that waits for ever
+                self.fail(error)
+                return
             try:
                 async with asyncio.timeout(pause_ms / 1000):
                     await self._wake.wait()
@@ -178,6 +181,8 @@ class FetchLoop:
         except KafkaWireError as error:
             self._fetcher.failed(node_id)
             await asyncio.sleep(self._troubled(error) / 1000)
+        except Exception as error:  # see _run
+            self.fail(error)
         finally:
             self._fetcher.failed(node_id)
             del self._tasks[node_id]

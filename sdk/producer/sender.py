@@ -60,6 +60,7 @@ class Sender:
     def start(self) -> None:
         """Begin to send."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="kafkawire producer")
+        self._task.add_done_callback(self._ended)
 
     async def close(self) -> None:
         """Stop; what is in flight stays unanswered."""
@@ -95,6 +96,14 @@ class Sender:
                     await self._wake.wait()
             except TimeoutError:
                 pass
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Give up what waits if the task died of a defect: better an error than a delivery that never comes."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            failure = KafkaWireError(f"the producer's sender failed: {error!r}")
+            failure.__cause__ = error
+            self._accumulator.abandon(failure)
+            self._on_progress()
 
     def _dispatch(self, now_ms: int) -> None:
         metadata = self._cluster.metadata

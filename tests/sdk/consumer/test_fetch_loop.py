@@ -109,3 +109,16 @@ def test_a_failure_is_told_to_every_read() -> None:
                 await read
 
     looping(test)
+
+
+def test_a_defect_is_raised_by_the_read() -> None:
+    async def test(setting: Setting) -> None:
+        def fail(now_ms: int) -> bool:
+            raise ZeroDivisionError("a defect")
+
+        setting.cluster.metadata.is_stale = fail  # type: ignore[method-assign]  # stands for any defect
+        setting.loop.start()
+        with pytest.raises(ZeroDivisionError, match="a defect"):
+            await setting.loop.next()
+
+    looping(test, auto_offset_reset="earliest")

@@ -92,3 +92,16 @@ def test_a_broker_that_comes_late() -> None:
         assert setting.broker.values("t") == [b"v"]
 
     sending(test)
+
+
+def test_a_defect_fails_deliveries_instead_of_leaving_them() -> None:
+    async def test(setting: Setting) -> None:
+        def fail(now_ms: int) -> bool:
+            raise ZeroDivisionError("a defect")
+
+        setting.cluster.metadata.is_stale = fail  # type: ignore[method-assign]  # stands for any defect
+        batch = setting.put(b"v")
+        await settled(batch)
+        assert "the producer's sender failed: ZeroDivisionError" in str(batch.error)
+
+    sending(test)

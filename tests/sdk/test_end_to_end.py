@@ -1,0 +1,56 @@
+"""Nothing is lost between a producer and a group of two when the broker is killed in the middle.
+
+Method: the reference broker over loopback, killed and started again while records are written and read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kafkawire import Admin, Consumer, NewTopic, Producer
+from kafkawire.testing import Broker
+
+RECORDS = 5000
+TIMEOUT_SECONDS = 60
+
+
+async def write(broker: Broker) -> None:
+    """Write all records, and kill the broker halfway."""
+    async with Producer(broker.bootstrap, batch_size=4096, compression="lz4") as producer:
+        for number in range(RECORDS):
+            producer.send("t", b"%d" % number, key=b"%d" % (number % 97))
+            if number % 200 == 0:
+                await producer.drain()
+                await asyncio.sleep(0)
+            if number == RECORDS // 2:
+                await asyncio.to_thread(broker.kill)
+                await asyncio.to_thread(broker.start)
+        await producer.flush()
+
+
+async def read(broker: Broker, seen: set[int], done: asyncio.Event) -> int:
+    """Read as one member until all records were seen by somebody; return how many this one saw."""
+    count = 0
+    given = {"group_id": "g", "auto_offset_reset": "earliest", "heartbeat_interval_ms": 100}
+    async with Consumer(broker.bootstrap, "t", assignors=["cooperative-sticky"], **given) as consumer:
+        while not done.is_set():
+            for records in (await consumer.getmany(50)).values():
+                seen.update(int(record.value or b"-1") for record in records)
+                count += len(records)
+            if len(seen) == RECORDS:
+                done.set()
+    return count
+
+
+def test_a_broker_killed_while_records_are_written_and_read() -> None:
+    async def run(broker: Broker) -> None:
+        async with Admin(broker.bootstrap) as admin:
+            await admin.create_topics(NewTopic("t", 4, 1))
+        seen: set[int] = set()
+        done = asyncio.Event()
+        _, first, second = await asyncio.gather(write(broker), read(broker, seen, done), read(broker, seen, done))
+        assert seen == set(range(RECORDS))
+        assert first + second >= RECORDS
+
+    with Broker() as broker:
+        asyncio.run(asyncio.wait_for(run(broker), TIMEOUT_SECONDS))
