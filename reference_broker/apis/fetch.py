@@ -108,7 +108,7 @@ def _find(call: Call, wanted: FetchRequest.FetchTopic) -> Topic | None:
 def _read_partition(
     call: Call, topic: Topic | None, partition: FetchRequest.FetchPartition, left: int, *, at_least_one: bool
 ) -> PartitionData:
-    answer = PartitionData(partition.partition, high_watermark=UNKNOWN_OFFSET, records=b"")
+    answer = PartitionData(partition.partition, high_watermark=UNKNOWN_OFFSET, aborted_transactions=None, records=b"")
     if topic is None or not 0 <= partition.partition < len(topic.logs):
         by_id = topic is None and call.version >= _BY_ID_SINCE
         answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -122,7 +122,6 @@ def _read_partition(
         return answer
     answer.high_watermark = answer.last_stable_offset = log.high_watermark
     answer.log_start_offset = log.log_start_offset
-    answer.aborted_transactions = None
     if read.is_first_whole:
         answer.records = read.records  # type: ignore[assignment]  # a slice of a file: encode_parts keeps it apart
     return answer

@@ -33,7 +33,7 @@ def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorRespon
     found = _find(call, request, request.key)
     return FindCoordinatorResponse(
         error_code=found.error_code,
-        error_message=found.error_message,
+        error_message=found.error_message if found.error_code else ErrorCode.NONE.name,
         node_id=found.node_id,
         host=found.host,
         port=found.port,
@@ -52,9 +52,7 @@ def _find(call: Call, request: FindCoordinatorRequest, key: str) -> FindCoordina
         core.offsets_topic()
     except BrokerError as error:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, error.detail)
-    return FindCoordinatorResponse.Coordinator(
-        key, core.options.node_id, core.address.host, core.address.port, error_message=None
-    )
+    return FindCoordinatorResponse.Coordinator(key, core.options.node_id, core.address.host, core.address.port)
 
 
 def _none(key: str, code: ErrorCode, text: str) -> FindCoordinatorResponse.Coordinator:

@@ -16,6 +16,7 @@ from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGro
 __all__ = ["handle"]
 
 _REBALANCE_TIMEOUT_SINCE = since(JoinGroupRequest, "rebalance_timeout_ms")
+_NULL_PROTOCOL_SINCE = since(JoinGroupResponse, "protocol_type")
 _SKIP_ASSIGNMENT_SINCE = since(JoinGroupResponse, "skip_assignment")
 
 #: KIP-394; no field of the messages tells.
@@ -41,5 +42,11 @@ def handle(call: Call, request: JoinGroupRequest) -> Waiting:
         needs_member_id=call.version >= _MEMBER_ID_REQUIRED_SINCE,
         may_skip_assignment=call.version >= _SKIP_ASSIGNMENT_SINCE,
     )
-    call.core.groups.join(join, waiting.complete, call.now_ms)
+
+    def reply(response: JoinGroupResponse) -> None:
+        if response.error_code and call.version >= _NULL_PROTOCOL_SINCE:
+            response.protocol_name = None
+        waiting.complete(response)
+
+    call.core.groups.join(join, reply, call.now_ms)
     return waiting

@@ -15,6 +15,9 @@ from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, O
 
 __all__ = ["handle"]
 
+#: Before KIP-848, committing into a group that does not exist counted as an old generation; no field tells.
+_UNKNOWN_GROUP_SINCE = 9
+
 _BY_ID_SINCE = since(OffsetCommitRequest.OffsetCommitRequestTopic, "topic_id")
 
 Topic = OffsetCommitRequest.OffsetCommitRequestTopic
@@ -34,7 +37,9 @@ def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
             call.now_ms,
         )
     except BrokerError as error:
-        return _respond(request, [[error.code] * len(topic.partitions) for topic in request.topics])
+        is_unknown = error.code is ErrorCode.GROUP_ID_NOT_FOUND and call.version < _UNKNOWN_GROUP_SINCE
+        code = ErrorCode.ILLEGAL_GENERATION if is_unknown else error.code
+        return _respond(request, [[code] * len(topic.partitions) for topic in request.topics])
     codes = [_collect(call, topic, offsets) for topic in request.topics]
     try:
         core.offsets.commit(request.group_id, offsets, call.now_ms)

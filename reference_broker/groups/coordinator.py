@@ -349,14 +349,15 @@ class GroupCoordinator:
     ) -> None:
         """Check that offsets may be committed: by a member of the current generation, or from outside an empty group.
 
+        A group without a name may have offsets, as in Kafka, but no members.
+
         Raises:
             BrokerError: they may not.
         """
-        _check_group_id(group_id)
         group = self.groups.get(group_id)
         if group is None:
             if generation_id >= 0:
-                raise BrokerError(ErrorCode.ILLEGAL_GENERATION, f"group {group_id!r} is not known")
+                raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} is not known")
             return
         if generation_id < 0 and group.state is GroupState.EMPTY:
             return
@@ -381,7 +382,6 @@ class GroupCoordinator:
         Raises:
             BrokerError: there is no such group, or it has members.
         """
-        _check_group_id(group_id)
         group = self.groups.get(group_id)
         if group is None:
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND)

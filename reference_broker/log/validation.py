@@ -93,7 +93,7 @@ def validate(
 
 def _check_format(records: Buffer, allow_zstandard: bool) -> BatchHeader:
     if len(records) <= BATCH_MAGIC_AT:
-        raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes are no record batch")
+        raise BrokerError(ErrorCode.INVALID_RECORD, f"{len(records)} bytes are no record batch")
     if records[BATCH_MAGIC_AT] != BATCH_MAGIC:
         raise BrokerError(
             ErrorCode.INVALID_RECORD, f"record batches of magic {records[BATCH_MAGIC_AT]}, {BATCH_MAGIC} is required"

@@ -24,7 +24,7 @@ def test_every_version(bench, version):
         "busy": ErrorCode.NON_EMPTY_GROUP,
         "empty": ErrorCode.NONE,
         "none": ErrorCode.GROUP_ID_NOT_FOUND,
-        "": ErrorCode.INVALID_GROUP_ID,
+        "": ErrorCode.GROUP_ID_NOT_FOUND,
     }
     bench.crash()
     assert set(bench.core.groups.groups) == {"busy"}

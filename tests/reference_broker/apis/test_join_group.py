@@ -44,7 +44,9 @@ def test_static_members(bench, version):
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.JOIN_GROUP))
 def test_errors(bench, version):
-    assert bench.ask(request(group=""), version).error_code == ErrorCode.INVALID_GROUP_ID
+    nameless = bench.ask(request(group=""), version)
+    assert nameless.error_code == ErrorCode.INVALID_GROUP_ID
+    assert nameless.protocol_name == (None if version >= 7 else "")
     assert bench.ask(request("nobody"), version).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 

@@ -64,8 +64,9 @@ def test_members(bench, generation, member, code):
         (request(Partition(0, 3), topic_id=b"x" * 16), 10, ErrorCode.UNKNOWN_TOPIC_ID),
         (request(Partition(0, 3, committed_metadata="x" * 11)), 9, ErrorCode.OFFSET_METADATA_TOO_LARGE),
         (request(Partition(0, 3, committed_metadata=None)), 9, ErrorCode.NONE),
-        (request(Partition(0, 3), group=""), 9, ErrorCode.INVALID_GROUP_ID),
-        (request(Partition(0, 3), generation=4, member="m"), 9, ErrorCode.ILLEGAL_GENERATION),
+        (request(Partition(0, 3), group=""), 9, ErrorCode.NONE),
+        (request(Partition(0, 3), generation=4, member="m"), 8, ErrorCode.ILLEGAL_GENERATION),
+        (request(Partition(0, 3), generation=4, member="m"), 9, ErrorCode.GROUP_ID_NOT_FOUND),
     ],
 )
 def test_errors(tmp_path, message, version, code):

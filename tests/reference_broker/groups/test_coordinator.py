@@ -427,7 +427,7 @@ def test_commits_without_members():
     bench.groups.check_commit("g", -1, "", None, 0)
     with pytest.raises(BrokerError) as caught:
         bench.groups.check_commit("g", 3, "m", None, 0)
-    assert caught.value.code == ErrorCode.ILLEGAL_GENERATION
+    assert caught.value.code == ErrorCode.GROUP_ID_NOT_FOUND
     assert bench.groups.group_for_commit("g", 5) is bench.group
     bench.groups.check_commit("g", -1, "", None, 0)
 
