@@ -14,6 +14,7 @@ from pathlib import Path
 from kafkawire.codegen.emit.messages import emit_messages, module_name
 from kafkawire.codegen.emit.records import emit_record_constants, emit_record_formats
 from kafkawire.codegen.emit.reference import reference_tree
+from kafkawire.codegen.emit.source import header
 from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.record_formats import load_record_formats
@@ -57,7 +58,8 @@ def generated_tree(schemas: Path) -> dict[Path, str]:
         tree["messages" / module.with_suffix(".py")] = emit_messages(path, file, _digest([schemas / path]))
     everything = _digest(schemas / path for path in files)
     for package in packages - {Path()}:
-        tree["messages" / package / "__init__.py"] = f'"""Messages of schemas/{package.as_posix()}."""\n'
+        about = f'"""Messages of schemas/{package.as_posix()}."""'
+        tree["messages" / package / "__init__.py"] = "\n".join([*header(package, everything), about, ""])
     tree[Path("messages/__init__.py")] = emit_registry(files, everything)
     if any(message.kind == "header" for file in files.values() for message in file.messages):
         tree[Path("apis.py")] = emit_apis(files.values(), everything)

@@ -1,7 +1,7 @@
 """A blocking socket that carries frames, and bytes that are no frames.
 
-For tools that ask one thing at a time, the conformance suite first of all: it must be able to send what no client sends and to
-see how the peer takes it. Clients use the asynchronous transport.
+For tools that ask one thing at a time, the conformance suite first of all: it must be able to send what no client sends
+and to see how the peer takes it. Clients use the asynchronous transport.
 """
 
 from __future__ import annotations

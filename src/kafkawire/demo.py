@@ -1,8 +1,9 @@
 """The main job in one run: `kafkawire demo`.
 
-A broker is started on a free port with a temporary folder, a topic is made, every line of a file is produced and consumed by a
-group of two members; in the middle the broker is killed and started again. At the end one batch of the segment file is taken
-apart. With `--bootstrap` the same runs against any broker, Apache Kafka included; then nothing is killed.
+A broker is started on a free port with a temporary folder, a topic is made, every line of a file is produced and
+consumed by a group of two members; in the middle the broker is killed and started again. At the end one batch of the
+segment file is taken apart. With `--bootstrap` the same runs against any broker, Apache Kafka included; then nothing is
+killed.
 """
 
 from __future__ import annotations
@@ -284,8 +285,17 @@ class _Run:
 @asynccontextmanager
 async def _members(bootstrap: str, topic: str, group: str) -> AsyncIterator[list[Consumer]]:
     """Start the members of a group, and let them leave it."""
-    options = {"group_id": group, "auto_offset_reset": "earliest", "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS}
-    consumers = [Consumer(bootstrap, topic, enable_auto_commit=False, **options) for _ in range(MEMBERS)]
+    consumers = [
+        Consumer(
+            bootstrap,
+            topic,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+        )
+        for _ in range(MEMBERS)
+    ]
     try:
         await asyncio.gather(*(consumer.start() for consumer in consumers))
         await asyncio.wait_for(_shared_out(consumers), STEP_TIMEOUT_SECONDS)

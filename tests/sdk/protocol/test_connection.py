@@ -1,7 +1,7 @@
 """What one side sent is what the other side heard, and a peer that breaks the rules is named.
 
-Method: a client and a server connection joined by hand, pipelined and in all response orders; the version handshake against
-brokers of every age; damaged and unexpected frames.
+Method: a client and a server connection joined by hand, pipelined and in all response orders; the version handshake
+against brokers of every age; damaged and unexpected frames.
 """
 
 from __future__ import annotations

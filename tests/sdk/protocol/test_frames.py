@@ -1,6 +1,7 @@
 """Frames come out as they went in, however the stream was cut, and a hostile length stops the connection.
 
-Method: one stream is fed whole, byte by byte and in every two pieces; hypothesis varies frames and cuts; lengths at each limit.
+Method: one stream is fed whole, byte by byte and in every two pieces; hypothesis varies frames and cuts; lengths at
+each limit.
 """
 
 from __future__ import annotations

@@ -1,0 +1,60 @@
+"""The commands print a line a suite and a sum, exit with 1 on failures and with 2 on mistakes.
+
+Method: the Typer app is called in this process on small folders and on addresses where nobody listens.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from kafkawire.conformance.cli import app
+from kafkawire.conformance.codec_suite import VECTORS
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, arguments)
+    return result.exit_code, result.output
+
+
+def test_codec(tmp_path: Path) -> None:
+    shutil.copy(VECTORS / "headers.jsonl.gz", tmp_path)
+    junit = tmp_path / "report.xml"
+    code, output = run("codec", "--vectors", str(tmp_path), "--engine", "python", "--junit", str(junit))
+    assert code == 0
+    assert "python headers.jsonl.gz: 18 passed, 0 failed" in output
+    assert output.endswith("18 passed, 0 failed\n")
+    assert ElementTree.parse(junit).getroot()[0].get("tests") == "18"
+
+
+def test_codec_with_failures(tmp_path: Path) -> None:
+    (tmp_path / "surprise.json").write_text("{}")
+    code, output = run("codec", "--vectors", str(tmp_path), "--engine", "python")
+    assert (code, output.splitlines()[-1]) == (1, "0 passed, 1 failed")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("codec", "--vectors", "nowhere"), "no such folder"),
+        (("codec", "--engine", "rust"), "native, python, construct"),
+        (("run", "--bootstrap", "localhost"), "is not HOST:PORT"),
+    ],
+)
+def test_mistakes(arguments: tuple[str, ...], text: str) -> None:
+    code, output = run(*arguments)
+    assert code == 2
+    assert text in " ".join(output.replace("│", " ").split())
+
+
+def test_run_without_a_broker() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    code, output = run("run", "--bootstrap", f"127.0.0.1:{port}")
+    assert code == 2
+    assert "refused" in output

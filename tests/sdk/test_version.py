@@ -1,0 +1,17 @@
+"""The version is said once: the package, the face and what a client tells brokers agree.
+
+Method: each place is read.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import kafkawire
+from kafkawire.sdk.protocol.connection import ClientConnection
+from kafkawire.sdk.version import __version__
+
+
+def test_one_version_everywhere() -> None:
+    assert kafkawire.__version__ == __version__ == version("kafkawire")
+    assert __version__.encode() in b"".join(ClientConnection().handshake().parts)

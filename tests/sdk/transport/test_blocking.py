@@ -1,0 +1,64 @@
+"""Frames cross a socket whole, and every way in which a peer can end is told apart.
+
+Method: a socket pair on loopback; the peer sends whole, cut and wrong frames, or closes.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from kafkawire.sdk.protocol.frames import FrameTooLarge, frame
+from kafkawire.sdk.transport.blocking import ConnectionEnded, FrameSocket
+
+
+@contextmanager
+def connected(timeout_seconds: float = 5) -> Iterator[tuple[FrameSocket, socket.socket]]:
+    """Give a frame socket and its peer."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        with FrameSocket(*listener.getsockname(), timeout_seconds=timeout_seconds) as ours:
+            peer, _ = listener.accept()
+            with peer:
+                yield ours, peer
+
+
+def test_frames_cross_whole() -> None:
+    with connected() as (ours, peer):
+        ours.send(frame(b"abc"), frame(b""))
+        assert peer.recv(100) == b"\0\0\0\x03abc\0\0\0\0"
+        peer.sendall(frame(b"x" * 100_000) + frame(b"second"))
+        assert ours.receive() == b"x" * 100_000
+        assert ours.receive() == b"second"
+
+
+@pytest.mark.parametrize("sent", [b"", b"\0\0", b"\0\0\0\x05", b"\0\0\0\x05abcd"])
+def test_the_peer_closes_before_a_frame_is_whole(sent: bytes) -> None:
+    with connected() as (ours, peer):
+        peer.sendall(sent)
+        peer.shutdown(socket.SHUT_WR)
+        with pytest.raises(ConnectionEnded, match="bytes"):
+            ours.receive()
+
+
+def test_the_peer_announces_too_much() -> None:
+    with connected() as (ours, peer):
+        peer.sendall(b"\0\0\0\x0b")
+        with pytest.raises(FrameTooLarge, match="11 bytes announced, 0 to 10 allowed"):
+            ours.receive(limit=10)
+
+
+def test_nothing_comes() -> None:
+    with connected(timeout_seconds=0.05) as (ours, _peer), pytest.raises(TimeoutError):
+        ours.receive()
+
+
+def test_finish_sending_is_seen_by_the_peer() -> None:
+    with connected() as (ours, peer):
+        ours.send(b"last")
+        ours.finish_sending()
+        assert (peer.recv(10), peer.recv(10)) == (b"last", b"")
+        peer.sendall(frame(b"answer"))
+        assert ours.receive() == b"answer"
