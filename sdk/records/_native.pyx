@@ -9,7 +9,9 @@ read again by the twin, which says why. Records have no garbage collector header
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport INT32_MAX, INT64_MAX, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -25,6 +27,8 @@ from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8
 from kafkawire.sdk.protocol.record_formats import Compression, TimestampType
 from kafkawire.sdk.records.compression import compress, decompress
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
+
+__all__ = ["BatchBuilder", "Record", "RecordBatch", "Walk", "crc32c", "crc32c_by_table", "read_columns"]
 
 cdef object NONE = Compression.NONE
 cdef object CREATE_TIME = TimestampType.CREATE_TIME

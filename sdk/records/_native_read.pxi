@@ -49,6 +49,7 @@ cdef struct Span:
 
 @cython.no_gc
 @cython.final
+@cython.freelist(16)
 cdef class Payload:
     """The encoded records of a batch, decompressed, and what keeps them in memory."""
 
@@ -154,6 +155,7 @@ cdef class Views:
 
 @cython.no_gc
 @cython.final
+@cython.freelist(16)
 cdef class RecordBatch:
     """One batch in a buffer, see `twin_batch.py`."""
 
@@ -273,7 +275,8 @@ cdef class RecordBatch:
         cdef Record record
         cdef Span span
         cdef int32_t index
-        cdef list records = []
+        # As long as it will be: what is missing after a failure is NULL, and nobody sees the list then.
+        cdef list records = PyList_New(payload.count)
         for index in range(payload.count):
             p = next_span(p, payload.end, &span)
             if p == NULL:
@@ -287,7 +290,8 @@ cdef class RecordBatch:
             record.sequence = sequence_after(payload.base_sequence, span.offset)
             record.topic = topic
             record.partition = partition
-            records.append(record)
+            Py_INCREF(record)
+            PyList_SET_ITEM(records, index, record)
         if payload.count and p != payload.end:
             self.refuse(payload)
         return records

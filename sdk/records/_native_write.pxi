@@ -20,6 +20,7 @@ cdef class Content:
 
 @cython.no_gc
 @cython.final
+@cython.freelist(16)
 cdef class BatchBuilder:
     """A batch that grows, see `twin_builder.py`."""
 

@@ -99,7 +99,7 @@ class Columns:
             pairs = [[{"key": name, "value": content} for name, content in headers] for headers in self.headers]
             header = pyarrow.struct([("key", pyarrow.string()), ("value", binary)])
             arrays["headers"] = pyarrow.array(pairs, pyarrow.list_(header))
-        return pyarrow.RecordBatch.from_pydict(arrays)
+        return pyarrow.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
 
 
 def columns(batches: Iterable[Batch], *, headers: bool = False) -> Columns:

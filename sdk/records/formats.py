@@ -27,7 +27,7 @@ from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records import twin_batch
 from kafkawire.sdk.records.record import Headers, Record
 
-__all__ = ["ConstructBatch", "Form", "form", "trace_batch"]
+__all__ = ["ConstructBatch", "Counted", "Form", "Sized", "Zigzag", "form", "trace_batch"]
 
 #: Varints by name: the bits of the number.
 _VARINTS = {"varint": 32, "varlong": 64}
