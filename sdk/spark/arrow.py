@@ -10,7 +10,7 @@ Source: `KafkaRecordToRowConverter` in Apache Spark.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pyarrow
 
@@ -26,8 +26,8 @@ Errors = Literal["raise", "skip"]
 #: Bytes of an Arrow batch that is given out. Each costs Spark a fixed time; from about this size on it no longer shows.
 ARROW_BATCH_BYTES = 4 * 1024 * 1024
 
-#: Batches of one row that are decoded in one call, which has a fixed cost too: at most so many, and no more when they
-#: have so many bytes. Decompressed to the limit, they stay together below the 2 GiB that Arrow's int32 offsets can say.
+#: Batches that are decoded in one call, which has a fixed cost too: at most so many, and no more when they have so many
+#: bytes. Decompressed to the limit, they stay together below the 2 GiB that Arrow's int32 offsets can say.
 _GROUP_BATCHES_MAX = 16
 _GROUP_BYTES = 1024 * 1024
 
@@ -70,6 +70,10 @@ class _Row(NamedTuple):
         return f"row {self.number}" + ("" if self.topic is None else f" ({self.topic}-{self.partition})")
 
 
+#: Batches that are decoded in one call, each with the row that it is from.
+_Group = list[tuple[_Row, Batch]]
+
+
 def decoded(
     rows: Iterator[pyarrow.RecordBatch], headers: bool = False, errors: Errors = "raise"
 ) -> Iterator[pyarrow.RecordBatch]:
@@ -103,42 +107,46 @@ def _decoded_groups(
     rows: Iterator[pyarrow.RecordBatch], headers: bool, errors: Errors
 ) -> Iterator[pyarrow.RecordBatch]:
     """Give the records of one group after the other; the batches of a damaged group one by one."""
-    for row, group in _groups(rows, errors):
+    for group in _groups(rows, errors):
         try:
-            yield _columns(row, group, headers)
+            yield _columns(group, headers)
         except DecodeError:
-            for batch in group:
+            for row, batch in group:
                 try:
-                    yield _columns(row, [batch], headers)
+                    yield _columns([(row, batch)], headers)
                 except DecodeError as error:
                     if errors == "raise":
                         raise _located(row, error) from None
 
 
-def _groups(rows: Iterator[pyarrow.RecordBatch], errors: Errors) -> Iterator[tuple[_Row, list[Batch]]]:
-    """Give the record batches of all rows, without control batches, in groups of one row and one timestamp type."""
+def _groups(rows: Iterator[pyarrow.RecordBatch], errors: Errors) -> Iterator[_Group]:
+    """Give the record batches of all rows in groups."""
+    group: _Group = []
+    group_bytes = 0
+    for row, batch in _batches(rows, errors):
+        if group and (group_bytes + batch.size_in_bytes > _GROUP_BYTES or len(group) == _GROUP_BATCHES_MAX):
+            yield group
+            group, group_bytes = [], 0
+        group.append((row, batch))
+        group_bytes += batch.size_in_bytes
+    if group:
+        yield group
+
+
+def _batches(rows: Iterator[pyarrow.RecordBatch], errors: Errors) -> Iterator[tuple[_Row, Batch]]:
+    """Give the record batches of all rows, unchecked and without control batches."""
     number = 0
     for table in rows:
         for raw, topic, partition in zip(*table.columns, strict=True):
             row = _Row(number, topic.as_py(), partition.as_py())
             number += 1
-            group: list[Batch] = []
-            group_bytes = 0
             try:
                 for batch in walk(_bytes(raw), check_crc=False):
-                    if batch.is_control:
-                        continue
-                    is_full = group_bytes + batch.size_in_bytes > _GROUP_BYTES or len(group) == _GROUP_BATCHES_MAX
-                    if group and (is_full or batch.timestamp_type != group[0].timestamp_type):
-                        yield row, group
-                        group, group_bytes = [], 0
-                    group.append(batch)
-                    group_bytes += batch.size_in_bytes
+                    if not batch.is_control:
+                        yield row, batch
             except DecodeError as error:
                 if errors == "raise":
                     raise _located(row, error) from None
-            if group:
-                yield row, group
 
 
 def _bytes(value: pyarrow.Scalar) -> memoryview:
@@ -150,47 +158,54 @@ def _located(row: _Row, error: DecodeError) -> DecodeError:
     return DecodeError(f"{row}, {error.path}", error.offset, error.reason)
 
 
-def _columns(row: _Row, group: list[Batch], headers: bool) -> pyarrow.RecordBatch:
+def _columns(group: _Group, headers: bool) -> pyarrow.RecordBatch:
     """Return the records of a group.
 
     Raises:
         DecodeError: a batch is damaged, or a timestamp is none that Spark knows.
     """
-    for batch in group:
+    for _, batch in group:
         batch.check_crc()
-    found = columns(group).to_arrow(copy=True)
-    count = found.num_rows
+    found = columns(batch for _, batch in group).to_arrow(copy=True)
     try:
         timestamps = found["timestamp"].cast(pyarrow.timestamp("ms", "UTC")).cast(SCHEMA.field("timestamp").type)
     except pyarrow.ArrowInvalid as error:
-        raise DecodeError("timestamp", group[0].position, str(error)) from None
-    timestamp_type = _NO_TIMESTAMP_TYPE if group[0].timestamp_type is None else int(group[0].timestamp_type)
+        raise DecodeError("timestamp", group[0][1].position, str(error)) from None
+    counts = [batch.records_count for _, batch in group]
     arrays = [
         found["key"],
         found["value"],
-        _repeated(row.topic, pyarrow.string(), count),
-        _repeated(row.partition, pyarrow.int32(), count),
+        _repeated([row.topic for row, _ in group], pyarrow.string(), counts),
+        _repeated([row.partition for row, _ in group], pyarrow.int32(), counts),
         found["offset"],
         timestamps,
-        _repeated(timestamp_type, pyarrow.int32(), count),
+        _repeated([_timestamp_type(batch) for _, batch in group], pyarrow.int32(), counts),
     ]
     if headers:
         arrays.append(_headers(group))
     return pyarrow.RecordBatch.from_arrays(arrays, schema=SCHEMA_WITH_HEADERS if headers else SCHEMA)
 
 
-def _headers(group: list[Batch]) -> pyarrow.Array:
+def _headers(group: _Group) -> pyarrow.Array:
     """Return the headers of each record; where there are none the connector has null."""
     listed = [
         [{"key": name, "value": content} for name, content in record.headers] or None
-        for batch in group
+        for _, batch in group
         for record in batch.views()
     ]
     return pyarrow.array(listed, _HEADERS)
 
 
-def _repeated(value: str | int | None, kind: pyarrow.DataType, count: int) -> pyarrow.Array:
-    return pyarrow.repeat(pyarrow.scalar(value, kind), count)
+def _timestamp_type(batch: Batch) -> int:
+    return _NO_TIMESTAMP_TYPE if batch.timestamp_type is None else int(batch.timestamp_type)
+
+
+def _repeated(values: list[Any], kind: pyarrow.DataType, counts: list[int]) -> pyarrow.Array:
+    """Return an array with each value so many times."""
+    if all(value == values[0] for value in values):
+        return pyarrow.repeat(pyarrow.scalar(values[0], kind), sum(counts))
+    runs = zip(values, counts, strict=True)
+    return pyarrow.concat_arrays([pyarrow.repeat(pyarrow.scalar(value, kind), count) for value, count in runs])
 
 
 def _joined(found: list[pyarrow.RecordBatch]) -> pyarrow.RecordBatch:

@@ -148,6 +148,7 @@ def test_topic_and_partition_are_carried(topic: str | None, partition: int | Non
 
 
 def test_batches_are_joined_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow, "_GROUP_BATCHES_MAX", 1)
     single = next(decoded(iter(rows(batch())))).nbytes
     monkeypatch.setattr(arrow, "ARROW_BATCH_BYTES", 3 * single)
     found = list(decoded(iter(rows(*[batch(6 * number) for number in range(8)]))))
@@ -159,6 +160,23 @@ def test_batches_are_joined_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def flip(data: bytes, position: int) -> bytes:
     return data[:position] + bytes([data[position] ^ 0xFF]) + data[position + 1 :]
+
+
+@pytest.mark.parametrize("size", [1, 2, 16])
+def test_batches_of_several_rows_are_decoded_together(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each record keeps topic, partition and timestamp type of its own batch."""
+    monkeypatch.setattr(arrow, "_GROUP_BATCHES_MAX", size)
+    appended = batch(6, timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time=TIME_MS)
+    inputs = [*rows(batch() + appended), *rows(None, appended, topic="payments", partition=None)]
+    found = [
+        (row["topic"], row["partition"], row["offset"], row["timestampType"])
+        for each in decoded(iter(inputs))
+        for row in each.to_pylist()
+    ]
+    assert found == [
+        *(("orders", 3, offset, offset // 6) for offset in range(12)),
+        *(("payments", None, offset, 1) for offset in range(6, 12)),
+    ]
 
 
 FIRST, SECOND = batch(), batch(6)
