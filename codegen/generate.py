@@ -59,7 +59,8 @@ def generated_tree(schemas: Path) -> dict[Path, str]:
     everything = _digest(schemas / path for path in files)
     for package in packages - {Path()}:
         about = f'"""Messages of schemas/{package.as_posix()}."""'
-        tree["messages" / package / "__init__.py"] = "\n".join([*header(package, everything), about, ""])
+        inside = [schemas / path for path in files if package in path.parents]
+        tree["messages" / package / "__init__.py"] = "\n".join([*header(package, _digest(inside)), about, ""])
     tree[Path("messages/__init__.py")] = emit_registry(files, everything)
     if any(message.kind == "header" for file in files.values() for message in file.messages):
         tree[Path("apis.py")] = emit_apis(files.values(), everything)

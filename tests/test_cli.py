@@ -31,7 +31,7 @@ def run(*arguments: str, code: int = 0) -> str:
 def test_help_loads_no_part() -> None:
     output = run("--help")
     assert all(part in output for part in ("broker", "codegen", "conformance", "demo"))
-    assert output.splitlines()[-1] == "LOADED kafkawire kafkawire.cli"
+    assert output.splitlines()[-1] == "LOADED kafkawire kafkawire.cli kafkawire.sdk kafkawire.sdk.version"
 
 
 def test_version() -> None:

@@ -13,7 +13,19 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from kafkawire.sdk.protocol.engine import native
 
-__all__ = ["DEFAULT", "Api", "Buffer", "Field", "Message", "Range", "Schema", "UnknownTags", "equal", "hidden_slot"]
+__all__ = [
+    "DEFAULT",
+    "Api",
+    "Buffer",
+    "Field",
+    "Message",
+    "MessageType",
+    "Range",
+    "Schema",
+    "UnknownTags",
+    "equal",
+    "hidden_slot",
+]
 
 #: First and last version, both inclusive.
 Range = tuple[int, int]
