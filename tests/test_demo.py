@@ -21,7 +21,7 @@ def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_every_line_comes_back(tmp_path: Path, compression: str) -> None:
     path = tmp_path / "input.txt"
     path.write_text("".join(f"word{number % 7} and line {number}\n" for number in range(500)) + "\n")
-    result = demo("--file", str(path), "--compression", compression)
+    result = demo("--file", str(path), "--compression", compression, "--no-spark")
     assert result.returncode == 0, result.stdout + result.stderr
     for text in ("501 lines", "broker killed", "nothing lost", "base_offset", "done in"):
         assert text in result.stdout

@@ -49,7 +49,7 @@ class ConsumerBatch:
         """The records, decoded once.
 
         Raises:
-            CorruptBatch: a record is damaged.
+            DecodeError: a record is damaged.
         """
         if self._records is None:
             records = self.batch.records(*self.partition)
@@ -62,7 +62,7 @@ class ConsumerBatch:
         """Return the records as columns, without a Python object for each.
 
         Raises:
-            CorruptBatch: a record is damaged.
+            DecodeError: a record is damaged.
         """
         columns = self.batch.to_arrow()
         if self.batch.base_offset >= self.start_offset:
@@ -74,7 +74,7 @@ def batches(fetched: Fetched, check_crcs: bool) -> Iterator[ConsumerBatch]:
     """Yield the batches of records that a fetch brought, control batches and older offsets left out.
 
     Raises:
-        CorruptBatch: a size, a magic number or a checksum is wrong; the batches before were yielded.
+        DecodeError: a size, a magic number or a checksum is wrong; the batches before were yielded.
     """
     for batch in walk(fetched.records, check_crcs):
         is_control = isinstance(batch, RecordBatch) and batch.is_control

@@ -28,6 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kafkawire import Admin, Consumer, NewTopic, Producer
+from kafkawire.demo_spark import SparkCount, why_not
 from kafkawire.sdk.errors import KafkaWireError
 
 __all__ = ["app"]
@@ -70,6 +71,7 @@ def demo(
         Path | None, typer.Option(help="The input, a text file; by default one that every Python installation has.")
     ] = None,
     compression: Annotated[str, typer.Option(help="none, gzip, snappy, lz4 or zstd.")] = "zstd",
+    spark: Annotated[bool, typer.Option(help="Decode the segment files with PySpark too, where it can run.")] = True,
 ) -> None:
     """Produce every line of a file, consume it in a group, kill the broker in between, look at the bytes."""
     start = time.perf_counter()
@@ -85,8 +87,12 @@ def demo(
             with tempfile.TemporaryDirectory(prefix="kafkawire-demo-") as folder:
                 broker = _Broker(Path(folder))
                 with broker.running():
-                    asyncio.run(_Run(broker.bootstrap, lines, compression, broker).whole())
-    except (DemoFailed, KafkaWireError, TimeoutError, OSError) as error:
+                    run = _Run(broker.bootstrap, lines, compression, broker, spark=spark)
+                    try:
+                        asyncio.run(run.whole())
+                    finally:
+                        run.stop_spark()
+    except (DemoFailed, KafkaWireError, TimeoutError, OSError, ValueError, subprocess.TimeoutExpired) as error:
         console.print(f"\n[bold red]failed[/]: {type(error).__name__}: {error}")
         raise typer.Exit(1) from error
     console.print(f"\n[bold green]done[/] in {time.perf_counter() - start:.1f} s")
@@ -175,9 +181,18 @@ class _Run:
         lines: the input.
         compression: of the batches.
         broker: the embedded broker, None where the broker is somebody else's.
+        spark: whether PySpark decodes the segment files too.
     """
 
-    def __init__(self, bootstrap: str, lines: list[bytes], compression: str, broker: _Broker | None = None) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        lines: list[bytes],
+        compression: str,
+        broker: _Broker | None = None,
+        *,
+        spark: bool = False,
+    ) -> None:
         self._bootstrap = bootstrap
         self._lines = lines
         self._compression = compression
@@ -185,6 +200,8 @@ class _Run:
         self._topic = f"kafkawire-demo-{os.getpid()}-{int(time.time())}"
         self._group = f"{self._topic}-readers"
         self._consumed = _Consumed()
+        self._spark: SparkCount | None = None
+        self._no_spark = None if spark else "not asked for"
 
     async def whole(self) -> None:
         """Go through all steps.
@@ -193,6 +210,7 @@ class _Run:
             DemoFailed: a count or a value is not what it must be.
         """
         await self._create_topic()
+        self._start_spark()
         await self._produce()
         await self._consume(len(self._lines) // 2, "consumed by a group of two, first half, offsets committed")
         if self._broker is not None:
@@ -202,6 +220,7 @@ class _Run:
         await self._consume(len(self._lines), "the group resumed where it had committed")
         self._check()
         if self._broker is not None:
+            await self._count_with_spark()
             self._explain(self._broker.folder / "data")
 
     async def _create_topic(self) -> None:
@@ -266,6 +285,33 @@ class _Run:
             raise DemoFailed(f"{len(lost)} lines were lost or changed, line {lost[0]} the first")
         members = " and ".join(f"{count:,}" for count in consumed.by_member)
         _step("nothing lost", f"{len(self._lines):,} lines came back as they were, each once; members took {members}")
+
+    def _start_spark(self) -> None:
+        """Let Spark start while the rest goes on; only the embedded broker's files are at hand."""
+        if self._broker is not None:
+            self._no_spark = self._no_spark or why_not()
+            if self._no_spark is None:
+                self._spark = SparkCount(self._broker.folder / "data", self._topic)
+
+    async def _count_with_spark(self) -> None:
+        """Have the records in the segment files counted a second time, by PySpark."""
+        if self._spark is None:
+            console.print(f"  [yellow]-[/] Spark left out: {self._no_spark}")
+            return
+        counts = await asyncio.to_thread(self._spark.counts)
+        if sum(counts.values()) != len(self._lines):
+            raise DemoFailed(
+                f"Spark found {sum(counts.values())} records in the segment files, {len(self._lines)} expected"
+            )
+        _step(
+            "decoded with PySpark",
+            f"{sum(counts.values()):,} records in {len(counts)} partitions, from the segment files",
+        )
+
+    def stop_spark(self) -> None:
+        """End Spark if it still runs."""
+        if self._spark is not None:
+            self._spark.stop()
 
     def _explain(self, data: Path) -> None:
         """Show the first batch of the topic as it lies in the segment file."""

@@ -18,11 +18,12 @@ from kafkawire.sdk.transport.blocking import ConnectionEnded, FrameSocket
 @contextmanager
 def connected(timeout_seconds: float = 5) -> Iterator[tuple[FrameSocket, socket.socket]]:
     """Give a frame socket and its peer."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        with FrameSocket(*listener.getsockname(), timeout_seconds=timeout_seconds) as ours:
-            peer, _ = listener.accept()
-            with peer:
-                yield ours, peer
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        FrameSocket(*listener.getsockname(), timeout_seconds=timeout_seconds) as ours,
+        listener.accept()[0] as peer,
+    ):
+        yield ours, peer
 
 
 def test_frames_cross_whole() -> None:

@@ -1,0 +1,116 @@
+"""Count the records of segment files with Spark: the last step of the demo, in a process of its own.
+
+Spark takes seconds to start and writes to standard error as it likes; here it starts while the demo runs, and nobody
+hears it. A line on standard input says that the files are complete; the answer is JSON on standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+__all__ = ["SparkCount", "why_not"]
+
+#: The oldest Java that Spark 4 runs on.
+OLDEST_JAVA = 17
+
+#: Spark on a loaded machine; the demo gives up waiting then.
+TIMEOUT_SECONDS = 120
+
+#: The folder of a partition and its segment, in the path of a file.
+_SEGMENT = r"([^/]+)-(\d+)/\d+\.log$"
+
+
+def why_not() -> str | None:
+    """Return why Spark cannot run here, None if it can."""
+    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
+        return "pyspark is not installed (pip install 'kafkawire[spark]')"
+    java = _java()
+    if java is None:
+        return f"there is no Java {OLDEST_JAVA} or newer here"
+    version = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    digits = version.partition('"')[2].partition(".")[0]
+    if not digits.isdigit() or int(digits) < OLDEST_JAVA:
+        return f"{java} is older than Java {OLDEST_JAVA}"
+    return None
+
+
+def _java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").exists():
+        return str(Path(home) / "bin" / "java")
+    return shutil.which("java")
+
+
+class SparkCount:
+    """Spark in a process of its own: started early, asked late.
+
+    Args:
+        folder: with the folders of partitions.
+        topic: whose records are counted.
+    """
+
+    def __init__(self, folder: Path, topic: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "kafkawire.demo_spark", str(folder), topic],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def counts(self) -> dict[int, int]:
+        """Return the records that Spark finds in the files, by partition.
+
+        Raises:
+            subprocess.TimeoutExpired: no answer came in time.
+            ValueError: what came is no answer; Spark failed.
+        """
+        output, _ = self._process.communicate("go\n", TIMEOUT_SECONDS)
+        lines = output.splitlines()
+        if not lines:
+            raise ValueError(f"Spark ended with status {self._process.returncode} and no answer")
+        return {int(partition): count for partition, count in json.loads(lines[-1]).items()}
+
+    def stop(self) -> None:
+        """End the process if it still runs."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+def _main(folder: str, topic: str) -> None:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+    from pyspark.sql.functions import regexp_extract
+
+    from kafkawire.spark import decode_batches
+
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .appName("kafkawire demo")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "1")
+        .getOrCreate()
+    )
+    sys.stdin.readline()
+    segments = spark.read.format("binaryFile").load(f"{folder}/{topic}-*/*.log")
+    topic_of, partition_of = (regexp_extract("path", _SEGMENT, group) for group in (1, 2))
+    records = decode_batches(segments, "content", topic=topic_of, partition=partition_of)
+    rows = records.groupBy("partition").count().collect()
+    print(json.dumps({row["partition"]: row["count"] for row in rows}))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -1,0 +1,58 @@
+"""Spark finds in the segment files what the broker wrote, or the reason why it cannot is given.
+
+Method: a folder of segments made by hand is counted by the process that the demo starts; the look for Java is shown machines
+that lack a part. Where Spark cannot run the count is skipped with that reason.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkawire import demo_spark
+from kafkawire.demo_spark import SparkCount, why_not
+from kafkawire.sdk.records import BatchBuilder, Compression
+
+
+def segment(folder: Path, partition: int, count: int) -> None:
+    builder = BatchBuilder(compression=Compression.GZIP)
+    for number in range(count):
+        builder.append(1_700_000_000_000, None, b"value %d" % number)
+    path = folder / f"t-{partition}" / f"{0:020}.log"
+    path.parent.mkdir()
+    path.write_bytes(builder.build())
+
+
+def test_counts(tmp_path: Path) -> None:
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    segment(tmp_path, 0, 3)
+    segment(tmp_path, 1, 5)
+    count = SparkCount(tmp_path, "t")
+    try:
+        assert count.counts() == {0: 3, 1: 5}
+    finally:
+        count.stop()
+
+
+def test_stop_before_the_answer(tmp_path: Path) -> None:
+    count = SparkCount(tmp_path, "t")
+    count.stop()
+    with pytest.raises(ValueError, match="no answer"):
+        count.counts()
+
+
+@pytest.mark.parametrize(
+    ("package", "java", "text"),
+    [
+        (None, "java", "pyspark is not installed"),
+        ("there", None, "no Java 17 or newer"),
+        ("there", "false", "older than Java 17"),
+    ],
+)
+def test_why_not(monkeypatch: pytest.MonkeyPatch, package: str | None, java: str | None, text: str) -> None:
+    monkeypatch.setattr(demo_spark, "find_spec", lambda _name: package)
+    monkeypatch.setattr(demo_spark, "_java", lambda: java)
+    assert text in str(why_not())
