@@ -1,7 +1,7 @@
 """Spark finds in the segment files what the broker wrote, or the reason why it cannot is given.
 
-Method: a folder of segments made by hand is counted by the process that the demo starts; the look for Java is shown machines
-that lack a part. Where Spark cannot run the count is skipped with that reason.
+Method: a folder of segments made by hand is counted by the process that the demo starts; the look for Java is shown
+machines that lack a part. Where Spark cannot run the count is skipped with that reason.
 """
 
 from __future__ import annotations
