@@ -6,6 +6,7 @@ Method: each client against a real node; what one part wrote, another part or Ka
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -211,6 +212,45 @@ def test_group_of_two(kafka: ApacheKafka, assignor: str) -> None:
                 for number in range(4):
                     producer.send(topic, b"last", partition=number)
             assert [record.value for record in await read(first, 4)] == [b"last"] * 4
+
+    on(kafka, test)
+
+
+@pytest.mark.parametrize("leader", ["ours", "theirs"])
+def test_group_with_a_member_in_java(kafka: ApacheKafka, leader: str) -> None:
+    """Who comes first leads, and divides the partitions for the other."""
+    topic = f"clients-java-{leader}"
+    options: dict[str, Any] = {"group_id": topic, "auto_offset_reset": "earliest", "heartbeat_interval_ms": 100}
+
+    async def test(bootstrap: str) -> None:
+        partitions = set(await create(bootstrap, topic, 4))
+        java = asyncio.to_thread(
+            run_tool,
+            "org.apache.kafka.tools.consumer.ConsoleConsumer",
+            *("--bootstrap-server", bootstrap, "--topic", topic, "--group", topic, "--from-beginning"),
+            *("--max-messages", "20", "--timeout-ms", "30000"),
+        )
+        ours = Partitions()
+        theirs: asyncio.Task[subprocess.CompletedProcess[str]] | None = None
+        if leader == "theirs":
+            theirs = asyncio.create_task(java)
+            async with Admin(bootstrap) as admin:
+                while (topic, "Stable") not in {(each.group_id, each.state) for each in await admin.list_groups()}:
+                    pass  # the other program takes its time to start
+        async with Consumer(bootstrap, topic, listener=ours, **options) as consumer:
+            if theirs is None:
+                await ours.has(4)
+                theirs = asyncio.create_task(java)
+            await ours.has(2)
+            assert len(partitions - ours.owned) == 2
+            async with Producer(bootstrap) as producer:
+                for number in range(40):
+                    producer.send(topic, b"%d" % number, partition=number % 4)
+            found = [int(record.value or b"") for record in await read(consumer, 20)]
+            tool = await theirs
+            assert tool.returncode == 0, tool.stderr
+            assert sorted([*found, *map(int, tool.stdout.split())]) == list(range(40))
+            await ours.has(4)
 
     on(kafka, test)
 
