@@ -9,6 +9,8 @@ the ratios mean anything: machines are shared, and their clocks drift.
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 from pathlib import Path
 
 from benchmarks import codec, imports, records
@@ -37,7 +39,7 @@ def main() -> None:
     parts = options.part or PARTS
     if options.write and set(parts) != set(PARTS):
         parser.error("--write goes with all parts")
-    machine = description("make bench" if options.write else "python -m benchmarks")
+    machine = description(shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]]))
     print(machine, flush=True)
     seconds = QUICK_SECONDS if options.quick else SECONDS
     goals: list[Goal] = []

@@ -15,6 +15,7 @@ import asyncio
 import importlib.util
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import sys
@@ -371,11 +372,8 @@ def main(arguments: list[str] | None = None) -> None:
         return
     if not options.bootstrap:
         parser.error("--bootstrap HOST:PORT is needed")
-    texts = [
-        description(
-            f"make bench-clients` against {options.broker}, `--messages {options.messages} --rounds {options.rounds}"
-        )
-    ]
+    command = shlex.join(["python", "-m", "benchmarks.clients", *(sys.argv[1:] if arguments is None else arguments)])
+    texts = [f"{description(command)}\n| broker | {options.broker} |"]
     print(texts[0], end="\n\n", flush=True)
     stamp = int(time.time())
     for size in options.size or [100, 1024]:

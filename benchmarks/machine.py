@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import sys
 from datetime import UTC, datetime
 from importlib import metadata
@@ -37,6 +38,7 @@ def description(command: str) -> str:
     rows = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "command": f"`{command}`",
+        "revision": _revision(),
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GiB",
         "system": f"{_system()}, {platform.system()} {platform.release()}",
@@ -56,6 +58,22 @@ def _processor() -> str:
     model = cpu.get("model name", platform.machine())
     numbers = [f"{name} {cpu[key]}" for name, key in (("family", "cpu family"), ("model", "model")) if key in cpu]
     return f"{model} ({', '.join(numbers)})" if numbers else model
+
+
+def _revision() -> str:
+    """Return the commit that was measured, and how many measured files differ from it."""
+    try:
+        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
+        changed = subprocess.run(
+            ["git", "status", "--porcelain", "--", "sdk", "src", "benchmarks"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "not known"
+    count = len(changed.stdout.splitlines())
+    return commit.stdout.strip() + (f" with {count} files changed" if count else "")
 
 
 def _system() -> str:
