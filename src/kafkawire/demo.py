@@ -25,6 +25,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from kafkawire import Admin, Consumer, NewTopic, Producer
@@ -296,7 +297,7 @@ class _Run:
     async def _count_with_spark(self) -> None:
         """Have the records in the segment files counted a second time, by PySpark."""
         if self._spark is None:
-            console.print(f"  [yellow]-[/] Spark left out: {self._no_spark}")
+            console.print(f"  [yellow]-[/] Spark left out: {escape(str(self._no_spark))}")
             return
         counts = await asyncio.to_thread(self._spark.counts)
         if sum(counts.values()) != len(self._lines):
@@ -368,4 +369,4 @@ def _rate(count: int, seconds: float) -> str:
 
 
 def _step(title: str, detail: str) -> None:
-    console.print(f"  [green]✓[/] {title}: {detail}")
+    console.print(f"  [green]✓[/] {title}: {escape(detail)}")
