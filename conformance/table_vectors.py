@@ -167,7 +167,8 @@ def check_api_keys(table: dict[str, Any]) -> Iterator[Case]:
     """Compare each API's versions and header versions, and each enumeration; yield (name, what differs or None)."""
     for entry in table["api_keys"]:
         yield entry["name"], _compare_api(entry)
-    for name, members in table["enumerations"].items():
+    enumerations: dict[str, list[dict[str, Any]]] = table["enumerations"]
+    for name, members in enumerations.items():
         if name not in _NOT_ON_THE_WIRE:
             yield name, _compare_enumeration(_ENUMERATIONS.get(name, name), members)
 
