@@ -20,6 +20,7 @@ def test_runs_until_it_is_stopped(tmp_path):
     command = [*COMMAND, "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"), "--option", "num.partitions=2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
+            assert process.stdout is not None
             line = process.stdout.readline()
             address = line.split(",")[0].split()[-1]
             host, _, port = address.rpartition(":")

@@ -57,5 +57,6 @@ def test_rolled_segments_are_synced_and_noted(tmp_path):
     for _ in range(3):
         bench.produce(produced(b"x" * 500_000))
     log = bench.core.directory.log("t", 0)
+    assert log is not None
     assert log.recovery_point == 3
     assert "t 0 3\n" in (tmp_path / "data" / "recovery-point-offset-checkpoint").read_text()

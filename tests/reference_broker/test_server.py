@@ -11,21 +11,24 @@ import signal
 import socket
 import threading
 import time
+from typing import TypeVar
 
 import pytest
 
 from kafkawire.reference_broker.server import BackgroundBroker, Broker, serve
 from kafkawire.sdk.errors import Closed, ConfigurationError, RemoteProtocolError
 from kafkawire.sdk.protocol.connection import ClientConnection
-from kafkawire.sdk.protocol.messages.fetch import FetchRequest
-from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
-from kafkawire.sdk.protocol.messages.produce import ProduceRequest
-from kafkawire.sdk.records import walk
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.transport.blocking import ConnectionEnded, FrameSocket
 from kafkawire.sdk.transport.wire import Address
-from tests.reference_broker.log.produced_batches import produced
+from tests.reference_broker.log.produced_batches import produced, values_in
 
 TIMEOUT_SECONDS = 20
+
+Response = TypeVar("Response", bound=Message)
 
 
 class Client:
@@ -45,21 +48,29 @@ class Client:
     def send(self, message, version) -> None:
         self.socket.send(*self.protocol.request(message, version).parts)
 
-    def receive(self):
-        return self.protocol.receive(self.socket.receive()).message
+    def receive(self, kind: type[Response]) -> Response:
+        message = self.protocol.receive(self.socket.receive()).message
+        assert isinstance(message, kind)
+        return message
 
-    def ask(self, message, version):
+    def ask(self, message, version, kind: type[Response]) -> Response:
         self.send(message, version)
-        return self.receive()
+        return self.receive(kind)
+
+    def metadata(self, topics=None):
+        return self.ask(MetadataRequest(topics), 12, MetadataResponse)
 
     def topic(self, name="t"):
-        (topic,) = self.ask(MetadataRequest([MetadataRequest.MetadataRequestTopic(name=name)]), 12).topics
+        (topic,) = self.metadata([MetadataRequest.MetadataRequestTopic(name=name)]).topics
         assert not topic.error_code
+
+    def fetch(self, **options):
+        return self.ask(fetch(**options), 12, FetchResponse)
 
     def produce(self, data, acks=1):
         partition = ProduceRequest.PartitionProduceData(0, data)
         message = ProduceRequest(None, acks, 1000, [ProduceRequest.TopicProduceData("t", partition_data=[partition])])
-        return self.ask(message, 9).responses[0].partition_responses[0]
+        return self.ask(message, 9, ProduceResponse).responses[0].partition_responses[0]
 
 
 def fetch(offset=0, wait=0, max_bytes=2**26):
@@ -68,8 +79,7 @@ def fetch(offset=0, wait=0, max_bytes=2**26):
 
 
 def fetched(response):
-    records = response.responses[0].partitions[0].records
-    return [bytes(record.value) for batch in walk(records) for record in batch.records()]
+    return values_in(response.responses[0].partitions[0].records)
 
 
 @pytest.fixture
@@ -82,7 +92,7 @@ def test_produce_and_fetch(broker):
     with Client(broker.bootstrap) as client:
         client.topic()
         assert client.produce(produced(b"a", b"b")).base_offset == 0
-        assert fetched(client.ask(fetch(), 12)) == [b"a", b"b"]
+        assert fetched(client.fetch()) == [b"a", b"b"]
 
 
 def test_long_poll_ends_when_data_comes_and_when_time_is_up(broker):
@@ -90,9 +100,9 @@ def test_long_poll_ends_when_data_comes_and_when_time_is_up(broker):
         writer.topic()
         reader.send(fetch(wait=TIMEOUT_SECONDS * 1000), 12)
         writer.produce(produced(b"x"))
-        assert fetched(reader.receive()) == [b"x"]
+        assert fetched(reader.receive(FetchResponse)) == [b"x"]
         began = time.monotonic()
-        assert fetched(reader.ask(fetch(offset=1, wait=100), 12)) == []
+        assert fetched(reader.fetch(offset=1, wait=100)) == []
         assert time.monotonic() - began >= 0.09
 
 
@@ -105,9 +115,9 @@ def test_large_answers_arrive_whole_although_the_client_is_slow(broker):
         client.send(fetch(), 12)
         client.send(fetch(offset=18), 12)
         client.send(MetadataRequest(None), 12)
-        assert fetched(client.receive()) == values
-        assert fetched(client.receive()) == values[18:]
-        assert client.receive().topics
+        assert fetched(client.receive(FetchResponse)) == values
+        assert fetched(client.receive(FetchResponse)) == values[18:]
+        assert client.receive(MetadataResponse).topics
 
 
 def test_pipelined_requests_are_answered_in_order(broker):
@@ -117,7 +127,7 @@ def test_pipelined_requests_are_answered_in_order(broker):
             partition = ProduceRequest.PartitionProduceData(0, produced(b"%d" % number))
             topic = ProduceRequest.TopicProduceData("t", partition_data=[partition])
             client.send(ProduceRequest(None, 1, 1000, [topic]), 9)
-        offsets = [client.receive().responses[0].partition_responses[0].base_offset for _ in range(200)]
+        offsets = [client.receive(ProduceResponse).responses[0].partition_responses[0].base_offset for _ in range(200)]
         assert offsets == list(range(200))
 
 
@@ -126,7 +136,7 @@ def test_unknown_request_closes_only_its_connection(broker):
         bad.socket.send(b"\x00\x00\x00\x0a", b"\x7f\xff\x00\x00\x00\x00\x00\x00\xff\xff")
         with pytest.raises(ConnectionEnded):
             bad.socket.receive()
-        assert good.ask(MetadataRequest(None), 12).brokers
+        assert good.metadata().brokers
 
 
 def test_frame_above_the_limit_closes_the_connection(tmp_path):
@@ -138,15 +148,15 @@ def test_frame_above_the_limit_closes_the_connection(tmp_path):
 
 def test_connections_above_the_limit_are_turned_away(tmp_path):
     with BackgroundBroker(tmp_path, max_connections=1) as broker, Client(broker.bootstrap) as first:
-        assert first.ask(MetadataRequest(None), 12).brokers
+        assert first.metadata().brokers
         with pytest.raises(RemoteProtocolError), Client(broker.bootstrap) as second:
-            second.ask(MetadataRequest(None), 12)
-        assert first.ask(MetadataRequest(None), 12).brokers
+            second.metadata()
+        assert first.metadata().brokers
 
 
 def test_idle_connections_are_closed(tmp_path):
     with BackgroundBroker(tmp_path, connections_max_idle_ms=50) as broker, Client(broker.bootstrap) as client:
-        assert client.ask(MetadataRequest(None), 12).brokers
+        assert client.metadata().brokers
         with pytest.raises(RemoteProtocolError):
             client.socket.receive()
 
@@ -162,14 +172,14 @@ def test_nothing_acknowledged_is_lost_and_the_address_stays(tmp_path, end):
             assert client.produce(produced(b"%d" % number)).base_offset == number
         getattr(broker, end)()
         with pytest.raises(RemoteProtocolError):
-            client.ask(MetadataRequest(None), 12)
+            client.metadata()
     with pytest.raises(Closed):
         _ = broker.bootstrap
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists() is (end == "stop")
     broker.start()
     assert broker.bootstrap == bootstrap
     with Client(bootstrap) as client:
-        assert fetched(client.ask(fetch(), 12)) == [b"%d" % number for number in range(50)]
+        assert fetched(client.fetch()) == [b"%d" % number for number in range(50)]
     broker.stop()
 
 
@@ -182,7 +192,7 @@ def test_stop_wakes_waiting_clients_and_can_be_repeated(tmp_path):
         broker.stop()
         broker.stop()
         with pytest.raises(RemoteProtocolError):
-            client.receive()
+            client.receive(FetchResponse)
 
 
 def test_answers_after_syncing_where_the_topic_says_so(tmp_path):

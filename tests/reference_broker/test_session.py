@@ -5,6 +5,8 @@ Method: a wire that notes what is written and a queue of deferred calls that the
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from kafkawire.reference_broker.log.file import FileSlice
@@ -12,8 +14,8 @@ from kafkawire.reference_broker.session import SENDFILE_BYTES_MIN, Session
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
-from kafkawire.sdk.records import walk
-from tests.reference_broker.log.produced_batches import produced
+from kafkawire.sdk.protocol.schema import Buffer
+from tests.reference_broker.log.produced_batches import produced, values_in
 
 LENGTH_BYTES = 4
 
@@ -22,7 +24,7 @@ class Wire:
     """Notes what is written."""
 
     def __init__(self) -> None:
-        self.parts: list[object] = []
+        self.parts: list[Buffer | FileSlice] = []
         self.is_open = True
 
     def write(self, parts) -> None:
@@ -41,7 +43,7 @@ class Client:
     def __init__(self, bench, **options) -> None:
         self.bench = bench
         self.wire = Wire()
-        self.deferred: list[object] = []
+        self.deferred: list[Callable[[], None]] = []
         self.paused: list[bool] = []
         self.session = Session(bench.core, self.wire, lambda: bench.now_ms, self.deferred.append, **options)
         self.session.on_pause = self.paused.append
@@ -143,5 +145,5 @@ def test_large_regions_of_files_stay_files(bench, sends_files, size, is_slice):
     client.send(fetch(), 12)
     assert any(isinstance(part, FileSlice) for part in client.wire.parts) is is_slice
     (answer,) = client.answers()
-    (batch,) = walk(answer.responses[0].partitions[0].records)
-    assert len(batch.records()[0].value) == size
+    (value,) = values_in(answer.responses[0].partitions[0].records)
+    assert len(value) == size

@@ -30,7 +30,11 @@ def test_cancelled_timers_do_not_count():
 
 def test_timer_set_while_firing_fires_if_it_is_due():
     timers, fired = Timers(), []
-    timers.at(10, lambda now_ms: timers.at(10, fired.append))
+
+    def set_another(now_ms: int) -> None:
+        timers.at(10, fired.append)
+
+    timers.at(10, set_another)
     timers.fire(10)
     assert fired == [10]
 

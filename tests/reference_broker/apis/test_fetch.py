@@ -10,9 +10,8 @@ from kafkawire.sdk.protocol.apis import ApiKey
 from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
-from kafkawire.sdk.records import walk
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
-from tests.reference_broker.log.produced_batches import produced
+from tests.reference_broker.log.produced_batches import produced, values_in
 
 Topic = FetchRequest.FetchTopic
 Partition = FetchRequest.FetchPartition
@@ -30,7 +29,7 @@ def request(*partitions, name="t", topic_id=bytes(16), wait=0, min_bytes=1, max_
 
 
 def values(answer):
-    return [bytes(record.value) for batch in walk(answer.records) for record in batch.records()]
+    return values_in(answer.records)
 
 
 def only(response):

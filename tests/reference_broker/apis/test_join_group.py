@@ -7,7 +7,7 @@ import pytest
 
 from kafkawire.sdk.protocol.apis import ApiKey
 from kafkawire.sdk.protocol.error_codes import ErrorCode
-from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
+from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from tests.reference_broker.broker_bench import versions_of
 
 Protocol = JoinGroupRequest.JoinGroupRequestProtocol
@@ -55,4 +55,5 @@ def test_waits_for_the_others(bench):
     second = bench.ask(request(), 3)
     assert second.response is None
     bench.ask(request(first.member_id), 3)
+    assert isinstance(second.response, JoinGroupResponse)
     assert second.response.generation_id == 2

@@ -9,7 +9,7 @@ from kafkawire.reference_broker.waiting import Waiting
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.apis import ApiKey
 from kafkawire.sdk.protocol.error_codes import ErrorCode
-from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.record_formats import Compression
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 from tests.reference_broker.log.produced_batches import produced
@@ -108,8 +108,11 @@ def test_answer_waits_for_the_disk_where_the_topic_says_so(tmp_path):
     ((work, done),) = jobs
     work()
     done(None)
+    assert isinstance(waiting.response, ProduceResponse)
     (answer,) = waiting.response.responses[0].partition_responses
-    assert (answer.error_code, bench.core.directory.log("t", 0).recovery_point) == (ErrorCode.NONE, 2)
+    log = bench.core.directory.log("t", 0)
+    assert log is not None
+    assert (answer.error_code, log.recovery_point) == (ErrorCode.NONE, 2)
 
 
 def test_failed_sync_is_told(tmp_path):

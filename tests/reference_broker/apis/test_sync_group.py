@@ -14,16 +14,20 @@ from tests.reference_broker.broker_bench import versions_of
 Assignment = SyncGroupRequest.SyncGroupRequestAssignment
 
 
+def named(generation_id, member_id, *assignments):
+    return SyncGroupRequest(
+        "g", generation_id, member_id, protocol_type="consumer", protocol_name="range", assignments=assignments
+    )
+
+
 @pytest.mark.parametrize("version", versions_of(ApiKey.SYNC_GROUP))
 def test_every_version(bench, version):
     member = join(bench)
-    names = {"protocol_type": "consumer", "protocol_name": "range"}
-    request = SyncGroupRequest("g", 1, member, assignments=[Assignment(member, b"mine")], **names)
-    response = bench.ask(request, version)
+    response = bench.ask(named(1, member, Assignment(member, b"mine")), version)
     assert (response.error_code, bytes(response.assignment)) == (ErrorCode.NONE, b"mine")
     shown = ("consumer", "range") if version >= 5 else (None, None)
     assert (response.protocol_type, response.protocol_name) == shown
-    wrong = bench.ask(SyncGroupRequest("g", 2, member, **names), version)
+    wrong = bench.ask(named(2, member), version)
     assert (wrong.error_code, bytes(wrong.assignment)) == (ErrorCode.ILLEGAL_GENERATION, b"")
 
 

@@ -1,11 +1,13 @@
-"""Batches as a producer sends them, for the tests of the log."""
+"""Batches as a producer sends them, and the values that a consumer reads, for the tests of the log."""
 
 from __future__ import annotations
 
+from kafkawire.sdk.protocol.enums import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from kafkawire.sdk.protocol.record_formats import Compression
-from kafkawire.sdk.records import BatchBuilder
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.records import BatchBuilder, walk
 
-__all__ = ["NOW_MS", "produced"]
+__all__ = ["NOW_MS", "produced", "values_in"]
 
 NOW_MS = 1_700_000_000_000
 
@@ -15,10 +17,24 @@ def produced(
     key: bytes | None = b"k",
     timestamps: tuple[int, ...] = (),
     compression: Compression = Compression.NONE,
-    **fields: int | bool,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
 ) -> bytearray:
     """Return a batch of these values; each is a millisecond younger than the one before unless `timestamps` says so."""
-    builder = BatchBuilder(2**31 - 1, compression, **fields)
+    builder = BatchBuilder(
+        2**31 - 1, compression, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence
+    )
     for number, value in enumerate(values):
         builder.append(timestamps[number] if timestamps else NOW_MS + number, key, value)
     return bytearray(builder.seal())
+
+
+def values_in(records: Buffer) -> list[bytes]:
+    """Return the values of all records of the batches in a buffer; none of them may be a tombstone."""
+    values = []
+    for batch in walk(records):
+        for record in batch.records():
+            assert record.value is not None
+            values.append(bytes(record.value))
+    return values

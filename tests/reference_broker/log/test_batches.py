@@ -64,8 +64,11 @@ def test_headers_end_at_a_damaged_or_cut_batch(file, tmp_path):
 
 def test_read_header(file):
     first = read_header(file, 0)
+    assert first is not None
     assert first.base_offset == 10
-    assert read_header(file, first.size_bytes).base_offset == 12
+    second = read_header(file, first.size_bytes)
+    assert second is not None
+    assert second.base_offset == 12
     assert read_header(file, file.size_bytes) is None
 
 

@@ -34,7 +34,17 @@ def filled(folder, config=SMALL, batches=30):
 
 
 def values(log):
-    return [bytes(value) for _, value in records_in(log)]
+    found = []
+    for _, value in records_in(log):
+        assert value is not None
+        found.append(bytes(value))
+    return found
+
+
+def batches_read(read):
+    """Return the batches that were read, of which there has to be at least one."""
+    assert read.records is not None
+    return list(walk(read.records.read()))
 
 
 def test_offsets_and_epoch_are_stamped(tmp_path):
@@ -43,7 +53,7 @@ def test_offsets_and_epoch_are_stamped(tmp_path):
     second = append(log, b"c")
     assert (first.base_offset, first.last_offset, second.base_offset) == (0, 1, 2)
     assert (log.next_offset, log.high_watermark, log.log_start_offset) == (3, 3, 0)
-    batches = list(walk(log.read(0, 10_000, at_least_one=True).records.read()))
+    batches = batches_read(log.read(0, 10_000, at_least_one=True))
     assert [(batch.base_offset, batch.partition_leader_epoch) for batch in batches] == [(0, 0), (2, 0)]
     assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n0 0\n"
 
@@ -52,9 +62,11 @@ def test_log_append_time(tmp_path):
     log = PartitionLog(tmp_path / "t-0", dataclasses.replace(CONFIG, is_log_append_time=True))
     appended = append(log, b"a", b"b", now_ms=NOW_MS + 77)
     assert appended.log_append_time_ms == NOW_MS + 77
-    (batch,) = walk(log.read(0, 10_000, at_least_one=True).records.read())
+    (batch,) = batches_read(log.read(0, 10_000, at_least_one=True))
     assert [record.timestamp for record in batch.records()] == [NOW_MS + 77] * 2
-    assert log.max_timestamp().timestamp == NOW_MS + 77
+    latest = log.max_timestamp()
+    assert latest is not None
+    assert latest.timestamp == NOW_MS + 77
 
 
 @pytest.mark.parametrize("config", [CONFIG, SMALL])
@@ -62,7 +74,7 @@ def test_every_offset_can_be_read(tmp_path, config):
     log = filled(tmp_path / "t-0", config)
     for offset in range(60):
         read = log.read(offset, 1, at_least_one=True)
-        (batch,) = walk(read.records.read())
+        (batch,) = batches_read(read)
         assert read.is_first_whole
         assert batch.base_offset == offset - offset % 2
     assert log.read(60, 100, at_least_one=True).records is None
@@ -75,6 +87,7 @@ def test_every_offset_can_be_read(tmp_path, config):
 def test_small_limit_without_at_least_one(tmp_path):
     log = filled(tmp_path / "t-0")
     read = log.read(0, 10, at_least_one=False)
+    assert read.records is not None
     assert (len(read.records), read.is_first_whole) == (10, False)
 
 
@@ -94,7 +107,9 @@ def test_offset_for_timestamp(tmp_path):
     for number in range(30):
         found = log.offset_for_timestamp(NOW_MS + number)
         assert found == (NOW_MS + number, 2 * number, 0)
-    assert log.offset_for_timestamp(0).offset == 0
+    earliest = log.offset_for_timestamp(0)
+    assert earliest is not None
+    assert earliest.offset == 0
     assert log.offset_for_timestamp(NOW_MS + 30) is None
     assert log.max_timestamp() == (NOW_MS + 29, 58, 0)
     assert PartitionLog(tmp_path / "t-1", CONFIG).max_timestamp() is None
