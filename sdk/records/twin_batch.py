@@ -369,5 +369,5 @@ def _varint(data: bytes, position: int, bits: int = _VARINT_BITS) -> tuple[int, 
 
 
 def int64(value: int) -> int:
-    """Return what is left of a sum in 64 bits."""
+    """Return what is left of a sum or difference in 64 bits, as in Java."""
     return (value + 2**63) % 2**64 - 2**63

@@ -38,6 +38,7 @@ from kafkawire.sdk.records.compression import compress
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES
 from kafkawire.sdk.records.record import BinaryColumn, HeadersLike
+from kafkawire.sdk.records.twin_batch import int64
 
 __all__ = ["BatchBuilder"]
 
@@ -261,7 +262,7 @@ class BatchBuilder:
         if is_first and self.delete_horizon_ms is None:
             self._base_timestamp = timestamp
         record = bytearray(_ATTRIBUTES)
-        _put(record, timestamp - self._base_timestamp)
+        _put(record, int64(timestamp - self._base_timestamp))
         _put(record, delta)
         _put_bytes(record, key, "key")
         _put_bytes(record, value, "value")
