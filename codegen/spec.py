@@ -25,7 +25,6 @@ __all__ = [
     "SchemaFile",
     "SingleFile",
     "StructSpec",
-    "camel_case",
     "snake_case",
 ]
 
@@ -207,9 +206,3 @@ SchemaFile = ApiFile | RecordFile | SingleFile
 def snake_case(name: str) -> str:
     """Return a CamelCase name in snake_case: `TopicId` becomes `topic_id`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-
-
-def camel_case(name: str) -> str:
-    """Return a snake_case name in camelCase: `topic_id` becomes `topicId`, the form of Kafka's JSON."""
-    first, *rest = name.split("_")
-    return first + "".join(part.capitalize() for part in rest)

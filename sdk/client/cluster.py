@@ -124,11 +124,6 @@ class Cluster:
         key = None if wanted is None else frozenset(wanted)
         await self._refreshing.run(key, lambda: self._refresh(key))
 
-    async def refresh_if_stale(self) -> None:
-        """Ask for the metadata if it is old or known to be wrong."""
-        if self.metadata.is_stale(monotonic_ms()):
-            await self.refresh()
-
     async def describe(self, names: Collection[str]) -> dict[str, Topic]:
         """Return topics, asked for until all of them are known.
 

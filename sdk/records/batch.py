@@ -76,7 +76,6 @@ else:
 Batch = RecordBatch | MessageBatch
 
 _INT32 = struct.Struct(">i")
-_OFFSET_AND_LENGTH = struct.Struct(">qi")
 _ATTRIBUTES = struct.Struct(">h")
 _TIMESTAMP = struct.Struct(">q")
 _CHECKSUM = struct.Struct(">I")

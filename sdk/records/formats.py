@@ -1,4 +1,4 @@
-"""The declarative form of records and batches: read as an engine, and used to explain bytes.
+"""The declarative form of records and batches, read as an engine.
 
 The forms are made from `FORMATS`, which is generated from `schemas/records/`: a field in the schema is a construct
 here and nothing more. Slow and plain, this engine is what the others are compared with.
@@ -14,20 +14,17 @@ from typing import Any, BinaryIO
 from construct import Construct, Container
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.constructs import Leaf, Note, Number, Span, new_context
+from kafkawire.sdk.protocol.constructs import Leaf, Number, new_context
 from kafkawire.sdk.protocol.primitives import FIXED, MALFORMED_UTF8, Refused
 from kafkawire.sdk.protocol.record_formats import (
-    BATCH_HEADER_BYTES,
     BATCH_TIMESTAMP_TYPE_MASK,
     FORMATS,
-    Compression,
     FormatField,
 )
-from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records import twin_batch
 from kafkawire.sdk.records.record import Headers, Record
 
-__all__ = ["ConstructBatch", "Counted", "Form", "Sized", "Zigzag", "form", "trace_batch"]
+__all__ = ["ConstructBatch", "Counted", "Form", "Sized", "Zigzag", "form"]
 
 #: Varints by name: the bits of the number.
 _VARINTS = {"varint": 32, "varlong": 64}
@@ -112,10 +109,6 @@ class Form(Construct):
         for field, construct in self.fields:
             starts[field.name] = stream.tell()
             values[field.name] = construct._parsereport(stream, context, f"{path} -> {field.name}")
-            if field.bits:
-                _note(
-                    context, starts[field.name], stream, f"{path} -> {field.name}", _meaning(field, values[field.name])
-                )
         for field, _ in self.fields:
             if self.is_whole and field.measures is not None:
                 size = stream.tell() - starts[field.measures]
@@ -171,36 +164,6 @@ class ConstructBatch(twin_batch.RecordBatch):
             raise DecodeError("records", self.position, f"{_left(stream)} bytes follow the last of them")
 
 
-def trace_batch(buffer: Buffer, position: int = 0) -> tuple[list[Span], DecodeError | None]:
-    """Return what the bytes of a batch of magic 2 are, one by one.
-
-    Args:
-        buffer: holds the batch.
-        position: where it begins.
-
-    Returns:
-        The spans in the order of the bytes, compressed records as one of them; and the error if it could not be read to
-        its end: the spans are then those before the error.
-    """
-    spans: list[Span] = []
-    context = new_context(spans=spans)
-    try:
-        batch = ConstructBatch(buffer, position)
-        stream = io.BytesIO(bytes(memoryview(buffer).cast("B")[: position + batch.size_in_bytes]))
-        stream.seek(position)
-        form("RecordBatch")._parsereport(stream, context, "(parsing)")
-        if batch.compression != Compression.NONE:
-            size = batch.size_in_bytes - BATCH_HEADER_BYTES
-            note = Note(f"{batch.records_count} records, compressed with {batch.compression.name.lower()}")
-            spans.append(Span(stream.tell(), size, "records", note))
-            return spans, None
-        for index in range(batch.records_count):
-            form("Record")._parsereport(stream, context, f"(parsing) -> records[{index}]")
-    except DecodeError as error:
-        return spans, error
-    return spans, None
-
-
 def _construct(field: FormatField) -> Construct:
     if field.array and field.count is not None:
         return Counted(_leaf(field.count), form(field.type))
@@ -217,21 +180,6 @@ def _leaf(name: str) -> Leaf:
 def _is_leaf(name: str | None) -> bool:
     """Return whether a count is read where it stands, and not in a field before."""
     return name is None or name in _VARINTS or name in FIXED
-
-
-def _meaning(field: FormatField, value: int) -> Note:
-    """Return what the bits of a field say."""
-    said = []
-    for name, mask, values in field.bits:
-        number = (value & mask) // (mask & -mask)
-        said.append(f"{name} {values[number] if number < len(values) else number}")
-    return Note(", ".join(said))
-
-
-def _note(context: Container, start: int, stream: BinaryIO, path: str, value: Note) -> None:
-    spans = context._params.get("spans")
-    if spans is not None:
-        spans[-1] = Span(start, stream.tell() - start, _dotted(path), Note(f"{spans[-1].value}: {value}"))
 
 
 def _take(stream: BinaryIO, size: int) -> bytes:

@@ -1,7 +1,7 @@
-"""The declarative forms read what the schemas describe, and tell where every byte of a batch belongs.
+"""The declarative forms read what the schemas describe.
 
-Method: forms on bytes written by hand; the spans of a batch cover it without a gap; broken batches end in an error
-behind what could be read. As an engine the forms are tested with the others in `test_batch.py`.
+Method: forms on bytes written by hand, and on message sets. As an engine the forms are tested with the others in
+`test_batch.py`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,8 @@ import pytest
 
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.record_formats import FORMATS
-from kafkawire.sdk.records import BatchBuilder, Compression, MessageSetBuilder
-from kafkawire.sdk.records.formats import form, trace_batch
-
-
-def batch_of(compression: Compression = Compression.NONE) -> bytes:
-    builder = BatchBuilder(2**20, compression, base_offset=3)
-    builder.append(1000, b"key", None, [("name", b"x")])
-    builder.append(999, None, b"value")
-    return builder.build()
+from kafkawire.sdk.records import MessageSetBuilder
+from kafkawire.sdk.records.formats import form
 
 
 def parsed(name: str, data: bytes) -> Any:
@@ -45,37 +38,3 @@ def test_every_format_has_a_form() -> None:
 def test_a_length_must_be_true() -> None:
     with pytest.raises(DecodeError, match="7 bytes announced, there are 8"):
         parsed("Record", bytes.fromhex("0e 00 00 00 01 04 61 61 00"))
-
-
-def test_spans_cover_a_batch() -> None:
-    data = batch_of()
-    spans, error = trace_batch(b"before" + data, 6)
-    assert error is None
-    position = 6
-    for span in spans:
-        assert span.offset == position
-        position += span.length
-    assert position == len(data) + 6
-    said = {span.path: repr(span.value) for span in spans}
-    assert said["base_offset"] == "3"
-    assert said["attributes"].startswith("0: compression none, timestamp_type create_time, is_transactional 0")
-    assert said["records[0].key"] == "b'key'"
-    assert said["records[0].headers[0].key"] == "'name'"
-    assert said["records[1].timestamp_delta"] == "-1"
-
-
-def test_compressed_records_are_one_span() -> None:
-    data = batch_of(Compression.GZIP)
-    spans, error = trace_batch(data)
-    assert error is None
-    assert (spans[-1].offset, spans[-1].length) == (61, len(data) - 61)
-    assert repr(spans[-1].value) == "2 records, compressed with gzip"
-
-
-def test_a_broken_batch_is_explained_up_to_the_error() -> None:
-    data = bytearray(batch_of())
-    data[61] = 0x7E  # the first record is not that long
-    spans, error = trace_batch(data)
-    assert error is not None
-    assert spans[-1].path.startswith("records[0]")
-    assert trace_batch(bytes(10))[0] == []
