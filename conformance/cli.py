@@ -11,7 +11,7 @@ from kafkawire.conformance.report import Suite, summary, write_junit
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Compare a codec or a broker with Apache Kafka.")
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Compare a codec or a broker with Apache Kafka.")
 
 JunitOption = Annotated[Path | None, typer.Option("--junit", help="Write the outcome as JUnit XML to this file.")]
 

@@ -39,8 +39,7 @@ class Session:
         wire: where to write.
         clock: tells the time in milliseconds.
         defer: calls a function soon, but not now: an answer that comes late must not go out from inside the request
-        that
-            made it possible.
+            that made it possible.
         sends_files: whether the wire takes `FileSlice`s; they are read into memory otherwise.
 
     Attributes:
