@@ -16,4 +16,4 @@ def test_names() -> None:
 
 def test_import_does_not_need_spark() -> None:
     code = "import sys, kafkawire.spark; sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -71,7 +71,7 @@ def test_tables_come_with_their_files(folder: Path) -> None:
 
 def test_every_text_is_python(folder: Path) -> None:
     for path, text in generated_tree(folder).items():
-        compile(text, str(path), "exec")
+        assert compile(text, str(path), "exec").co_filename == str(path)
 
 
 def test_a_changed_schema_changes_the_header(folder: Path) -> None:
