@@ -19,7 +19,7 @@ from kafkawire.sdk.protocol.enums import CLUSTER_METADATA_TOPIC, TOPIC_NAME_CHAR
 from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 
-__all__ = ["PARTITIONS_MAX", "check_name", "create_by_default", "plan_configs", "plan_partitions"]
+__all__ = ["PARTITIONS_MAX", "check_characters", "check_name", "create_by_default", "plan_configs", "plan_partitions"]
 
 #: Partitions of one topic: each one keeps files open. Kafka refuses as many in one request.
 PARTITIONS_MAX = 10_000
@@ -41,6 +41,24 @@ def check_name(core: Core, name: str) -> None:
     """
     if name == CLUSTER_METADATA_TOPIC:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+    check_characters(name)
+    if name in core.directory.topics:
+        raise BrokerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    folded = name.replace(".", "_")
+    if "_" in folded:
+        for other in core.directory.topics:
+            if other.replace(".", "_") == folded:
+                raise BrokerError(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
+                )
+
+
+def check_characters(name: str) -> None:
+    """Check that a topic can have this name at all.
+
+    Raises:
+        BrokerError: the name is empty, too long, or has characters that are not allowed.
+    """
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -53,15 +71,6 @@ def check_name(core: Core, name: str) -> None:
         reason = ""
     if reason:
         raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
-    if name in core.directory.topics:
-        raise BrokerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    folded = name.replace(".", "_")
-    if "_" in folded:
-        for other in core.directory.topics:
-            if other.replace(".", "_") == folded:
-                raise BrokerError(
-                    ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
-                )
 
 
 def plan_partitions(core: Core, topic: CreateTopicsRequest.CreatableTopic) -> int:

@@ -8,9 +8,9 @@ cluster until 10). 9: flexible. 10: topic ids. 12: ask by topic id. 13: an error
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.core import INTERNAL_TOPICS
+from kafkawire.reference_broker.core import INTERNAL_TOPICS, Core
 from kafkawire.reference_broker.log.log_directory import Topic
-from kafkawire.reference_broker.topics import create_by_default
+from kafkawire.reference_broker.topics import check_characters, create_by_default
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.enums import CONSUMER_OFFSETS_TOPIC
@@ -49,15 +49,20 @@ def _find(
             return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, wanted.name, wanted.topic_id)
         return _describe(call, topic)
     topic = core.directory.topics.get(wanted.name)
-    if topic is None and may_create and core.options.auto_create_topics:
+    if topic is None:
         try:
-            is_offsets = wanted.name == CONSUMER_OFFSETS_TOPIC
-            topic = core.offsets_topic() if is_offsets else create_by_default(core, wanted.name)
+            topic = _create(core, wanted.name, may_create)
         except BrokerError as error:
             return MetadataResponse.MetadataResponseTopic(error.code, wanted.name)
-    if topic is None:
-        return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted.name)
     return _describe(call, topic)
+
+
+def _create(core: Core, name: str, may_create: bool) -> Topic:
+    if not (may_create and core.options.auto_create_topics):
+        # A name that no topic can have is told apart: to wait for it to appear is in vain.
+        check_characters(name)
+        raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return core.offsets_topic() if name == CONSUMER_OFFSETS_TOPIC else create_by_default(core, name)
 
 
 def _describe(call: Call, topic: Topic) -> MetadataResponse.MetadataResponseTopic:

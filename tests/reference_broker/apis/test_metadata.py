@@ -46,6 +46,8 @@ def test_all_topics(bench, version, topics, count):
         (True, False, "new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (False, True, "new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (True, True, "bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (True, False, "bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (False, True, "bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
     ],
 )
 def test_making_topics(tmp_path, option, may_create, name, code):
