@@ -5,6 +5,7 @@ were refused, and why. 9: flexible. 10: the current leader in the answer. 11, 12
 instead of names.
 
 `acks` 0 asks for no answer: where something fails, the connection is closed instead, as Kafka does.
+`min.insync.replicas` refuses nothing: it counts no further than the replicas that a partition has, and that is one.
 """
 
 from __future__ import annotations
@@ -88,10 +89,6 @@ def _append(
         if topic.name in INTERNAL_TOPICS:
             raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is written by the broker itself")
         log = topic.logs[partition.index]
-        if request.acks == _ALL_REPLICAS and log.config.min_insync_replicas > 1:
-            raise BrokerError(
-                ErrorCode.NOT_ENOUGH_REPLICAS, f"1 replica, {log.config.min_insync_replicas} have to be in sync"
-            )
         data, header = validate(
             partition.records, log.config, call.now_ms, allow_zstandard=call.version >= _ZSTANDARD_SINCE
         )

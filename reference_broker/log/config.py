@@ -213,7 +213,6 @@ class LogConfig:
     max_message_bytes: int
     flush_messages: int
     flush_ms: int
-    min_insync_replicas: int
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
     is_log_append_time: bool
@@ -238,7 +237,6 @@ def log_config(overrides: Mapping[str, str]) -> LogConfig:
         max_message_bytes=int(text("max.message.bytes")),
         flush_messages=int(text("flush.messages")),
         flush_ms=int(text("flush.ms")),
-        min_insync_replicas=int(text("min.insync.replicas")),
         timestamp_before_max_ms=int(text("message.timestamp.before.max.ms")),
         timestamp_after_max_ms=int(text("message.timestamp.after.max.ms")),
         is_log_append_time=text("message.timestamp.type") == "LogAppendTime",
