@@ -10,7 +10,7 @@ CLIENTS_ARGUMENTS ?=
 
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
-EXTENSION_SOURCES := $(wildcard sdk/*/*.pyx sdk/*/*.pxd sdk/*/*.pxi)
+EXTENSION_SOURCES := $(wildcard sdk/*/*/*.pyx sdk/*/*/*.pxd sdk/*/*/*.pxi)
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 # Checks and runs of one `make` share two cores and one tree: they come one after the other.
@@ -88,7 +88,7 @@ generated: $(VENV)/.dev ## generated code equals what the schemas give
 ENGINE_FREE := --ignore=tests/codegen --ignore-glob='tests/test_*.py'
 # Spark brings a JVM and workers of its own: its tests run once, and not in several processes of pytest.
 SPARK_TESTS := tests/sdk/spark/test_decode.py
-NATIVE := $(BIN)/python -c 'from kafkawire.sdk.protocol.engine import ENGINE; raise SystemExit(ENGINE != "native")'
+NATIVE := $(BIN)/python -c 'from kafkawire.sdk.protocol.engines.selection import ENGINE; raise SystemExit(ENGINE != "native")'
 
 test-native: $(VENV)/.dev
 	$(call title,tests: native engine)
@@ -135,5 +135,5 @@ bench-clients: $(VENV)/.bench ## clients against one broker: BOOTSTRAP=host:port
 
 clean: ## remove everything that was built; sources and generated code stay
 	@rm -rf build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(VENV)
-	@find sdk -name '_native*.so' -delete -o -name '_native*.c' -delete
+	@find sdk -path '*/engines/*.so' -delete -o -path '*/engines/*.c' -delete
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Build the optional extension modules; a machine without a compiler installs the pure-Python twins instead."""
+"""Build the optional extension modules; a machine without a compiler installs the pure-Python engine instead."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from setuptools import Extension, setup
 #: CFLAGS of the environment, as a sanitizer build sets them, stand alone: setuptools puts these behind them.
 COMPILE_ARGUMENTS = [] if "CFLAGS" in os.environ else ["-O3", "-g0"]
 
-sources = sorted(Path("src/kafkawire").glob("sdk/*/_native*.pyx"))
+sources = sorted(Path("src/kafkawire").glob("sdk/*/engines/*.pyx"))
 extensions = cythonize(
     [
         Extension(

@@ -18,7 +18,7 @@ import construct
 from benchmarks.goals import Goal
 from benchmarks.timing import best_seconds
 from kafkawire.sdk.protocol.codec import codec, message_class
-from kafkawire.sdk.protocol.engine import native
+from kafkawire.sdk.protocol.engines.selection import native
 from kafkawire.sdk.protocol.layout import FieldLayout, Layout, layout
 from kafkawire.sdk.protocol.schema import Message
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.goals import Goal
 from benchmarks.timing import best_seconds
-from kafkawire.sdk.protocol.record_formats import BATCH_MAGIC, BATCH_MAGIC_AT
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC, BATCH_MAGIC_AT
 from kafkawire.sdk.records import (
     BatchBuilder,
     BinaryColumn,
@@ -25,7 +25,7 @@ from kafkawire.sdk.records import (
     batch_builder_class,
     record_batch_class,
 )
-from kafkawire.sdk.records.engine import native
+from kafkawire.sdk.records.engines.selection import native
 
 __all__ = ["COUNTS", "SIZES", "Result", "goals", "measure", "measure_compressed", "tables"]
 

@@ -7,7 +7,7 @@ the same bytes, whatever the machine.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,12 +18,13 @@ from kafkawire.codegen.emit.source import header
 from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.record_formats import load_record_formats
+from kafkawire.codegen.spec import SchemaFile
 from kafkawire.codegen.tables import load_enumerations, load_errors
 
 __all__ = ["Drift", "drift", "generated_tree", "reference_of", "write_tree"]
 
 #: Names the folders of a tree that belong to the generator alone: a file there that it would not write is drift.
-OWNED_FOLDERS = ("messages",)
+OWNED_FOLDERS = ("messages", "tables")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +63,29 @@ def generated_tree(schemas: Path) -> dict[Path, str]:
         inside = [schemas / path for path in files if package in path.parents]
         tree["messages" / package / "__init__.py"] = "\n".join([*header(package, _digest(inside)), about, ""])
     tree[Path("messages/__init__.py")] = emit_registry(files, everything)
+    tree |= {"tables" / path: text for path, text in _tables(schemas, files, everything).items()}
+    return dict(sorted(tree.items()))
+
+
+def _tables(schemas: Path, files: Mapping[Path, SchemaFile], everything: str) -> dict[Path, str]:
+    """Return the modules of the package `tables`; nothing if the folder has no tables."""
+    tables: dict[Path, str] = {}
     if any(message.kind == "header" for file in files.values() for message in file.messages):
-        tree[Path("apis.py")] = emit_apis(files.values(), everything)
+        tables[Path("apis.py")] = emit_apis(files.values(), everything)
     errors, enumerations = schemas / "errors.yaml", schemas / "enumerations.yaml"
     if errors.exists():
-        tree[Path("error_codes.py")] = emit_errors(load_errors(errors), _digest([errors]))
+        tables[Path("error_codes.py")] = emit_errors(load_errors(errors), _digest([errors]))
     if enumerations.exists():
-        tree[Path("enums.py")] = emit_enumerations(*load_enumerations(enumerations), _digest([enumerations]))
+        tables[Path("enums.py")] = emit_enumerations(*load_enumerations(enumerations), _digest([enumerations]))
     formats = load_record_formats(schemas)
     if formats:
         digest = _digest((schemas / "records").glob("*.yaml"))
-        tree[Path("record_formats.py")] = emit_record_formats(formats, digest)
-        tree[Path("_record_formats.pxi")] = emit_record_constants(formats, digest)
-    return dict(sorted(tree.items()))
+        tables[Path("record_formats.py")] = emit_record_formats(formats, digest)
+        tables[Path("record_formats.pxd")] = emit_record_constants(formats, digest)
+    if tables:
+        about = '"""Generated tables: APIs, error codes, enumerations, record formats."""'
+        tables[Path("__init__.py")] = "\n".join([*header("", everything), about, ""])
+    return tables
 
 
 def reference_of(schemas: Path) -> dict[Path, str]:

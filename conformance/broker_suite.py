@@ -16,14 +16,15 @@ from kafkawire.conformance.report import Suite
 from kafkawire.conformance.requests import UNSAFE, Names, message_class, requests
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import KafkaWireError
-from kafkawire.sdk.protocol.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.connection import ClientConnection, Sent
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES, frame
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
-from kafkawire.sdk.protocol.schema import Api, Message, Range
+from kafkawire.sdk.protocol.schema import Api, Message
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.versions import VersionRange
 from kafkawire.sdk.transport.blocking import ConnectionEnded, FrameSocket
 
 __all__ = ["BrokerSuite"]
@@ -47,7 +48,7 @@ class BrokerSuite:
     def __init__(self, host: str, port: int, names: Names, timeout_seconds: float = 10.0) -> None:
         self._address = (host, port, timeout_seconds)
         self._names = names
-        self._offered: dict[ApiKey, Range] = {}
+        self._offered: dict[ApiKey, VersionRange] = {}
 
     def run(self) -> Iterator[Suite]:
         """Yield a suite for each API and one for each kind of broken frame.
@@ -91,15 +92,14 @@ class BrokerSuite:
             case = f"key {entry.api_key} versions {entry.min_version} to {entry.max_version}"
             known = entry.api_key in set(ApiKey)
             if known and ApiKey(entry.api_key) in APIS:
-                low, high = APIS[ApiKey(entry.api_key)].versions
-                both = max(low, entry.min_version), min(high, entry.max_version)
-                if both[0] <= both[1]:
+                both = APIS[ApiKey(entry.api_key)].versions & (entry.min_version, entry.max_version)
+                if both:
                     self._offered[ApiKey(entry.api_key)] = both
             suite.add(case, None if entry.min_version <= entry.max_version else "the range is empty")
 
-    def _api(self, suite: Suite, key: ApiKey, versions: Range) -> None:
+    def _api(self, suite: Suite, key: ApiKey, versions: VersionRange) -> None:
         api = APIS[key]
-        for version in range(versions[0], versions[1] + 1):
+        for version in versions.numbers():
             for shape, message in requests(api, version, self._names):
                 suite.add(f"version {version} {shape}", self._ask(api, version, message))
 
@@ -127,13 +127,13 @@ class BrokerSuite:
 
     def _unknown(self, suite: Suite) -> None:
         api = APIS[ApiKey.API_VERSIONS]
-        for version in (self._offered.get(ApiKey.API_VERSIONS, api.versions)[1] + 1, 99, 32767):
+        for version in (self._offered.get(ApiKey.API_VERSIONS, api.versions).last + 1, 99, 32767):
             suite.add(f"ApiVersions version {version}", self._unsupported_api_versions(version))
         for name, key, version in (
             ("unknown API key", 9999, 0),
             ("negative API key", -1, 0),
             ("removed API", ApiKey.LEADER_AND_ISR, 0),
-            ("Metadata beyond its highest version", ApiKey.METADATA, self._offered[ApiKey.METADATA][1] + 1),
+            ("Metadata beyond its highest version", ApiKey.METADATA, self._offered[ApiKey.METADATA].last + 1),
             ("Metadata version 32767", ApiKey.METADATA, 32767),
             ("Metadata version -1", ApiKey.METADATA, -1),
         ):
@@ -146,7 +146,7 @@ class BrokerSuite:
                 answer = socket.receive()
         except (KafkaWireError, OSError) as error:
             return f"{type(error).__name__}: {error}"
-        lowest = APIS[ApiKey.API_VERSIONS].versions[0]
+        lowest = APIS[ApiKey.API_VERSIONS].versions.first
         response, end = codec(ApiVersionsResponse, lowest).decode(answer, LENGTH_BYTES)
         if end != len(answer):
             return f"{len(answer) - end} bytes behind a response in version {lowest}"

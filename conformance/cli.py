@@ -26,7 +26,7 @@ def codec(
 ) -> None:
     """Run golden vectors of Apache Kafka against the codecs: decode equals the value, encode equals the bytes."""
     from kafkawire.conformance.codec_suite import VECTORS, run_vectors
-    from kafkawire.sdk.protocol.engine import ENGINES, native
+    from kafkawire.sdk.protocol.engines.selection import ENGINES, native
 
     folder = vectors or VECTORS
     if not folder.is_dir():

@@ -11,7 +11,7 @@ from typing import Any
 
 from kafkawire.sdk.errors import DecodeError, EncodeError, KafkaWireError, LocalProtocolError, UnsupportedVersion
 from kafkawire.sdk.protocol.codec import codec, message_class
-from kafkawire.sdk.protocol.constructs import UnsignedVarint
+from kafkawire.sdk.protocol.engines.constructs import UnsignedVarint
 from kafkawire.sdk.protocol.json_form import from_json, to_json
 from kafkawire.sdk.protocol.schema import Message
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
-from kafkawire.sdk.protocol.record_formats import Compression, TimestampType
+from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
 from kafkawire.sdk.records import (
     Batch,
     MessageBatch,

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.enums import AclOperation, AclPermissionType, PatternType, ResourceType
 from kafkawire.sdk.protocol.messages import MODULES
 from kafkawire.sdk.protocol.schema import Api, Field, Message
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation, AclPermissionType, PatternType, ResourceType
 
 __all__ = ["READ_ONLY", "UNSAFE", "Names", "message_class", "requests"]
 
@@ -134,7 +134,7 @@ def message_class(name: str) -> type[Message]:
 def _fill(owner: type[Message], root: str, version: int, names: Names, *, filled: bool) -> Message:
     message = owner()
     for field in owner.FIELDS:
-        if not field.versions[0] <= version <= field.versions[1]:
+        if version not in field.versions:
             continue
         value = getattr(message, field.name)
         if (root, field.name) in _VALUES:

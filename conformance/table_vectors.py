@@ -12,11 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from kafkawire.sdk.protocol import enums
-from kafkawire.sdk.protocol.apis import APIS, ApiKey
-from kafkawire.sdk.protocol.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
 from kafkawire.sdk.protocol.messages import MODULES
-from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, Range
+from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message
+from kafkawire.sdk.protocol.tables import enums
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
+from kafkawire.sdk.protocol.versions import VersionRange
 
 __all__ = ["check_api_keys", "check_coverage", "check_error_codes", "check_schema_parity"]
 
@@ -56,7 +57,7 @@ def check_schema_parity(table: list[dict[str, Any]]) -> Iterator[Case]:
             yield entry["name"], _compare_message(entry, versions)
 
 
-def _compare_message(entry: dict[str, Any], versions: Range) -> str | None:
+def _compare_message(entry: dict[str, Any], versions: VersionRange) -> str | None:
     name = entry["name"]
     if name not in MODULES:
         return "there is no such message"
@@ -95,7 +96,7 @@ def _found_field(field: Field) -> tuple[object, ...]:
     )
 
 
-def _expected_field(field: dict[str, Any], versions: Range) -> tuple[object, ...]:
+def _expected_field(field: dict[str, Any], versions: VersionRange) -> tuple[object, ...]:
     tagged = _within(field.get("tagged_versions"), versions)
     nothing = (0, -1)
     return (
@@ -127,22 +128,21 @@ def _expected_default(field: dict[str, Any]) -> object:
     return "structure" if kind[0].isupper() else int(str(value or 0), 0)
 
 
-def _range(text: str | None) -> Range | None:
+def _range(text: str | None) -> VersionRange | None:
     if text in (None, "", "none"):
         return None
     match = re.fullmatch(r"(\d+)(\+|-(\d+))?", text or "")
     if match is None:
         raise ValueError(f"{text!r} is no version range")
     first = int(match[1])
-    return first, 32767 if match[2] == "+" else int(match[3] or first)
+    return VersionRange(first, 32767 if match[2] == "+" else int(match[3] or first))
 
 
-def _within(text: str | None, versions: Range) -> Range | None:
+def _within(text: str | None, versions: VersionRange) -> VersionRange | None:
     found = _range(text)
     if found is None:
         return None
-    both = max(found[0], versions[0]), min(found[1], versions[1])
-    return both if both[0] <= both[1] else None
+    return found & versions or None
 
 
 def _path(path: str) -> str:
@@ -182,7 +182,7 @@ def _compare_api(entry: dict[str, Any]) -> str | None:
     api = APIS[key]
     ours = [
         (version, api.request_header_version(version), api.response_header_version(version))
-        for version in range(api.versions[0], api.versions[1] + 1)
+        for version in api.versions.numbers()
     ]
     theirs = [
         (item["version"], item["request_header_version"], item["response_header_version"]) for item in entry["versions"]

@@ -19,11 +19,11 @@ from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.reference_broker.timers import Timer, Timers
 from kafkawire.reference_broker.waiting import Waiting
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.apis import ApiKey
 from kafkawire.sdk.protocol.connection import Request
-from kafkawire.sdk.protocol.enums import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.schema import Buffer, Message
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["INTERNAL_TOPICS", "Core"]

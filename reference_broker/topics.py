@@ -15,9 +15,9 @@ from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.log.config import InvalidConfig, check_topic_config
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.enums import CLUSTER_METADATA_TOPIC, TOPIC_NAME_CHARACTERS_MAX, TOPIC_NAME_PATTERN
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
+from kafkawire.sdk.protocol.tables.enums import CLUSTER_METADATA_TOPIC, TOPIC_NAME_CHARACTERS_MAX, TOPIC_NAME_PATTERN
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["PARTITIONS_MAX", "check_characters", "check_name", "create_by_default", "plan_configs", "plan_partitions"]
 

@@ -8,7 +8,7 @@ thing, the value and the limit.
 
 from __future__ import annotations
 
-from kafkawire.sdk.protocol.error_codes import FATAL, RETRIABLE, ErrorCode
+from kafkawire.sdk.protocol.tables.error_codes import FATAL, RETRIABLE, ErrorCode
 
 __all__ = [
     "BrokerError",

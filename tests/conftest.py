@@ -7,7 +7,7 @@ import os
 import pytest
 from hypothesis import settings
 
-from kafkawire.sdk.protocol.engine import ENGINE
+from kafkawire.sdk.protocol.engines.selection import ENGINE
 
 # An example takes as long as the machine is busy; the time limit is the test's.
 settings.register_profile("dev", deadline=None)

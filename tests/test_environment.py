@@ -20,8 +20,8 @@ SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """Return an extension source in a tree of its own."""
-    path = tmp_path / "records" / "_native.pyx"
-    path.parent.mkdir()
+    path = tmp_path / "records" / "engines" / "native.pyx"
+    path.parent.mkdir(parents=True)
     path.touch()
     return path
 
@@ -34,13 +34,13 @@ def fake_python(venv: Path, script: str) -> None:
 
 
 def test_built_extension_needs_no_note(source: Path) -> None:
-    source.with_name(f"_native{SUFFIX}").touch()
-    assert missing_extension_note(source.parent.parent) is None
+    source.with_name(f"native{SUFFIX}").touch()
+    assert missing_extension_note(source.parent.parent.parent) is None
 
 
 def test_missing_compiler_is_one_line(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler -pthread")
-    note = missing_extension_note(source.parent.parent)
+    note = missing_extension_note(source.parent.parent.parent)
     assert note is not None
     assert "there is no C compiler (no-such-compiler)" in note
     assert "\n" not in note
@@ -49,14 +49,14 @@ def test_missing_compiler_is_one_line(source: Path, monkeypatch: pytest.MonkeyPa
 def test_missing_headers_are_named(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "true")
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
-    assert "headers are missing" in str(missing_extension_note(source.parent.parent))
+    assert "headers are missing" in str(missing_extension_note(source.parent.parent.parent))
 
 
 def test_outdated_extension_is_removed(source: Path) -> None:
-    built = source.with_name(f"_native{SUFFIX}")
+    built = source.with_name(f"native{SUFFIX}")
     built.touch()
     os.utime(source, (2_000_000_000, 2_000_000_000))
-    assert missing_extension_note(source.parent.parent) is not None
+    assert missing_extension_note(source.parent.parent.parent) is not None
     assert not built.exists()
 
 

@@ -23,10 +23,10 @@ OPTIONAL = {"kafkawire.sdk.spark": "pyspark", "kafkawire.spark": "pyspark"}
 
 
 def public_modules() -> list[str]:
-    """Return the name of every module whose path has no underscore in front of a part."""
+    """Return the name of every module but the extensions, whose classes are reached by the modules around them."""
     found = ["kafkawire"]
     for module in pkgutil.walk_packages(kafkawire.__path__, "kafkawire."):
-        if not any(part.startswith("_") for part in module.name.split(".")):
+        if not module.name.endswith(".engines.native"):
             found.append(module.name)
     return found
 

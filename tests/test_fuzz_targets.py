@@ -13,7 +13,7 @@ import pytest
 
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.frames import FrameBuffer
-from kafkawire.sdk.protocol.record_formats import BATCH_MAGIC_AT, Compression
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC_AT, Compression
 from kafkawire.sdk.records import Batch, BatchBuilder, MessageSetBuilder, walk
 from tools import fuzz_targets
 from tools.fuzz import make_case, run_case

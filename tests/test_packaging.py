@@ -88,7 +88,10 @@ def test_wheel_is_typed_and_squats_no_name(installed: Path) -> None:
 
 
 def test_wheel_without_compiler_uses_the_twin(installed: Path) -> None:
-    script = "import kafkawire; from kafkawire.sdk.protocol.engine import ENGINE; print(kafkawire.__file__, ENGINE)"
+    script = (
+        "import kafkawire; from kafkawire.sdk.protocol.engines.selection import ENGINE; "
+        "print(kafkawire.__file__, ENGINE)"
+    )
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     environment.pop("KAFKAWIRE_ENGINE", None)
     command = [sys.executable, "-c", script]

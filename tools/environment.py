@@ -108,7 +108,7 @@ def missing_extension_note(folder: Path) -> str | None:
     """
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     missing = False
-    for source in sorted(folder.glob("*/_native*.pyx")):
+    for source in sorted(folder.glob("*/engines/*.pyx")):
         built = source.with_name(source.stem + suffix)
         if built.exists() and built.stat().st_mtime < source.stat().st_mtime:
             built.unlink()

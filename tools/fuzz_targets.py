@@ -19,12 +19,13 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from kafkawire.sdk.errors import DecodeError, LocalProtocolError, RemoteProtocolError
-from kafkawire.sdk.protocol import engine as codec_engine
-from kafkawire.sdk.protocol.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.codec import Codec, codec, message_class
 from kafkawire.sdk.protocol.connection import ClientConnection, ServerConnection
+from kafkawire.sdk.protocol.engines import selection as codec_engine
 from kafkawire.sdk.protocol.frames import FrameBuffer, FrameTooLarge, frame
-from kafkawire.sdk.protocol.record_formats import (
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_ATTRIBUTES_AT,
     BATCH_BATCH_LENGTH_AT,
     BATCH_BATCH_LENGTH_COUNTS_FROM,
@@ -42,9 +43,9 @@ from kafkawire.sdk.protocol.record_formats import (
     MESSAGE_V1_HEADER_BYTES,
     Compression,
 )
-from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.records import Batch, compress, crc32c, decompress, twin_batch, walk
-from kafkawire.sdk.records import engine as records_engine
+from kafkawire.sdk.records import Batch, compress, crc32c, decompress, walk
+from kafkawire.sdk.records.engines import python_batch
+from kafkawire.sdk.records.engines import selection as records_engine
 from tools.mutation import mutate
 
 __all__ = ["TARGETS", "Case", "Target"]
@@ -395,7 +396,7 @@ def _first_content(data: bytes) -> _Content | None:
     """Return the content of the first batch or wrapper, None if it cannot be read."""
     try:
         batch = next(walk(data, check_crc=False, engine="python"), None)
-        if isinstance(batch, twin_batch.RecordBatch):
+        if isinstance(batch, python_batch.RecordBatch):
             return _Content(data[:BATCH_HEADER_BYTES], batch.magic, batch.compression, bytes(batch.payload()))
         if batch is None or batch.compression == Compression.NONE:
             return None

@@ -15,7 +15,7 @@ tree=build/asan
 mkdir -p "$tree"
 # What was built there stays, so that only a changed extension is compiled again.
 for folder in codegen conformance reference_broker schemas sdk src tests tools; do
-  find "$tree/$folder" -type f ! -name '_native*' -delete 2>/dev/null || true
+  find "$tree/$folder" -type f ! -name 'native*' -delete 2>/dev/null || true
   tar --create --exclude='*.so' --exclude='*.c' --exclude=__pycache__ "$folder" | tar --extract --directory "$tree"
 done
 cp setup.py pyproject.toml README.md "$tree"
@@ -25,7 +25,7 @@ echo "building the extensions with sanitizers in $tree"
 CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined' \
 LDFLAGS='-fsanitize=address,undefined' \
   "$python" setup.py --quiet build_ext --inplace >build.log 2>&1 || { cat build.log; exit 1; }
-for source in sdk/*/_native*.pyx; do
+for source in sdk/*/engines/*.pyx; do
   ls "${source%.pyx}".*.so >/dev/null 2>&1 || { cat build.log; echo "$source was not built"; exit 1; }
 done
 

@@ -77,6 +77,7 @@ def emit_messages(path: Path, file: SchemaFile, digest: str) -> str:
         "",
         *(["from collections.abc import Sequence", ""] if "Sequence[" in classes else []),
         f"from kafkawire.sdk.protocol.schema import {', '.join([*used, 'Message', 'Schema', 'UnknownTags'])}",
+        "from kafkawire.sdk.protocol.versions import VersionRange as V",
         "",
         f"__all__ = [{', '.join(sorted(json.dumps(message.name) for message in messages))}]",
         "",
@@ -263,6 +264,6 @@ def _field(message: MessageSpec, field: FieldSpec) -> Iterator[str]:
 
 
 def _range(message: MessageSpec, versions: Versions) -> str:
-    """Return the versions that the message really has; an empty range is written as (0, -1)."""
+    """Return the versions that the message really has; an empty range is written as V(0, -1)."""
     both = versions & message.versions
-    return f"({both.first}, {both.last})"
+    return f"V({both.first}, {both.last})"

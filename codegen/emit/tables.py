@@ -88,6 +88,7 @@ def emit_apis(files: Iterable[SchemaFile], digest: str) -> str:
         "from enum import IntEnum",
         "",
         "from kafkawire.sdk.protocol.schema import Api",
+        "from kafkawire.sdk.protocol.versions import VersionRange as V",
         "",
         '__all__ = ["APIS", "ApiKey"]',
         "",
@@ -116,8 +117,8 @@ def _api(api: ApiFile, headers: Mapping[str, MessageSpec]) -> Iterator[str]:
     yield f"{key}: Api("
     yield f"    {json.dumps(api.name)},"
     yield f"    {key},"
-    yield f"    versions=({request.versions.first}, {request.versions.last}),"
-    yield f"    flexible={(flexible.first, flexible.last) if flexible else None},"
+    yield f"    versions=V({request.versions.first}, {request.versions.last}),"
+    yield f"    flexible={f'V({flexible.first}, {flexible.last})' if flexible else None},"
     yield f"    request_headers={_header_versions(headers['RequestHeader'])},"
     yield f"    response_headers={response_headers},"
     listeners = ", ".join(map(json.dumps, request.listeners))

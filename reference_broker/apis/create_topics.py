@@ -13,10 +13,10 @@ from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.log.config import TOPIC_CONFIGS
 from kafkawire.reference_broker.topics import check_name, plan_configs, plan_partitions
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.enums import ConfigSource
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import ConfigSource
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.core import INTERNAL_TOPICS
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 

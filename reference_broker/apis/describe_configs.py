@@ -12,10 +12,10 @@ from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.log.config import TOPIC_CONFIGS
 from kafkawire.reference_broker.options import KAFKA_NAMES, TOPIC_DEFAULTS, BrokerOptions
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.enums import ConfigResourceType, ConfigSource, ConfigType
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, ConfigType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 

@@ -16,10 +16,10 @@ from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.waiting import Waiting
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.enums import NO_FETCH_SESSION_ID, UNKNOWN_OFFSET
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import NO_FETCH_SESSION_ID, UNKNOWN_OFFSET
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["check_leader_epoch", "handle"]
 

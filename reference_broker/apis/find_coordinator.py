@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.enums import NO_LEADER_ID, CoordinatorType
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID, CoordinatorType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 

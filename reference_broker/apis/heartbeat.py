@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.apis import ApiKey
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 
 __all__ = ["handle"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.groups.requests import Join
 from kafkawire.reference_broker.waiting import Waiting
-from kafkawire.sdk.protocol.apis import ApiKey
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 
 __all__ = ["handle"]
 

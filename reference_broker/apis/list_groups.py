@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.sdk.protocol.apis import ApiKey
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 
 __all__ = ["handle"]
 

@@ -13,10 +13,10 @@ from kafkawire.reference_broker.apis.fetch import check_leader_epoch
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.log.partition_log import PartitionLog, TimestampAndOffset
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.apis import APIS, ApiKey
-from kafkawire.sdk.protocol.enums import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, UNKNOWN_OFFSET, OffsetTimestamp
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, UNKNOWN_OFFSET, OffsetTimestamp
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
@@ -27,8 +27,8 @@ _LEADER_EPOCH_SINCE = since(PartitionResponse, "leader_epoch")
 
 #: The first version in which a special timestamp may be asked for; no field of the messages tells.
 _SINCE = {
-    OffsetTimestamp.LATEST: APIS[ApiKey.LIST_OFFSETS].versions[0],
-    OffsetTimestamp.EARLIEST: APIS[ApiKey.LIST_OFFSETS].versions[0],
+    OffsetTimestamp.LATEST: APIS[ApiKey.LIST_OFFSETS].versions.first,
+    OffsetTimestamp.EARLIEST: APIS[ApiKey.LIST_OFFSETS].versions.first,
     OffsetTimestamp.MAX_TIMESTAMP: 7,
     OffsetTimestamp.EARLIEST_LOCAL: 8,
     OffsetTimestamp.LATEST_TIERED: 9,

@@ -12,10 +12,10 @@ from kafkawire.reference_broker.core import INTERNAL_TOPICS, Core
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.topics import check_characters, create_by_default
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.apis import APIS, ApiKey
-from kafkawire.sdk.protocol.enums import CONSUMER_OFFSETS_TOPIC
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
@@ -26,7 +26,7 @@ _NO_ID = bytes(16)
 def handle(call: Call, request: MetadataRequest) -> MetadataResponse:
     """Answer Metadata."""
     core = call.core
-    is_first_version = call.version == APIS[ApiKey.METADATA].versions[0]
+    is_first_version = call.version == APIS[ApiKey.METADATA].versions.first
     if request.topics is None or (is_first_version and not request.topics):
         topics = [_describe(call, topic) for topic in core.directory.topics.values()]
     else:

@@ -19,9 +19,9 @@ from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.validation import InvalidBatch, validate
 from kafkawire.reference_broker.waiting import Waiting
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kafkawire.sdk.protocol.apis import APIS, ApiKey
-from kafkawire.sdk.protocol.schema import Message, Range
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.versions import VersionRange
 
 if TYPE_CHECKING:
     from kafkawire.reference_broker.core import Core
@@ -46,7 +47,7 @@ Handler = Callable[[Call, Any], "Message | Waiting | None"]
 class Served(NamedTuple):
     """A handler and the versions that it answers."""
 
-    versions: Range
+    versions: VersionRange
     handle: Handler
 
 
@@ -55,7 +56,7 @@ _SERVED: dict[ApiKey, Served] = {}
 H = TypeVar("H", bound=Handler)
 
 
-def serves(key: ApiKey, versions: Range | None = None) -> Callable[[H], H]:
+def serves(key: ApiKey, versions: VersionRange | None = None) -> Callable[[H], H]:
     """Register the function below as the handler of an API.
 
     Args:
@@ -63,10 +64,9 @@ def serves(key: ApiKey, versions: Range | None = None) -> Callable[[H], H]:
         versions: that are answered; None for all stable ones.
     """
     api = APIS[key]
-    low, high = api.versions
 
     def register(handle: H) -> H:
-        _SERVED[key] = Served(versions or (low, high - api.unstable), handle)
+        _SERVED[key] = Served(versions or api.stable_versions, handle)
         return handle
 
     return register
@@ -82,4 +82,4 @@ def load() -> dict[ApiKey, Served]:
 
 def since(message: type[Message], field: str) -> int:
     """Return the first version in which a message has a field."""
-    return next(known.versions[0] for known in message.FIELDS if known.name == field)
+    return next(known.versions.first for known in message.FIELDS if known.name == field)

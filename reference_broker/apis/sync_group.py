@@ -8,9 +8,9 @@ from __future__ import annotations
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.groups.requests import Sync
 from kafkawire.reference_broker.waiting import Waiting
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 

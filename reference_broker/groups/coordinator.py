@@ -15,10 +15,10 @@ from kafkawire.reference_broker.groups.group import Group, GroupState, JoinReply
 from kafkawire.reference_broker.groups.requests import GroupLimits, GroupStore, Join, Sync
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.enums import UNKNOWN_MEMBER_ID
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupResponse
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_MEMBER_ID
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["GroupCoordinator"]
 

@@ -97,7 +97,7 @@ class OffsetStore:
                         entry.commit_timestamp,
                         topic_id=entry.topic_id,
                     ),
-                    OffsetCommitValue.SCHEMA.versions[1],
+                    OffsetCommitValue.SCHEMA.versions.last,
                 ),
             )
             for (topic, number), entry in offsets.items()
@@ -174,7 +174,7 @@ class OffsetStore:
         return groups
 
     def _load_offset(self, key: Buffer, value: Buffer | None) -> None:
-        name = _read(OffsetCommitKey, key, OffsetCommitKey.SCHEMA.versions[1])
+        name = _read(OffsetCommitKey, key, OffsetCommitKey.SCHEMA.versions.last)
         offsets = self._offsets.setdefault(name.group, {})
         if value is None:
             offsets.pop((name.topic, name.partition), None)
@@ -186,7 +186,7 @@ class OffsetStore:
 
 
 def _load_group(groups: dict[str, Group], key: Buffer, value: Buffer | None) -> None:
-    group_id = _read(GroupMetadataKey, key, GroupMetadataKey.SCHEMA.versions[1]).group
+    group_id = _read(GroupMetadataKey, key, GroupMetadataKey.SCHEMA.versions.last).group
     if value is None:
         groups.pop(group_id, None)
         return
@@ -231,7 +231,7 @@ def offsets_partition(group_id: str, partitions: int) -> int:
 
 
 def _key(key: Message) -> bytes:
-    return _PREFIX.pack(key.SCHEMA.key or 0) + codec(type(key), key.SCHEMA.versions[1]).encode(key)
+    return _PREFIX.pack(key.SCHEMA.key or 0) + codec(type(key), key.SCHEMA.versions.last).encode(key)
 
 
 def _value(value: Message, version: int) -> bytes:

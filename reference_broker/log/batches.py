@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkawire.reference_broker.log.file import LogFile
-from kafkawire.sdk.protocol.record_formats import (
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_BATCH_LENGTH_COUNTS_FROM,
     BATCH_COMPRESSION_MASK,
     BATCH_CRC_COVERS_FROM,
@@ -23,7 +24,6 @@ from kafkawire.sdk.protocol.record_formats import (
     BATCH_MAGIC,
     BATCH_TIMESTAMP_TYPE_MASK,
 )
-from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records import BatchBuilder, crc32c, walk
 
 if TYPE_CHECKING:

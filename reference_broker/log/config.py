@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kafkawire.sdk.protocol.enums import ConfigType
+from kafkawire.sdk.protocol.tables.enums import ConfigType
 
 __all__ = ["TOPIC_CONFIGS", "InvalidConfig", "LogConfig", "TopicConfig", "check_topic_config", "log_config"]
 

@@ -20,8 +20,8 @@ from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.file import FileSlice, LogFile
 from kafkawire.reference_broker.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment, base_offset_of
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.enums import NO_TIMESTAMP
-from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import stamp
 
 __all__ = ["Appended", "PartitionLog", "Read", "TimestampAndOffset"]

@@ -15,7 +15,7 @@ from kafkawire.reference_broker.log.batches import BatchHeader, headers_in, read
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.file import LogFile
 from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
-from kafkawire.sdk.protocol.enums import NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 
 __all__ = ["INDEX_SUFFIX", "LOG_SUFFIX", "TIME_INDEX_SUFFIX", "Segment", "base_offset_of"]
 

@@ -14,16 +14,16 @@ from functools import cache
 from kafkawire.reference_broker.log.batches import BatchHeader, parse_header
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.sdk.errors import BrokerError, DecodeError
-from kafkawire.sdk.protocol.enums import NO_PRODUCER_ID, NO_TIMESTAMP
-from kafkawire.sdk.protocol.error_codes import ErrorCode
-from kafkawire.sdk.protocol.record_formats import (
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_CRC_COVERS_FROM,
     BATCH_HEADER_BYTES,
     BATCH_MAGIC,
     BATCH_MAGIC_AT,
     Compression,
 )
-from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records import crc32c, walk
 
 __all__ = ["InvalidBatch", "validate"]

@@ -24,8 +24,6 @@ from kafkawire.sdk.client.requests import carries, check
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.options import AdminOptions, read_options
 from kafkawire.sdk.protocol.codec import codec
-from kafkawire.sdk.protocol.enums import ConfigResourceType
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -33,6 +31,8 @@ from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsReques
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_assignment import ConsumerProtocolAssignment
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.wire import Network
 
 __all__ = ["Admin"]
@@ -344,7 +344,7 @@ def _assignment(data: Buffer) -> tuple[TopicPartition, ...]:
     if len(data) <= _VERSION_BYTES:
         return ()
     version = int.from_bytes(bytes(data[:_VERSION_BYTES]), "big", signed=True)
-    highest = ConsumerProtocolAssignment.SCHEMA.versions[1]
+    highest = ConsumerProtocolAssignment.SCHEMA.versions.last
     message, _ = codec(ConsumerProtocolAssignment, min(version, highest)).decode(data, _VERSION_BYTES)
     return tuple(
         TopicPartition(topic.topic, partition)

@@ -19,9 +19,9 @@ from kafkawire.sdk.client.requests import coordinator, find_coordinator
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError, ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut
 from kafkawire.sdk.options import ClientOptions
-from kafkawire.sdk.protocol.error_codes import INVALID_METADATA, ErrorCode
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.pool import ConnectionPool, Purpose
 from kafkawire.sdk.transport.stream import TcpNetwork

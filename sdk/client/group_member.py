@@ -16,11 +16,11 @@ from enum import Enum
 from typing import NamedTuple
 
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["Generation", "GroupMember", "GroupSettings", "MemberInfo", "Step"]
 

@@ -12,10 +12,10 @@ from kafkawire.sdk.client.group_member import Generation
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.requests import by_topic, check, committed_offsets, offset_fetch
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["commit_offsets", "fetch_committed", "list_offsets"]
 

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.enums import CoordinatorType
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import CoordinatorType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = [
     "by_topic",
@@ -35,8 +35,7 @@ _NOTHING_COMMITTED = -1
 
 def carries(structure: type[Message], field_name: str, version: int) -> bool:
     """Return whether a version has a field."""
-    versions = next(field.versions for field in structure.FIELDS if field.name == field_name)
-    return versions[0] <= version <= versions[1]
+    return version in next(field.versions for field in structure.FIELDS if field.name == field_name)
 
 
 def check(error_code: int, detail: str) -> None:

@@ -21,7 +21,7 @@ from kafkawire.sdk.consumer.membership import Membership, RebalanceListener
 from kafkawire.sdk.consumer.positions import PartitionPosition, Positions
 from kafkawire.sdk.errors import Closed, DecodeError, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.options import ConsumerOptions, read_options
-from kafkawire.sdk.protocol.enums import OffsetTimestamp
+from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.transport.wire import Network
 

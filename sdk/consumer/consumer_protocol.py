@@ -91,7 +91,7 @@ def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
 
 
 def _encode(message: Message) -> bytes:
-    newest = message.SCHEMA.versions[1]
+    newest = message.SCHEMA.versions.last
     return newest.to_bytes(_VERSION_BYTES, "big") + codec(type(message), newest).encode(message)
 
 

@@ -16,9 +16,9 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.positions import RESET_TIMESTAMPS, Positions
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, NoOffset, RemoteProtocolError
 from kafkawire.sdk.options import ConsumerOptions
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import walk_headers
 
 __all__ = ["Fetched", "Fetcher"]

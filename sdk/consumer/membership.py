@@ -31,7 +31,7 @@ from kafkawire.sdk.consumer.group_driver import GroupDriver
 from kafkawire.sdk.consumer.positions import Positions
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError
 from kafkawire.sdk.options import ConsumerOptions
-from kafkawire.sdk.protocol.enums import CONSUMER_PROTOCOL_TYPE
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
 
 __all__ = ["Membership", "RebalanceListener"]
 

@@ -12,7 +12,7 @@ from itertools import count
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import LocalProtocolError
-from kafkawire.sdk.protocol.enums import OffsetTimestamp
+from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 
 __all__ = ["RESET_TIMESTAMPS", "PartitionPosition", "Positions"]
 

@@ -23,8 +23,8 @@ from kafkawire.sdk.options import ProducerOptions, read_options
 from kafkawire.sdk.producer.accumulator import Accumulator, Headers
 from kafkawire.sdk.producer.delivery import Delivery, settled
 from kafkawire.sdk.producer.sender import Sender
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.timing import random_fraction
 from kafkawire.sdk.transport.wire import Network
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, RemoteProtocolError
 from kafkawire.sdk.producer.accumulator import ProducerBatch
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["Outcome", "outcomes", "produce_request"]
 

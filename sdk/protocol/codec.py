@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Generic, Protocol, TypeVar, cast, overload
 from construct import Construct, Container, SizeofError
 
 from kafkawire.sdk.errors import LocalProtocolError
-from kafkawire.sdk.protocol.engine import ENGINE, ENGINES, native
+from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES, native
 from kafkawire.sdk.protocol.layout import Layout, layout
 from kafkawire.sdk.protocol.messages import MODULES
 from kafkawire.sdk.protocol.schema import Buffer, Message
@@ -193,12 +193,4 @@ class _Program(Protocol):
 
 
 def _program(layout: Layout, engine: str) -> _Program:
-    if engine == "native" and native is not None:
-        return cast("_Program", native.Program(layout))
-    if engine == "python":
-        from kafkawire.sdk.protocol.twin import Twin
-
-        return Twin(layout)
-    from kafkawire.sdk.protocol.construct_form import ConstructProgram
-
-    return ConstructProgram(layout)
+    return cast("_Program", import_module(f"kafkawire.sdk.protocol.engines.{engine}").Program(layout))

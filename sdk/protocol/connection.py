@@ -16,13 +16,14 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError, UnsupportedVersion
-from kafkawire.sdk.protocol.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.codec import codec
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
-from kafkawire.sdk.protocol.schema import Api, Buffer, Message, Range
+from kafkawire.sdk.protocol.schema import Api, Buffer, Message
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.versions import VersionRange
 from kafkawire.sdk.version import __version__
 
 __all__ = [
@@ -95,8 +96,8 @@ class ClientConnection:
         self._max_in_flight = max_in_flight
         self._waiting: deque[tuple[int, Api, int]] = deque()
         self._next_id = 0
-        self._versions: dict[int, Range] | None = None
-        self._api_versions_version = APIS[ApiKey.API_VERSIONS].versions[1]
+        self._versions: dict[int, VersionRange] | None = None
+        self._api_versions_version = APIS[ApiKey.API_VERSIONS].versions.last
 
     @property
     def in_flight(self) -> int:
@@ -118,10 +119,10 @@ class ClientConnection:
             RemoteProtocolError: the broker refuses for another reason, or refuses the lowest version too.
         """
         ours = APIS[ApiKey.API_VERSIONS].versions
-        offered = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
-        if response.error_code == ErrorCode.UNSUPPORTED_VERSION and self._api_versions_version > ours[0]:
-            theirs = offered.get(ApiKey.API_VERSIONS, (ours[0], ours[0]))
-            self._api_versions_version = max(ours[0], min(theirs[1], self._api_versions_version - 1))
+        offered = {entry.api_key: VersionRange(entry.min_version, entry.max_version) for entry in response.api_keys}
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION and self._api_versions_version > ours.first:
+            theirs = offered.get(ApiKey.API_VERSIONS, VersionRange(ours.first, ours.first))
+            self._api_versions_version = max(ours.first, min(theirs.last, self._api_versions_version - 1))
             return False
         if response.error_code != ErrorCode.NONE:
             raise RemoteProtocolError(f"ApiVersions was refused with error code {response.error_code}")
@@ -134,23 +135,20 @@ class ClientConnection:
         Raises:
             UnsupportedVersion: there is none.
         """
-        low, high = api.versions
-        high -= api.unstable and high > low
+        ours = api.stable_versions
         if self._versions is None:
-            return high
+            return ours.last
         if api.key not in self._versions:
             raise UnsupportedVersion(f"{api.name}: the broker does not offer it")
-        their_low, their_high = self._versions[api.key]
-        if max(low, their_low) > min(high, their_high):
-            raise UnsupportedVersion(
-                f"{api.name}: versions {low} to {high} are known here, the broker offers {their_low} to {their_high}"
-            )
-        return min(high, their_high)
+        theirs = self._versions[api.key]
+        if not ours & theirs:
+            raise UnsupportedVersion(f"{api.name}: versions {ours} are known here, the broker offers {theirs}")
+        return (ours & theirs).last
 
     def offers(self, api: Api) -> bool:
         """Return whether a version is known to both sides; False before negotiation."""
-        low, high = (self._versions or {}).get(api.key, (1, 0))
-        return max(low, api.versions[0]) <= min(high, api.versions[1])
+        theirs = (self._versions or {}).get(api.key)
+        return theirs is not None and bool(api.versions & theirs)
 
     def request(self, message: Message, version: int | None = None, *, expect_response: bool = True) -> Sent:
         """Write a request.
@@ -195,7 +193,7 @@ class ClientConnection:
             )
         if api.key == ApiKey.API_VERSIONS and _opens_with_unsupported_version(frame, start):
             # The broker does not know the version of the request and answers in the one that every client reads.
-            version = api.versions[0]
+            version = api.versions.first
         message, end = codec(response_class(api), version).decode(frame, start)
         return Received(correlation_id, api, version, message, len(frame) - end)
 
@@ -236,7 +234,7 @@ class ServerConnection:
         supported: the versions that are served, by API key.
     """
 
-    def __init__(self, supported: Mapping[ApiKey, Range]) -> None:
+    def __init__(self, supported: Mapping[ApiKey, VersionRange]) -> None:
         self._supported = supported
         self._pending: deque[Request] = deque()
 
@@ -258,15 +256,15 @@ class ServerConnection:
         if key not in self._supported:
             raise RemoteProtocolError(f"API key {key} is not served here")
         api = APIS[ApiKey(key)]
-        low, high = self._supported[ApiKey(key)]
-        if low <= version <= high:
+        supported = self._supported[ApiKey(key)]
+        if version in supported:
             header, start = codec(RequestHeader, api.request_header_version(version)).decode(frame)
             message, _ = codec(f"{api.name}Request", version).decode(frame, start)
             request = Request(api, version, correlation_id, header.client_id, message, len(frame))
         elif key == ApiKey.API_VERSIONS:
-            request = Request(api, low, correlation_id, None, None, len(frame))
+            request = Request(api, supported.first, correlation_id, None, None, len(frame))
         else:
-            raise RemoteProtocolError(f"{api.name} version {version} is not served here, {low} to {high} are")
+            raise RemoteProtocolError(f"{api.name} version {version} is not served here, {supported} are")
         self._pending.append(request)
         return request
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kafkawire.sdk.errors import UnsupportedVersion
 from kafkawire.sdk.protocol.primitives import FIXED
-from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, Range
+from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message
 
 __all__ = ["AbsentField", "FieldLayout", "Layout", "absent_fields", "layout"]
 
@@ -86,7 +86,7 @@ class Layout:
         self.version = version
         self.flexible = flexible
         present = [field for field in cls.FIELDS if _present(field, version)]
-        tagged = [field for field in present if field.tagged is not None and _within(field.tagged, version)]
+        tagged = [field for field in present if field.tagged is not None and version in field.tagged]
         self.fields = tuple(self._narrow(field, None) for field in present if field not in tagged)
         self.tagged = tuple(
             self._narrow(field, field.tag) for field in sorted(tagged, key=lambda field: field.tag or 0)
@@ -130,7 +130,7 @@ class Layout:
             name=field.name,
             kind="struct" if isinstance(field.type, type) else field.type,
             array=field.array,
-            nullable=field.nullable is not None and _within(field.nullable, self.version),
+            nullable=field.nullable is not None and self.version in field.nullable,
             compact=self.flexible and field.compact,
             tag=tag,
             structure=structure,
@@ -150,10 +150,9 @@ def layout(cls: type[Message], version: int) -> Layout:
         UnsupportedVersion: the message does not exist in this version.
     """
     schema = cls.SCHEMA
-    if not _within(schema.versions, version):
-        first, last = schema.versions
-        raise UnsupportedVersion(f"{schema.name} has no version {version}, versions {first} to {last} exist")
-    return _structure(cls, version, schema.flexible is not None and _within(schema.flexible, version))
+    if version not in schema.versions:
+        raise UnsupportedVersion(f"{schema.name} has no version {version}, versions {schema.versions} exist")
+    return _structure(cls, version, schema.flexible is not None and version in schema.flexible)
 
 
 @cache
@@ -169,9 +168,7 @@ def absent_fields(cls: type[Message], version: int) -> tuple[AbsentField, ...]:
             default=field.default,
             structure=field.type if isinstance(field.type, type) and not field.array else None,
             ignorable=field.ignorable,
-            versions=_text(
-                field.versions if field.versions[0] <= field.versions[1] else field.tagged or field.versions
-            ),
+            versions=str(field.versions or field.tagged or field.versions),
         )
         for field in cls.FIELDS
         if not _present(field, version)
@@ -179,13 +176,4 @@ def absent_fields(cls: type[Message], version: int) -> tuple[AbsentField, ...]:
 
 
 def _present(field: Field, version: int) -> bool:
-    return _within(field.versions, version) or (field.tagged is not None and _within(field.tagged, version))
-
-
-def _text(versions: Range) -> str:
-    first, last = versions
-    return str(first) if first == last else f"{first}-{last}"
-
-
-def _within(versions: Range, version: int) -> bool:
-    return versions[0] <= version <= versions[1]
+    return version in field.versions or (field.tagged is not None and version in field.tagged)

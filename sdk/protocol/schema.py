@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final, NamedTuple
 
-from kafkawire.sdk.protocol.engine import native
+from kafkawire.sdk.protocol.engines.selection import native
+from kafkawire.sdk.protocol.versions import VersionRange
 
 __all__ = [
     "DEFAULT",
@@ -20,15 +21,11 @@ __all__ = [
     "Field",
     "Message",
     "MessageType",
-    "Range",
     "Schema",
     "UnknownTags",
     "equal",
     "hidden_slot",
 ]
-
-#: First and last version, both inclusive.
-Range = tuple[int, int]
 
 #: What a field of type `bytes` or `records` takes; `records` are decoded to views of the bytes received.
 Buffer = bytes | bytearray | memoryview
@@ -60,12 +57,12 @@ class Field(NamedTuple):
 
     name: str
     type: str | type[Message]
-    versions: Range
+    versions: VersionRange
     default: Any = DEFAULT
     array: bool = False
-    nullable: Range | None = None
+    nullable: VersionRange | None = None
     tag: int | None = None
-    tagged: Range | None = None
+    tagged: VersionRange | None = None
     ignorable: bool = False
     compact: bool = True
 
@@ -90,8 +87,8 @@ class Schema(NamedTuple):
     name: str
     kind: str
     key: int | None
-    versions: Range
-    flexible: Range | None
+    versions: VersionRange
+    flexible: VersionRange | None
 
 
 class Api(NamedTuple):
@@ -110,12 +107,18 @@ class Api(NamedTuple):
 
     name: str
     key: int
-    versions: Range
-    flexible: Range | None
+    versions: VersionRange
+    flexible: VersionRange | None
     request_headers: tuple[int, int]
     response_headers: tuple[int, int]
     listeners: tuple[str, ...]
     unstable: bool = False
+
+    @property
+    def stable_versions(self) -> VersionRange:
+        """The versions that will not change any more; the only version, if even that may."""
+        first, last = self.versions
+        return VersionRange(first, last - 1) if self.unstable and last > first else self.versions
 
     def request_header_version(self, version: int) -> int:
         """Return the version of the header of a request in `version`."""
@@ -127,7 +130,7 @@ class Api(NamedTuple):
 
     def is_flexible(self, version: int) -> bool:
         """Return whether `version` has compact lengths and tagged fields."""
-        return self.flexible is not None and self.flexible[0] <= version <= self.flexible[1]
+        return self.flexible is not None and version in self.flexible
 
 
 class MessageType(type):

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, RemoteProtocolError
-from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = [
     "ITERATIONS_MAX",

@@ -1,6 +1,6 @@
 """Record batches and message sets: append, seal, walk, stamp, compress."""
 
-from kafkawire.sdk.protocol.record_formats import TimestampType
+from kafkawire.sdk.protocol.tables.record_formats import TimestampType
 from kafkawire.sdk.records.batch import (
     Batch,
     BatchBuilder,

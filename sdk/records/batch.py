@@ -1,7 +1,7 @@
 """Walk over the batches in a buffer, and change them in place.
 
 A fetch response, a produce request and a log segment hold batches one after the other, of any magic; the last one may
-be cut and is then left out. What is inside a batch is the matter of `twin_batch.py` or the extension (magic 2) and of
+be cut and is then left out. What is inside a batch is the matter of `python_batch.py` or the extension (magic 2) and of
 `message_set.py` (magic 0 and 1).
 
 Source: `ByteBufferLogInputStream`, `MemoryRecords`, `LogValidator` in Apache Kafka; `schemas/records/`.
@@ -14,15 +14,16 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
 from kafkawire.sdk.errors import DecodeError, EncodeError, LocalProtocolError
-from kafkawire.sdk.protocol.engine import ENGINE, ENGINES
-from kafkawire.sdk.protocol.enums import (
+from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.enums import (
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
 )
-from kafkawire.sdk.protocol.record_formats import (
+from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_ATTRIBUTES_AT,
     BATCH_BASE_OFFSET_AT,
     BATCH_BATCH_LENGTH_AT,
@@ -42,10 +43,9 @@ from kafkawire.sdk.protocol.record_formats import (
     MESSAGE_V0_MIN_BYTES,
     TimestampType,
 )
-from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.records import engine as engines
-from kafkawire.sdk.records import twin_batch, twin_builder
 from kafkawire.sdk.records.crc import crc32c
+from kafkawire.sdk.records.engines import python_batch, python_builder
+from kafkawire.sdk.records.engines import selection as engines
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.message_set import MessageBatch
 from kafkawire.sdk.records.record import Record
@@ -64,10 +64,10 @@ __all__ = [
 ]
 
 if TYPE_CHECKING or engines.native is None:
-    BatchBuilder = twin_builder.BatchBuilder
-    RecordBatch = twin_batch.RecordBatch
+    BatchBuilder = python_builder.BatchBuilder
+    RecordBatch = python_batch.RecordBatch
     if not TYPE_CHECKING and ENGINE == "construct":
-        from kafkawire.sdk.records.formats import ConstructBatch as RecordBatch
+        from kafkawire.sdk.records.engines.construct import ConstructBatch as RecordBatch
 else:
     BatchBuilder = engines.native.BatchBuilder
     RecordBatch = engines.native.RecordBatch
@@ -141,7 +141,7 @@ def stamp(
         EncodeError: a number does not fit, or the buffer cannot be written.
     """
     view = memoryview(buffer).cast("B")
-    size = twin_batch.RecordBatch(view, position).size_in_bytes if log_append_time is not None else BATCH_HEADER_BYTES
+    size = python_batch.RecordBatch(view, position).size_in_bytes if log_append_time is not None else BATCH_HEADER_BYTES
     if len(view) - position < size or view[position + BATCH_MAGIC_AT] != BATCH_MAGIC:
         raise DecodeError("batch", position, f"no batch of magic {BATCH_MAGIC}")
     try:
@@ -267,9 +267,9 @@ def record_batch_class(engine: str) -> type[RecordBatch]:
     if engine == "native" and engines.built is not None:
         return cast(type[RecordBatch], engines.built.RecordBatch)
     if engine == "python":
-        return twin_batch.RecordBatch
+        return python_batch.RecordBatch
     if engine == "construct":
-        from kafkawire.sdk.records.formats import ConstructBatch
+        from kafkawire.sdk.records.engines.construct import ConstructBatch
 
         return ConstructBatch
     raise _unavailable(engine)
@@ -287,7 +287,7 @@ def batch_builder_class(engine: str) -> type[BatchBuilder]:
     if engine == "native" and engines.built is not None:
         return cast(type[BatchBuilder], engines.built.BatchBuilder)
     if engine in ("python", "construct"):
-        return twin_builder.BatchBuilder
+        return python_builder.BatchBuilder
     raise _unavailable(engine)
 
 

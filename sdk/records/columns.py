@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records.batch import Batch
-from kafkawire.sdk.records.engine import built
+from kafkawire.sdk.records.engines.selection import built
 from kafkawire.sdk.records.record import BinaryColumn, Headers
 
 if TYPE_CHECKING:

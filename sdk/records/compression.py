@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
-from kafkawire.sdk.protocol.record_formats import MESSAGE_V0_MAGIC, RECORD_MIN_BYTES, Compression
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.record_formats import MESSAGE_V0_MAGIC, RECORD_MIN_BYTES, Compression
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 
 __all__ = ["LEVELS", "Compression", "compress", "decompress"]

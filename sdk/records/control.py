@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.codec import codec
-from kafkawire.sdk.protocol.enums import ControlRecordType
 from kafkawire.sdk.protocol.messages.records.control.end_txn_marker import EndTxnMarker
-from kafkawire.sdk.protocol.record_formats import CONTROL_KEY_HEADER
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import ControlRecordType
+from kafkawire.sdk.protocol.tables.record_formats import CONTROL_KEY_HEADER
 from kafkawire.sdk.records.record import Record
 
 __all__ = ["ControlKey", "ControlRecord", "control_record", "control_type", "end_transaction_marker"]
@@ -127,6 +127,6 @@ def end_transaction_marker(is_commit: bool, coordinator_epoch: int) -> tuple[byt
     """
     kind = ControlRecordType.COMMIT if is_commit else ControlRecordType.ABORT
     body = EndTxnMarker(coordinator_epoch=coordinator_epoch)
-    (version, _) = EndTxnMarker.SCHEMA.versions
+    version = EndTxnMarker.SCHEMA.versions.first
     key, value = ControlRecord(ControlKey(0, kind), version, body).encode()
     return key, value or b""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from zlib import crc32
 
 from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.records.engine import native
+from kafkawire.sdk.records.engines.selection import native
 
 __all__ = ["crc32", "crc32c"]
 

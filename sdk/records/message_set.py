@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
-from kafkawire.sdk.protocol.enums import (
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.enums import (
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
 )
-from kafkawire.sdk.protocol.record_formats import (
+from kafkawire.sdk.protocol.tables.record_formats import (
     MESSAGE_V0_COMPRESSION_MASK,
     MESSAGE_V0_CRC_AT,
     MESSAGE_V0_CRC_COVERS_FROM,
@@ -38,11 +39,10 @@ from kafkawire.sdk.protocol.record_formats import (
     Compression,
     TimestampType,
 )
-from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records.compression import compress, decompress
+from kafkawire.sdk.records.engines.python_batch import int64
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.record import Record
-from kafkawire.sdk.records.twin_batch import int64
 
 if TYPE_CHECKING:
     import pyarrow

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.records.engine import native
+from kafkawire.sdk.records.engines.selection import native
 
 __all__ = ["BinaryColumn", "Headers", "HeadersLike", "Record"]
 

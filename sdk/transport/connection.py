@@ -20,10 +20,10 @@ from kafkawire.sdk.errors import (
     RemoteProtocolError,
     RequestTimedOut,
 )
-from kafkawire.sdk.protocol.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.connection import MAX_IN_FLIGHT, ClientConnection, Sent
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.schema import Buffer, Message
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.transport.wire import Address, Network, Wire
 
 __all__ = ["BrokerConnection", "ConnectionSettings"]
@@ -126,7 +126,7 @@ class BrokerConnection:
         if carrying is None:
             return version
         structure, name = carrying
-        return min(version, next(field.versions[1] for field in structure.FIELDS if field.name == name))
+        return min(version, next(field.versions.last for field in structure.FIELDS if field.name == name))
 
     def send(
         self, request: Message, response: type[Response], version: int | None = None, timeout_ms: int | None = None

@@ -30,12 +30,12 @@ from kafkawire.codegen.terminal import errors_on_one_line, print_line, print_tab
 from kafkawire.explain_records import Row, explain_format, explain_records, value_text
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
 from kafkawire.sdk.protocol.codec import message_class
-from kafkawire.sdk.protocol.construct_form import construct_text, trace
-from kafkawire.sdk.protocol.constructs import Span
+from kafkawire.sdk.protocol.engines.construct import construct_text, trace
+from kafkawire.sdk.protocol.engines.constructs import Span
+from kafkawire.sdk.protocol.engines.python import python_text
 from kafkawire.sdk.protocol.json_form import to_json
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.protocol.twin import twin_text
 from kafkawire.sdk.records import walk_headers
 
 __all__ = ["Row", "codegen", "explain_batch", "explain_message", "load_message"]
@@ -229,7 +229,7 @@ def show(
             case Form.CONSTRUCT:
                 text = construct_text(layout(cls, version))
             case Form.PYTHON:
-                text = twin_text(layout(cls, version))
+                text = python_text(layout(cls, version))
             case _:
                 text = json.dumps(to_json(cls(), version), indent=2)
     print_line(text.rstrip())

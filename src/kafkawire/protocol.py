@@ -9,10 +9,10 @@ The classes live in `kafkawire.sdk.protocol.messages`, one module for each API.
 
 from __future__ import annotations
 
-from kafkawire.sdk.protocol.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.codec import Codec, codec, message_class
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.json_form import from_json, to_json
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["APIS", "ApiKey", "Codec", "ErrorCode", "Message", "codec", "from_json", "message_class", "to_json"]

@@ -17,12 +17,12 @@ from kafkawire.conformance.broker_suite import BrokerSuite
 from kafkawire.conformance.report import Suite
 from kafkawire.conformance.requests import Names, message_class
 from kafkawire.sdk.errors import KafkaWireError
-from kafkawire.sdk.protocol.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.connection import Request, ServerConnection, response_class
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.frames import FrameBuffer
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 SUPPORTED = {key: APIS[key].versions for key in (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.LIST_GROUPS)}
 

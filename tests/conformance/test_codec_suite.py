@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kafkawire.conformance.codec_suite import VECTORS, run_vectors
-from kafkawire.sdk.protocol.engine import ENGINE
+from kafkawire.sdk.protocol.engines.selection import ENGINE
 
 SMALL = ("headers.jsonl.gz", "write_rules.jsonl.gz", "error_codes.json")
 

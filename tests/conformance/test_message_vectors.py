@@ -24,7 +24,7 @@ from kafkawire.conformance.message_vectors import (
     check_write_rule_vector,
     stricter,
 )
-from kafkawire.sdk.protocol.engine import ENGINES, native
+from kafkawire.sdk.protocol.engines.selection import ENGINES, native
 
 VECTORS = Path(kafkawire.conformance.__file__).parent / "vectors"
 AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]

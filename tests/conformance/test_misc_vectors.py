@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafkawire.conformance.misc_vectors import check_misc_vector
-from kafkawire.sdk.protocol.engine import ENGINE
+from kafkawire.sdk.protocol.engines.selection import ENGINE
 from tests.vectors import read_vectors
 
 KINDS = (

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kafkawire.conformance.records_vectors import check_corrupt_records_vector, check_record_batch_vector
-from kafkawire.sdk.records import engine as engines
+from kafkawire.sdk.records.engines import selection as engines
 from tests.vectors import read_vectors
 
 AVAILABLE = ["python", "construct", *(["native"] if engines.built is not None else [])]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.conformance.requests import READ_ONLY, UNSAFE, Names, requests
-from kafkawire.sdk.protocol.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 
 
 @pytest.mark.parametrize("api", [api for key, api in APIS.items() if key not in UNSAFE], ids=lambda api: api.name)

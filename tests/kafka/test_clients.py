@@ -24,8 +24,8 @@ from kafkawire import (
     TopicPartition,
 )
 from kafkawire.sdk.clock import now_ms
-from kafkawire.sdk.protocol.enums import ConfigResourceType
-from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import Compression
 from tests.kafka.apache import ApacheKafka, run_tool
 

@@ -11,12 +11,12 @@ from kafkawire.reference_broker.log.file import FileSlice
 from kafkawire.reference_broker.log.log_directory import LogDirectory
 from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.waiting import Waiting
-from kafkawire.sdk.protocol.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["NOW_MS", "BrokerBench", "versions_of"]
@@ -27,7 +27,7 @@ NOW_MS = 1_700_000_000_000
 def versions_of(key: ApiKey) -> range:
     """Return the versions of an API that are stable."""
     api = APIS[key]
-    return range(api.versions[0], api.versions[1] + 1 - api.unstable)
+    return api.stable_versions.numbers()
 
 
 class BrokerBench:

@@ -11,10 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kafkawire.sdk.protocol.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.connection import Request, ServerConnection
-from kafkawire.sdk.protocol.enums import OffsetTimestamp
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorResponse
@@ -27,7 +24,11 @@ from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupResponse
-from kafkawire.sdk.protocol.schema import Buffer, Message, Range
+from kafkawire.sdk.protocol.schema import Buffer, Message
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.versions import VersionRange
 from kafkawire.sdk.records import BatchBuilder, stamp, walk, walk_headers
 from kafkawire.sdk.transport.memory import MemoryNetwork
 from kafkawire.sdk.transport.wire import Address, Wire
@@ -63,7 +64,9 @@ class ScriptedBroker:
         links: the open connections, to be broken.
     """
 
-    def __init__(self, topics: dict[str, int] | None = None, supported: dict[ApiKey, Range] | None = None) -> None:
+    def __init__(
+        self, topics: dict[str, int] | None = None, supported: dict[ApiKey, VersionRange] | None = None
+    ) -> None:
         self.topics = topics or {}
         self.supported = supported or {key: api.versions for key, api in APIS.items() if "broker" in api.listeners}
         self.network = MemoryNetwork()
@@ -171,7 +174,9 @@ class StoringBroker(ScriptedBroker):
         commits: offsets by (group, topic, partition).
     """
 
-    def __init__(self, topics: dict[str, int] | None = None, supported: dict[ApiKey, Range] | None = None) -> None:
+    def __init__(
+        self, topics: dict[str, int] | None = None, supported: dict[ApiKey, VersionRange] | None = None
+    ) -> None:
         super().__init__(topics, supported)
         self.logs: dict[tuple[str, int], list[bytes]] = {}
         self.commits: dict[tuple[str, str, int], int] = {}

@@ -16,7 +16,7 @@ from kafkawire.sdk.errors import (
     EncodeError,
     KafkaWireError,
 )
-from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 
 def test_one_tree() -> None:

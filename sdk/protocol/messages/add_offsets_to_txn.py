@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["AddOffsetsToTxnRequest", "AddOffsetsToTxnResponse"]
 
@@ -46,14 +47,14 @@ class AddOffsetsToTxnResponse(Message):
 
 
 AddOffsetsToTxnRequest.FIELDS = (
-    Field("transactional_id", "string", (0, 4), default=""),
-    Field("producer_id", "int64", (0, 4), default=0),
-    Field("producer_epoch", "int16", (0, 4), default=0),
-    Field("group_id", "string", (0, 4), default=""),
+    Field("transactional_id", "string", V(0, 4), default=""),
+    Field("producer_id", "int64", V(0, 4), default=0),
+    Field("producer_epoch", "int16", V(0, 4), default=0),
+    Field("group_id", "string", V(0, 4), default=""),
 )
-AddOffsetsToTxnRequest.SCHEMA = Schema("AddOffsetsToTxnRequest", "request", 25, (0, 4), (3, 4))
+AddOffsetsToTxnRequest.SCHEMA = Schema("AddOffsetsToTxnRequest", "request", 25, V(0, 4), V(3, 4))
 AddOffsetsToTxnResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 4), default=0),
-    Field("error_code", "int16", (0, 4), default=0),
+    Field("throttle_time_ms", "int32", V(0, 4), default=0),
+    Field("error_code", "int16", V(0, 4), default=0),
 )
-AddOffsetsToTxnResponse.SCHEMA = Schema("AddOffsetsToTxnResponse", "response", 25, (0, 4), (3, 4))
+AddOffsetsToTxnResponse.SCHEMA = Schema("AddOffsetsToTxnResponse", "response", 25, V(0, 4), V(3, 4))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["AddPartitionsToTxnRequest", "AddPartitionsToTxnResponse"]
 
@@ -163,58 +164,58 @@ class AddPartitionsToTxnResponse(Message):
 
 
 AddPartitionsToTxnRequest.AddPartitionsToTxnTopic.FIELDS = (
-    Field("name", "string", (0, 5), default=""),
-    Field("partitions", "int32", (0, 5), default=(), array=True),
+    Field("name", "string", V(0, 5), default=""),
+    Field("partitions", "int32", V(0, 5), default=(), array=True),
 )
 AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction.FIELDS = (
-    Field("transactional_id", "string", (4, 5), default=""),
-    Field("producer_id", "int64", (4, 5), default=0),
-    Field("producer_epoch", "int16", (4, 5), default=0),
-    Field("verify_only", "bool", (4, 5), default=False),
-    Field("topics", AddPartitionsToTxnRequest.AddPartitionsToTxnTopic, (4, 5), default=(), array=True),
+    Field("transactional_id", "string", V(4, 5), default=""),
+    Field("producer_id", "int64", V(4, 5), default=0),
+    Field("producer_epoch", "int16", V(4, 5), default=0),
+    Field("verify_only", "bool", V(4, 5), default=False),
+    Field("topics", AddPartitionsToTxnRequest.AddPartitionsToTxnTopic, V(4, 5), default=(), array=True),
 )
 AddPartitionsToTxnRequest.FIELDS = (
-    Field("transactions", AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction, (4, 5), default=(), array=True),
-    Field("v3_and_below_transactional_id", "string", (0, 3), default=""),
-    Field("v3_and_below_producer_id", "int64", (0, 3), default=0),
-    Field("v3_and_below_producer_epoch", "int16", (0, 3), default=0),
-    Field("v3_and_below_topics", AddPartitionsToTxnRequest.AddPartitionsToTxnTopic, (0, 3), default=(), array=True),
+    Field("transactions", AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction, V(4, 5), default=(), array=True),
+    Field("v3_and_below_transactional_id", "string", V(0, 3), default=""),
+    Field("v3_and_below_producer_id", "int64", V(0, 3), default=0),
+    Field("v3_and_below_producer_epoch", "int16", V(0, 3), default=0),
+    Field("v3_and_below_topics", AddPartitionsToTxnRequest.AddPartitionsToTxnTopic, V(0, 3), default=(), array=True),
 )
-AddPartitionsToTxnRequest.SCHEMA = Schema("AddPartitionsToTxnRequest", "request", 24, (0, 5), (3, 5))
+AddPartitionsToTxnRequest.SCHEMA = Schema("AddPartitionsToTxnRequest", "request", 24, V(0, 5), V(3, 5))
 AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult.FIELDS = (
-    Field("name", "string", (0, 5), default=""),
+    Field("name", "string", V(0, 5), default=""),
     Field(
         "results_by_partition",
         AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult,
-        (0, 5),
+        V(0, 5),
         default=(),
         array=True,
     ),
 )
 AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult.FIELDS = (
-    Field("partition_index", "int32", (0, 5), default=0),
-    Field("partition_error_code", "int16", (0, 5), default=0),
+    Field("partition_index", "int32", V(0, 5), default=0),
+    Field("partition_error_code", "int16", V(0, 5), default=0),
 )
 AddPartitionsToTxnResponse.AddPartitionsToTxnResult.FIELDS = (
-    Field("transactional_id", "string", (4, 5), default=""),
-    Field("topic_results", AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult, (4, 5), default=(), array=True),
+    Field("transactional_id", "string", V(4, 5), default=""),
+    Field("topic_results", AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult, V(4, 5), default=(), array=True),
 )
 AddPartitionsToTxnResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 5), default=0),
-    Field("error_code", "int16", (4, 5), default=0, ignorable=True),
+    Field("throttle_time_ms", "int32", V(0, 5), default=0),
+    Field("error_code", "int16", V(4, 5), default=0, ignorable=True),
     Field(
         "results_by_transaction",
         AddPartitionsToTxnResponse.AddPartitionsToTxnResult,
-        (4, 5),
+        V(4, 5),
         default=(),
         array=True,
     ),
     Field(
         "results_by_topic_v3_and_below",
         AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult,
-        (0, 3),
+        V(0, 3),
         default=(),
         array=True,
     ),
 )
-AddPartitionsToTxnResponse.SCHEMA = Schema("AddPartitionsToTxnResponse", "response", 24, (0, 5), (3, 5))
+AddPartitionsToTxnResponse.SCHEMA = Schema("AddPartitionsToTxnResponse", "response", 24, V(0, 5), V(3, 5))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["AddRaftVoterRequest", "AddRaftVoterResponse"]
 
@@ -82,22 +83,22 @@ class AddRaftVoterResponse(Message):
 
 
 AddRaftVoterRequest.Listener.FIELDS = (
-    Field("name", "string", (0, 1), default=""),
-    Field("host", "string", (0, 1), default=""),
-    Field("port", "uint16", (0, 1), default=0),
+    Field("name", "string", V(0, 1), default=""),
+    Field("host", "string", V(0, 1), default=""),
+    Field("port", "uint16", V(0, 1), default=0),
 )
 AddRaftVoterRequest.FIELDS = (
-    Field("cluster_id", "string", (0, 1), default="", nullable=(0, 1)),
-    Field("timeout_ms", "int32", (0, 1), default=0),
-    Field("voter_id", "int32", (0, 1), default=0),
-    Field("voter_directory_id", "uuid", (0, 1), default=bytes(16)),
-    Field("listeners", AddRaftVoterRequest.Listener, (0, 1), default=(), array=True),
-    Field("ack_when_committed", "bool", (1, 1), default=True),
+    Field("cluster_id", "string", V(0, 1), default="", nullable=V(0, 1)),
+    Field("timeout_ms", "int32", V(0, 1), default=0),
+    Field("voter_id", "int32", V(0, 1), default=0),
+    Field("voter_directory_id", "uuid", V(0, 1), default=bytes(16)),
+    Field("listeners", AddRaftVoterRequest.Listener, V(0, 1), default=(), array=True),
+    Field("ack_when_committed", "bool", V(1, 1), default=True),
 )
-AddRaftVoterRequest.SCHEMA = Schema("AddRaftVoterRequest", "request", 80, (0, 1), (0, 1))
+AddRaftVoterRequest.SCHEMA = Schema("AddRaftVoterRequest", "request", 80, V(0, 1), V(0, 1))
 AddRaftVoterResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 1), default=0),
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("error_message", "string", (0, 1), default="", nullable=(0, 1), ignorable=True),
+    Field("throttle_time_ms", "int32", V(0, 1), default=0),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("error_message", "string", V(0, 1), default="", nullable=V(0, 1), ignorable=True),
 )
-AddRaftVoterResponse.SCHEMA = Schema("AddRaftVoterResponse", "response", 80, (0, 1), (0, 1))
+AddRaftVoterResponse.SCHEMA = Schema("AddRaftVoterResponse", "response", 80, V(0, 1), V(0, 1))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["AllocateProducerIdsRequest", "AllocateProducerIdsResponse"]
 
@@ -51,14 +52,14 @@ class AllocateProducerIdsResponse(Message):
 
 
 AllocateProducerIdsRequest.FIELDS = (
-    Field("broker_id", "int32", (0, 0), default=0),
-    Field("broker_epoch", "int64", (0, 0), default=-1),
+    Field("broker_id", "int32", V(0, 0), default=0),
+    Field("broker_epoch", "int64", V(0, 0), default=-1),
 )
-AllocateProducerIdsRequest.SCHEMA = Schema("AllocateProducerIdsRequest", "request", 67, (0, 0), (0, 0))
+AllocateProducerIdsRequest.SCHEMA = Schema("AllocateProducerIdsRequest", "request", 67, V(0, 0), V(0, 0))
 AllocateProducerIdsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("producer_id_start", "int64", (0, 0), default=0),
-    Field("producer_id_len", "int32", (0, 0), default=0),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("producer_id_start", "int64", V(0, 0), default=0),
+    Field("producer_id_len", "int32", V(0, 0), default=0),
 )
-AllocateProducerIdsResponse.SCHEMA = Schema("AllocateProducerIdsResponse", "response", 67, (0, 0), (0, 0))
+AllocateProducerIdsResponse.SCHEMA = Schema("AllocateProducerIdsResponse", "response", 67, V(0, 0), V(0, 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["AlterClientQuotasRequest", "AlterClientQuotasResponse"]
 
@@ -141,34 +142,34 @@ class AlterClientQuotasResponse(Message):
 
 
 AlterClientQuotasRequest.EntityData.FIELDS = (
-    Field("entity_type", "string", (0, 1), default=""),
-    Field("entity_name", "string", (0, 1), default="", nullable=(0, 1)),
+    Field("entity_type", "string", V(0, 1), default=""),
+    Field("entity_name", "string", V(0, 1), default="", nullable=V(0, 1)),
 )
 AlterClientQuotasRequest.OpData.FIELDS = (
-    Field("key", "string", (0, 1), default=""),
-    Field("value", "float64", (0, 1), default=0.0),
-    Field("remove", "bool", (0, 1), default=False),
+    Field("key", "string", V(0, 1), default=""),
+    Field("value", "float64", V(0, 1), default=0.0),
+    Field("remove", "bool", V(0, 1), default=False),
 )
 AlterClientQuotasRequest.EntryData.FIELDS = (
-    Field("entity", AlterClientQuotasRequest.EntityData, (0, 1), default=(), array=True),
-    Field("ops", AlterClientQuotasRequest.OpData, (0, 1), default=(), array=True),
+    Field("entity", AlterClientQuotasRequest.EntityData, V(0, 1), default=(), array=True),
+    Field("ops", AlterClientQuotasRequest.OpData, V(0, 1), default=(), array=True),
 )
 AlterClientQuotasRequest.FIELDS = (
-    Field("entries", AlterClientQuotasRequest.EntryData, (0, 1), default=(), array=True),
-    Field("validate_only", "bool", (0, 1), default=False),
+    Field("entries", AlterClientQuotasRequest.EntryData, V(0, 1), default=(), array=True),
+    Field("validate_only", "bool", V(0, 1), default=False),
 )
-AlterClientQuotasRequest.SCHEMA = Schema("AlterClientQuotasRequest", "request", 49, (0, 1), (1, 1))
+AlterClientQuotasRequest.SCHEMA = Schema("AlterClientQuotasRequest", "request", 49, V(0, 1), V(1, 1))
 AlterClientQuotasResponse.EntityData.FIELDS = (
-    Field("entity_type", "string", (0, 1), default=""),
-    Field("entity_name", "string", (0, 1), default="", nullable=(0, 1)),
+    Field("entity_type", "string", V(0, 1), default=""),
+    Field("entity_name", "string", V(0, 1), default="", nullable=V(0, 1)),
 )
 AlterClientQuotasResponse.EntryData.FIELDS = (
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("error_message", "string", (0, 1), default="", nullable=(0, 1)),
-    Field("entity", AlterClientQuotasResponse.EntityData, (0, 1), default=(), array=True),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("error_message", "string", V(0, 1), default="", nullable=V(0, 1)),
+    Field("entity", AlterClientQuotasResponse.EntityData, V(0, 1), default=(), array=True),
 )
 AlterClientQuotasResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 1), default=0),
-    Field("entries", AlterClientQuotasResponse.EntryData, (0, 1), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 1), default=0),
+    Field("entries", AlterClientQuotasResponse.EntryData, V(0, 1), default=(), array=True),
 )
-AlterClientQuotasResponse.SCHEMA = Schema("AlterClientQuotasResponse", "response", 49, (0, 1), (1, 1))
+AlterClientQuotasResponse.SCHEMA = Schema("AlterClientQuotasResponse", "response", 49, V(0, 1), V(1, 1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["AlterConfigsRequest", "AlterConfigsResponse"]
 
@@ -110,27 +111,27 @@ class AlterConfigsResponse(Message):
 
 
 AlterConfigsRequest.AlterableConfig.FIELDS = (
-    Field("name", "string", (0, 2), default=""),
-    Field("value", "string", (0, 2), default="", nullable=(0, 2)),
+    Field("name", "string", V(0, 2), default=""),
+    Field("value", "string", V(0, 2), default="", nullable=V(0, 2)),
 )
 AlterConfigsRequest.AlterConfigsResource.FIELDS = (
-    Field("resource_type", "int8", (0, 2), default=0),
-    Field("resource_name", "string", (0, 2), default=""),
-    Field("configs", AlterConfigsRequest.AlterableConfig, (0, 2), default=(), array=True),
+    Field("resource_type", "int8", V(0, 2), default=0),
+    Field("resource_name", "string", V(0, 2), default=""),
+    Field("configs", AlterConfigsRequest.AlterableConfig, V(0, 2), default=(), array=True),
 )
 AlterConfigsRequest.FIELDS = (
-    Field("resources", AlterConfigsRequest.AlterConfigsResource, (0, 2), default=(), array=True),
-    Field("validate_only", "bool", (0, 2), default=False),
+    Field("resources", AlterConfigsRequest.AlterConfigsResource, V(0, 2), default=(), array=True),
+    Field("validate_only", "bool", V(0, 2), default=False),
 )
-AlterConfigsRequest.SCHEMA = Schema("AlterConfigsRequest", "request", 33, (0, 2), (2, 2))
+AlterConfigsRequest.SCHEMA = Schema("AlterConfigsRequest", "request", 33, V(0, 2), V(2, 2))
 AlterConfigsResponse.AlterConfigsResourceResponse.FIELDS = (
-    Field("error_code", "int16", (0, 2), default=0),
-    Field("error_message", "string", (0, 2), default="", nullable=(0, 2)),
-    Field("resource_type", "int8", (0, 2), default=0),
-    Field("resource_name", "string", (0, 2), default=""),
+    Field("error_code", "int16", V(0, 2), default=0),
+    Field("error_message", "string", V(0, 2), default="", nullable=V(0, 2)),
+    Field("resource_type", "int8", V(0, 2), default=0),
+    Field("resource_name", "string", V(0, 2), default=""),
 )
 AlterConfigsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 2), default=0),
-    Field("responses", AlterConfigsResponse.AlterConfigsResourceResponse, (0, 2), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 2), default=0),
+    Field("responses", AlterConfigsResponse.AlterConfigsResourceResponse, V(0, 2), default=(), array=True),
 )
-AlterConfigsResponse.SCHEMA = Schema("AlterConfigsResponse", "response", 33, (0, 2), (2, 2))
+AlterConfigsResponse.SCHEMA = Schema("AlterConfigsResponse", "response", 33, V(0, 2), V(2, 2))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["AlterPartitionRequest", "AlterPartitionResponse"]
 
@@ -180,43 +181,43 @@ class AlterPartitionResponse(Message):
 
 
 AlterPartitionRequest.BrokerState.FIELDS = (
-    Field("broker_id", "int32", (3, 3), default=0),
-    Field("broker_epoch", "int64", (3, 3), default=-1),
+    Field("broker_id", "int32", V(3, 3), default=0),
+    Field("broker_epoch", "int64", V(3, 3), default=-1),
 )
 AlterPartitionRequest.PartitionData.FIELDS = (
-    Field("partition_index", "int32", (2, 3), default=0),
-    Field("leader_epoch", "int32", (2, 3), default=0),
-    Field("new_isr", "int32", (2, 2), default=(), array=True),
-    Field("new_isr_with_epochs", AlterPartitionRequest.BrokerState, (3, 3), default=(), array=True),
-    Field("leader_recovery_state", "int8", (2, 3), default=0),
-    Field("partition_epoch", "int32", (2, 3), default=0),
+    Field("partition_index", "int32", V(2, 3), default=0),
+    Field("leader_epoch", "int32", V(2, 3), default=0),
+    Field("new_isr", "int32", V(2, 2), default=(), array=True),
+    Field("new_isr_with_epochs", AlterPartitionRequest.BrokerState, V(3, 3), default=(), array=True),
+    Field("leader_recovery_state", "int8", V(2, 3), default=0),
+    Field("partition_epoch", "int32", V(2, 3), default=0),
 )
 AlterPartitionRequest.TopicData.FIELDS = (
-    Field("topic_id", "uuid", (2, 3), default=bytes(16), ignorable=True),
-    Field("partitions", AlterPartitionRequest.PartitionData, (2, 3), default=(), array=True),
+    Field("topic_id", "uuid", V(2, 3), default=bytes(16), ignorable=True),
+    Field("partitions", AlterPartitionRequest.PartitionData, V(2, 3), default=(), array=True),
 )
 AlterPartitionRequest.FIELDS = (
-    Field("broker_id", "int32", (2, 3), default=0),
-    Field("broker_epoch", "int64", (2, 3), default=-1),
-    Field("topics", AlterPartitionRequest.TopicData, (2, 3), default=(), array=True),
+    Field("broker_id", "int32", V(2, 3), default=0),
+    Field("broker_epoch", "int64", V(2, 3), default=-1),
+    Field("topics", AlterPartitionRequest.TopicData, V(2, 3), default=(), array=True),
 )
-AlterPartitionRequest.SCHEMA = Schema("AlterPartitionRequest", "request", 56, (2, 3), (2, 3))
+AlterPartitionRequest.SCHEMA = Schema("AlterPartitionRequest", "request", 56, V(2, 3), V(2, 3))
 AlterPartitionResponse.PartitionData.FIELDS = (
-    Field("partition_index", "int32", (2, 3), default=0),
-    Field("error_code", "int16", (2, 3), default=0),
-    Field("leader_id", "int32", (2, 3), default=0),
-    Field("leader_epoch", "int32", (2, 3), default=0),
-    Field("isr", "int32", (2, 3), default=(), array=True),
-    Field("leader_recovery_state", "int8", (2, 3), default=0, ignorable=True),
-    Field("partition_epoch", "int32", (2, 3), default=0),
+    Field("partition_index", "int32", V(2, 3), default=0),
+    Field("error_code", "int16", V(2, 3), default=0),
+    Field("leader_id", "int32", V(2, 3), default=0),
+    Field("leader_epoch", "int32", V(2, 3), default=0),
+    Field("isr", "int32", V(2, 3), default=(), array=True),
+    Field("leader_recovery_state", "int8", V(2, 3), default=0, ignorable=True),
+    Field("partition_epoch", "int32", V(2, 3), default=0),
 )
 AlterPartitionResponse.TopicData.FIELDS = (
-    Field("topic_id", "uuid", (2, 3), default=bytes(16), ignorable=True),
-    Field("partitions", AlterPartitionResponse.PartitionData, (2, 3), default=(), array=True),
+    Field("topic_id", "uuid", V(2, 3), default=bytes(16), ignorable=True),
+    Field("partitions", AlterPartitionResponse.PartitionData, V(2, 3), default=(), array=True),
 )
 AlterPartitionResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (2, 3), default=0),
-    Field("error_code", "int16", (2, 3), default=0),
-    Field("topics", AlterPartitionResponse.TopicData, (2, 3), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(2, 3), default=0),
+    Field("error_code", "int16", V(2, 3), default=0),
+    Field("topics", AlterPartitionResponse.TopicData, V(2, 3), default=(), array=True),
 )
-AlterPartitionResponse.SCHEMA = Schema("AlterPartitionResponse", "response", 56, (2, 3), (2, 3))
+AlterPartitionResponse.SCHEMA = Schema("AlterPartitionResponse", "response", 56, V(2, 3), V(2, 3))

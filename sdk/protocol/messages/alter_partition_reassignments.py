@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["AlterPartitionReassignmentsRequest", "AlterPartitionReassignmentsResponse"]
 
@@ -136,45 +137,51 @@ class AlterPartitionReassignmentsResponse(Message):
 
 
 AlterPartitionReassignmentsRequest.ReassignablePartition.FIELDS = (
-    Field("partition_index", "int32", (0, 1), default=0),
-    Field("replicas", "int32", (0, 1), default=None, array=True, nullable=(0, 1)),
+    Field("partition_index", "int32", V(0, 1), default=0),
+    Field("replicas", "int32", V(0, 1), default=None, array=True, nullable=V(0, 1)),
 )
 AlterPartitionReassignmentsRequest.ReassignableTopic.FIELDS = (
-    Field("name", "string", (0, 1), default=""),
-    Field("partitions", AlterPartitionReassignmentsRequest.ReassignablePartition, (0, 1), default=(), array=True),
+    Field("name", "string", V(0, 1), default=""),
+    Field("partitions", AlterPartitionReassignmentsRequest.ReassignablePartition, V(0, 1), default=(), array=True),
 )
 AlterPartitionReassignmentsRequest.FIELDS = (
-    Field("timeout_ms", "int32", (0, 1), default=60000),
-    Field("allow_replication_factor_change", "bool", (1, 1), default=True),
-    Field("topics", AlterPartitionReassignmentsRequest.ReassignableTopic, (0, 1), default=(), array=True),
+    Field("timeout_ms", "int32", V(0, 1), default=60000),
+    Field("allow_replication_factor_change", "bool", V(1, 1), default=True),
+    Field("topics", AlterPartitionReassignmentsRequest.ReassignableTopic, V(0, 1), default=(), array=True),
 )
-AlterPartitionReassignmentsRequest.SCHEMA = Schema("AlterPartitionReassignmentsRequest", "request", 45, (0, 1), (0, 1))
+AlterPartitionReassignmentsRequest.SCHEMA = Schema(
+    "AlterPartitionReassignmentsRequest",
+    "request",
+    45,
+    V(0, 1),
+    V(0, 1),
+)
 AlterPartitionReassignmentsResponse.ReassignablePartitionResponse.FIELDS = (
-    Field("partition_index", "int32", (0, 1), default=0),
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("error_message", "string", (0, 1), default="", nullable=(0, 1)),
+    Field("partition_index", "int32", V(0, 1), default=0),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("error_message", "string", V(0, 1), default="", nullable=V(0, 1)),
 )
 AlterPartitionReassignmentsResponse.ReassignableTopicResponse.FIELDS = (
-    Field("name", "string", (0, 1), default=""),
+    Field("name", "string", V(0, 1), default=""),
     Field(
         "partitions",
         AlterPartitionReassignmentsResponse.ReassignablePartitionResponse,
-        (0, 1),
+        V(0, 1),
         default=(),
         array=True,
     ),
 )
 AlterPartitionReassignmentsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 1), default=0),
-    Field("allow_replication_factor_change", "bool", (1, 1), default=True, ignorable=True),
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("error_message", "string", (0, 1), default="", nullable=(0, 1)),
-    Field("responses", AlterPartitionReassignmentsResponse.ReassignableTopicResponse, (0, 1), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 1), default=0),
+    Field("allow_replication_factor_change", "bool", V(1, 1), default=True, ignorable=True),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("error_message", "string", V(0, 1), default="", nullable=V(0, 1)),
+    Field("responses", AlterPartitionReassignmentsResponse.ReassignableTopicResponse, V(0, 1), default=(), array=True),
 )
 AlterPartitionReassignmentsResponse.SCHEMA = Schema(
     "AlterPartitionReassignmentsResponse",
     "response",
     45,
-    (0, 1),
-    (0, 1),
+    V(0, 1),
+    V(0, 1),
 )

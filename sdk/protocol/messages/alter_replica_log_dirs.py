@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["AlterReplicaLogDirsRequest", "AlterReplicaLogDirsResponse"]
 
@@ -97,27 +98,27 @@ class AlterReplicaLogDirsResponse(Message):
 
 
 AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic.FIELDS = (
-    Field("name", "string", (1, 2), default=""),
-    Field("partitions", "int32", (1, 2), default=(), array=True),
+    Field("name", "string", V(1, 2), default=""),
+    Field("partitions", "int32", V(1, 2), default=(), array=True),
 )
 AlterReplicaLogDirsRequest.AlterReplicaLogDir.FIELDS = (
-    Field("path", "string", (1, 2), default=""),
-    Field("topics", AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic, (1, 2), default=(), array=True),
+    Field("path", "string", V(1, 2), default=""),
+    Field("topics", AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic, V(1, 2), default=(), array=True),
 )
 AlterReplicaLogDirsRequest.FIELDS = (
-    Field("dirs", AlterReplicaLogDirsRequest.AlterReplicaLogDir, (1, 2), default=(), array=True),
+    Field("dirs", AlterReplicaLogDirsRequest.AlterReplicaLogDir, V(1, 2), default=(), array=True),
 )
-AlterReplicaLogDirsRequest.SCHEMA = Schema("AlterReplicaLogDirsRequest", "request", 34, (1, 2), (2, 2))
+AlterReplicaLogDirsRequest.SCHEMA = Schema("AlterReplicaLogDirsRequest", "request", 34, V(1, 2), V(2, 2))
 AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult.FIELDS = (
-    Field("partition_index", "int32", (1, 2), default=0),
-    Field("error_code", "int16", (1, 2), default=0),
+    Field("partition_index", "int32", V(1, 2), default=0),
+    Field("error_code", "int16", V(1, 2), default=0),
 )
 AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult.FIELDS = (
-    Field("topic_name", "string", (1, 2), default=""),
-    Field("partitions", AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult, (1, 2), default=(), array=True),
+    Field("topic_name", "string", V(1, 2), default=""),
+    Field("partitions", AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult, V(1, 2), default=(), array=True),
 )
 AlterReplicaLogDirsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (1, 2), default=0),
-    Field("results", AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult, (1, 2), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(1, 2), default=0),
+    Field("results", AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult, V(1, 2), default=(), array=True),
 )
-AlterReplicaLogDirsResponse.SCHEMA = Schema("AlterReplicaLogDirsResponse", "response", 34, (1, 2), (2, 2))
+AlterReplicaLogDirsResponse.SCHEMA = Schema("AlterReplicaLogDirsResponse", "response", 34, V(1, 2), V(2, 2))

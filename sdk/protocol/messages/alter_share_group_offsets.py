@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["AlterShareGroupOffsetsRequest", "AlterShareGroupOffsetsResponse"]
 
@@ -116,50 +117,50 @@ class AlterShareGroupOffsetsResponse(Message):
 
 
 AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition.FIELDS = (
-    Field("partition_index", "int32", (0, 0), default=0),
-    Field("start_offset", "int64", (0, 0), default=0),
+    Field("partition_index", "int32", V(0, 0), default=0),
+    Field("start_offset", "int64", V(0, 0), default=0),
 )
 AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic.FIELDS = (
-    Field("topic_name", "string", (0, 0), default=""),
+    Field("topic_name", "string", V(0, 0), default=""),
     Field(
         "partitions",
         AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition,
-        (0, 0),
+        V(0, 0),
         default=(),
         array=True,
     ),
 )
 AlterShareGroupOffsetsRequest.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("topics", AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic, (0, 0), default=(), array=True),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("topics", AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic, V(0, 0), default=(), array=True),
 )
-AlterShareGroupOffsetsRequest.SCHEMA = Schema("AlterShareGroupOffsetsRequest", "request", 91, (0, 0), (0, 0))
+AlterShareGroupOffsetsRequest.SCHEMA = Schema("AlterShareGroupOffsetsRequest", "request", 91, V(0, 0), V(0, 0))
 AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponsePartition.FIELDS = (
-    Field("partition_index", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("error_message", "string", (0, 0), default=None, nullable=(0, 0)),
+    Field("partition_index", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("error_message", "string", V(0, 0), default=None, nullable=V(0, 0)),
 )
 AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic.FIELDS = (
-    Field("topic_name", "string", (0, 0), default=""),
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
+    Field("topic_name", "string", V(0, 0), default=""),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
     Field(
         "partitions",
         AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponsePartition,
-        (0, 0),
+        V(0, 0),
         default=(),
         array=True,
     ),
 )
 AlterShareGroupOffsetsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("error_message", "string", (0, 0), default=None, nullable=(0, 0)),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("error_message", "string", V(0, 0), default=None, nullable=V(0, 0)),
     Field(
         "responses",
         AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic,
-        (0, 0),
+        V(0, 0),
         default=(),
         array=True,
     ),
 )
-AlterShareGroupOffsetsResponse.SCHEMA = Schema("AlterShareGroupOffsetsResponse", "response", 91, (0, 0), (0, 0))
+AlterShareGroupOffsetsResponse.SCHEMA = Schema("AlterShareGroupOffsetsResponse", "response", 91, V(0, 0), V(0, 0))

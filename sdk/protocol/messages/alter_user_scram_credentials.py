@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["AlterUserScramCredentialsRequest", "AlterUserScramCredentialsResponse"]
 
@@ -113,28 +114,34 @@ class AlterUserScramCredentialsResponse(Message):
 
 
 AlterUserScramCredentialsRequest.ScramCredentialDeletion.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("mechanism", "int8", (0, 0), default=0),
+    Field("name", "string", V(0, 0), default=""),
+    Field("mechanism", "int8", V(0, 0), default=0),
 )
 AlterUserScramCredentialsRequest.ScramCredentialUpsertion.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("mechanism", "int8", (0, 0), default=0),
-    Field("iterations", "int32", (0, 0), default=0),
-    Field("salt", "bytes", (0, 0), default=b""),
-    Field("salted_password", "bytes", (0, 0), default=b""),
+    Field("name", "string", V(0, 0), default=""),
+    Field("mechanism", "int8", V(0, 0), default=0),
+    Field("iterations", "int32", V(0, 0), default=0),
+    Field("salt", "bytes", V(0, 0), default=b""),
+    Field("salted_password", "bytes", V(0, 0), default=b""),
 )
 AlterUserScramCredentialsRequest.FIELDS = (
-    Field("deletions", AlterUserScramCredentialsRequest.ScramCredentialDeletion, (0, 0), default=(), array=True),
-    Field("upsertions", AlterUserScramCredentialsRequest.ScramCredentialUpsertion, (0, 0), default=(), array=True),
+    Field("deletions", AlterUserScramCredentialsRequest.ScramCredentialDeletion, V(0, 0), default=(), array=True),
+    Field("upsertions", AlterUserScramCredentialsRequest.ScramCredentialUpsertion, V(0, 0), default=(), array=True),
 )
-AlterUserScramCredentialsRequest.SCHEMA = Schema("AlterUserScramCredentialsRequest", "request", 51, (0, 0), (0, 0))
+AlterUserScramCredentialsRequest.SCHEMA = Schema("AlterUserScramCredentialsRequest", "request", 51, V(0, 0), V(0, 0))
 AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult.FIELDS = (
-    Field("user", "string", (0, 0), default=""),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("error_message", "string", (0, 0), default="", nullable=(0, 0)),
+    Field("user", "string", V(0, 0), default=""),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("error_message", "string", V(0, 0), default="", nullable=V(0, 0)),
 )
 AlterUserScramCredentialsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0),
-    Field("results", AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult, (0, 0), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0),
+    Field(
+        "results",
+        AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult,
+        V(0, 0),
+        default=(),
+        array=True,
+    ),
 )
-AlterUserScramCredentialsResponse.SCHEMA = Schema("AlterUserScramCredentialsResponse", "response", 51, (0, 0), (0, 0))
+AlterUserScramCredentialsResponse.SCHEMA = Schema("AlterUserScramCredentialsResponse", "response", 51, V(0, 0), V(0, 0))

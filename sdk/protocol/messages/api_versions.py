@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ApiVersionsRequest", "ApiVersionsResponse"]
 
@@ -138,50 +139,50 @@ class ApiVersionsResponse(Message):
 
 
 ApiVersionsRequest.FIELDS = (
-    Field("client_software_name", "string", (3, 4), default="", ignorable=True),
-    Field("client_software_version", "string", (3, 4), default="", ignorable=True),
+    Field("client_software_name", "string", V(3, 4), default="", ignorable=True),
+    Field("client_software_version", "string", V(3, 4), default="", ignorable=True),
 )
-ApiVersionsRequest.SCHEMA = Schema("ApiVersionsRequest", "request", 18, (0, 4), (3, 4))
+ApiVersionsRequest.SCHEMA = Schema("ApiVersionsRequest", "request", 18, V(0, 4), V(3, 4))
 ApiVersionsResponse.ApiVersion.FIELDS = (
-    Field("api_key", "int16", (0, 4), default=0),
-    Field("min_version", "int16", (0, 4), default=0),
-    Field("max_version", "int16", (0, 4), default=0),
+    Field("api_key", "int16", V(0, 4), default=0),
+    Field("min_version", "int16", V(0, 4), default=0),
+    Field("max_version", "int16", V(0, 4), default=0),
 )
 ApiVersionsResponse.SupportedFeatureKey.FIELDS = (
-    Field("name", "string", (3, 4), default=""),
-    Field("min_version", "int16", (3, 4), default=0),
-    Field("max_version", "int16", (3, 4), default=0),
+    Field("name", "string", V(3, 4), default=""),
+    Field("min_version", "int16", V(3, 4), default=0),
+    Field("max_version", "int16", V(3, 4), default=0),
 )
 ApiVersionsResponse.FinalizedFeatureKey.FIELDS = (
-    Field("name", "string", (3, 4), default=""),
-    Field("max_version_level", "int16", (3, 4), default=0),
-    Field("min_version_level", "int16", (3, 4), default=0),
+    Field("name", "string", V(3, 4), default=""),
+    Field("max_version_level", "int16", V(3, 4), default=0),
+    Field("min_version_level", "int16", V(3, 4), default=0),
 )
 ApiVersionsResponse.FIELDS = (
-    Field("error_code", "int16", (0, 4), default=0),
-    Field("api_keys", ApiVersionsResponse.ApiVersion, (0, 4), default=(), array=True),
-    Field("throttle_time_ms", "int32", (1, 4), default=0, ignorable=True),
+    Field("error_code", "int16", V(0, 4), default=0),
+    Field("api_keys", ApiVersionsResponse.ApiVersion, V(0, 4), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(1, 4), default=0, ignorable=True),
     Field(
         "supported_features",
         ApiVersionsResponse.SupportedFeatureKey,
-        (3, 4),
+        V(3, 4),
         default=(),
         array=True,
         tag=0,
-        tagged=(3, 4),
+        tagged=V(3, 4),
         ignorable=True,
     ),
-    Field("finalized_features_epoch", "int64", (3, 4), default=-1, tag=1, tagged=(3, 4), ignorable=True),
+    Field("finalized_features_epoch", "int64", V(3, 4), default=-1, tag=1, tagged=V(3, 4), ignorable=True),
     Field(
         "finalized_features",
         ApiVersionsResponse.FinalizedFeatureKey,
-        (3, 4),
+        V(3, 4),
         default=(),
         array=True,
         tag=2,
-        tagged=(3, 4),
+        tagged=V(3, 4),
         ignorable=True,
     ),
-    Field("zk_migration_ready", "bool", (3, 4), default=False, tag=3, tagged=(3, 4), ignorable=True),
+    Field("zk_migration_ready", "bool", V(3, 4), default=False, tag=3, tagged=V(3, 4), ignorable=True),
 )
-ApiVersionsResponse.SCHEMA = Schema("ApiVersionsResponse", "response", 18, (0, 4), (3, 4))
+ApiVersionsResponse.SCHEMA = Schema("ApiVersionsResponse", "response", 18, V(0, 4), V(3, 4))

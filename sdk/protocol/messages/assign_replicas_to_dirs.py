@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["AssignReplicasToDirsRequest", "AssignReplicasToDirsResponse"]
 
@@ -144,37 +145,37 @@ class AssignReplicasToDirsResponse(Message):
 
 
 AssignReplicasToDirsRequest.PartitionData.FIELDS = (
-    Field("partition_index", "int32", (0, 0), default=0),
+    Field("partition_index", "int32", V(0, 0), default=0),
 )
 AssignReplicasToDirsRequest.TopicData.FIELDS = (
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("partitions", AssignReplicasToDirsRequest.PartitionData, (0, 0), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("partitions", AssignReplicasToDirsRequest.PartitionData, V(0, 0), default=(), array=True),
 )
 AssignReplicasToDirsRequest.DirectoryData.FIELDS = (
-    Field("id", "uuid", (0, 0), default=bytes(16)),
-    Field("topics", AssignReplicasToDirsRequest.TopicData, (0, 0), default=(), array=True),
+    Field("id", "uuid", V(0, 0), default=bytes(16)),
+    Field("topics", AssignReplicasToDirsRequest.TopicData, V(0, 0), default=(), array=True),
 )
 AssignReplicasToDirsRequest.FIELDS = (
-    Field("broker_id", "int32", (0, 0), default=0),
-    Field("broker_epoch", "int64", (0, 0), default=-1),
-    Field("directories", AssignReplicasToDirsRequest.DirectoryData, (0, 0), default=(), array=True),
+    Field("broker_id", "int32", V(0, 0), default=0),
+    Field("broker_epoch", "int64", V(0, 0), default=-1),
+    Field("directories", AssignReplicasToDirsRequest.DirectoryData, V(0, 0), default=(), array=True),
 )
-AssignReplicasToDirsRequest.SCHEMA = Schema("AssignReplicasToDirsRequest", "request", 73, (0, 0), (0, 0))
+AssignReplicasToDirsRequest.SCHEMA = Schema("AssignReplicasToDirsRequest", "request", 73, V(0, 0), V(0, 0))
 AssignReplicasToDirsResponse.PartitionData.FIELDS = (
-    Field("partition_index", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
+    Field("partition_index", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
 )
 AssignReplicasToDirsResponse.TopicData.FIELDS = (
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("partitions", AssignReplicasToDirsResponse.PartitionData, (0, 0), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("partitions", AssignReplicasToDirsResponse.PartitionData, V(0, 0), default=(), array=True),
 )
 AssignReplicasToDirsResponse.DirectoryData.FIELDS = (
-    Field("id", "uuid", (0, 0), default=bytes(16)),
-    Field("topics", AssignReplicasToDirsResponse.TopicData, (0, 0), default=(), array=True),
+    Field("id", "uuid", V(0, 0), default=bytes(16)),
+    Field("topics", AssignReplicasToDirsResponse.TopicData, V(0, 0), default=(), array=True),
 )
 AssignReplicasToDirsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("directories", AssignReplicasToDirsResponse.DirectoryData, (0, 0), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("directories", AssignReplicasToDirsResponse.DirectoryData, V(0, 0), default=(), array=True),
 )
-AssignReplicasToDirsResponse.SCHEMA = Schema("AssignReplicasToDirsResponse", "response", 73, (0, 0), (0, 0))
+AssignReplicasToDirsResponse.SCHEMA = Schema("AssignReplicasToDirsResponse", "response", 73, V(0, 0), V(0, 0))

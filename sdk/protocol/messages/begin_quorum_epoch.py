@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["BeginQuorumEpochRequest", "BeginQuorumEpochResponse"]
 
@@ -162,53 +163,53 @@ class BeginQuorumEpochResponse(Message):
 
 
 BeginQuorumEpochRequest.PartitionData.FIELDS = (
-    Field("partition_index", "int32", (0, 1), default=0),
-    Field("voter_directory_id", "uuid", (1, 1), default=bytes(16), ignorable=True),
-    Field("leader_id", "int32", (0, 1), default=0),
-    Field("leader_epoch", "int32", (0, 1), default=0),
+    Field("partition_index", "int32", V(0, 1), default=0),
+    Field("voter_directory_id", "uuid", V(1, 1), default=bytes(16), ignorable=True),
+    Field("leader_id", "int32", V(0, 1), default=0),
+    Field("leader_epoch", "int32", V(0, 1), default=0),
 )
 BeginQuorumEpochRequest.TopicData.FIELDS = (
-    Field("topic_name", "string", (0, 1), default=""),
-    Field("partitions", BeginQuorumEpochRequest.PartitionData, (0, 1), default=(), array=True),
+    Field("topic_name", "string", V(0, 1), default=""),
+    Field("partitions", BeginQuorumEpochRequest.PartitionData, V(0, 1), default=(), array=True),
 )
 BeginQuorumEpochRequest.LeaderEndpoint.FIELDS = (
-    Field("name", "string", (1, 1), default=""),
-    Field("host", "string", (1, 1), default=""),
-    Field("port", "uint16", (1, 1), default=0),
+    Field("name", "string", V(1, 1), default=""),
+    Field("host", "string", V(1, 1), default=""),
+    Field("port", "uint16", V(1, 1), default=0),
 )
 BeginQuorumEpochRequest.FIELDS = (
-    Field("cluster_id", "string", (0, 1), default=None, nullable=(0, 1)),
-    Field("voter_id", "int32", (1, 1), default=-1, ignorable=True),
-    Field("topics", BeginQuorumEpochRequest.TopicData, (0, 1), default=(), array=True),
-    Field("leader_endpoints", BeginQuorumEpochRequest.LeaderEndpoint, (1, 1), default=(), array=True, ignorable=True),
+    Field("cluster_id", "string", V(0, 1), default=None, nullable=V(0, 1)),
+    Field("voter_id", "int32", V(1, 1), default=-1, ignorable=True),
+    Field("topics", BeginQuorumEpochRequest.TopicData, V(0, 1), default=(), array=True),
+    Field("leader_endpoints", BeginQuorumEpochRequest.LeaderEndpoint, V(1, 1), default=(), array=True, ignorable=True),
 )
-BeginQuorumEpochRequest.SCHEMA = Schema("BeginQuorumEpochRequest", "request", 53, (0, 1), (1, 1))
+BeginQuorumEpochRequest.SCHEMA = Schema("BeginQuorumEpochRequest", "request", 53, V(0, 1), V(1, 1))
 BeginQuorumEpochResponse.PartitionData.FIELDS = (
-    Field("partition_index", "int32", (0, 1), default=0),
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("leader_id", "int32", (0, 1), default=0),
-    Field("leader_epoch", "int32", (0, 1), default=0),
+    Field("partition_index", "int32", V(0, 1), default=0),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("leader_id", "int32", V(0, 1), default=0),
+    Field("leader_epoch", "int32", V(0, 1), default=0),
 )
 BeginQuorumEpochResponse.TopicData.FIELDS = (
-    Field("topic_name", "string", (0, 1), default=""),
-    Field("partitions", BeginQuorumEpochResponse.PartitionData, (0, 1), default=(), array=True),
+    Field("topic_name", "string", V(0, 1), default=""),
+    Field("partitions", BeginQuorumEpochResponse.PartitionData, V(0, 1), default=(), array=True),
 )
 BeginQuorumEpochResponse.NodeEndpoint.FIELDS = (
-    Field("node_id", "int32", (1, 1), default=0),
-    Field("host", "string", (1, 1), default=""),
-    Field("port", "uint16", (1, 1), default=0),
+    Field("node_id", "int32", V(1, 1), default=0),
+    Field("host", "string", V(1, 1), default=""),
+    Field("port", "uint16", V(1, 1), default=0),
 )
 BeginQuorumEpochResponse.FIELDS = (
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("topics", BeginQuorumEpochResponse.TopicData, (0, 1), default=(), array=True),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("topics", BeginQuorumEpochResponse.TopicData, V(0, 1), default=(), array=True),
     Field(
         "node_endpoints",
         BeginQuorumEpochResponse.NodeEndpoint,
-        (1, 1),
+        V(1, 1),
         default=(),
         array=True,
         tag=0,
-        tagged=(1, 1),
+        tagged=V(1, 1),
     ),
 )
-BeginQuorumEpochResponse.SCHEMA = Schema("BeginQuorumEpochResponse", "response", 53, (0, 1), (1, 1))
+BeginQuorumEpochResponse.SCHEMA = Schema("BeginQuorumEpochResponse", "response", 53, V(0, 1), V(1, 1))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["BrokerHeartbeatRequest", "BrokerHeartbeatResponse"]
 
@@ -85,20 +86,20 @@ class BrokerHeartbeatResponse(Message):
 
 
 BrokerHeartbeatRequest.FIELDS = (
-    Field("broker_id", "int32", (0, 2), default=0),
-    Field("broker_epoch", "int64", (0, 2), default=-1),
-    Field("current_metadata_offset", "int64", (0, 2), default=0),
-    Field("want_fence", "bool", (0, 2), default=False),
-    Field("want_shut_down", "bool", (0, 2), default=False),
-    Field("offline_log_dirs", "uuid", (1, 2), default=(), array=True, tag=0, tagged=(1, 2)),
-    Field("cordoned_log_dirs", "uuid", (2, 2), default=None, array=True, nullable=(2, 2), tag=1, tagged=(2, 2)),
+    Field("broker_id", "int32", V(0, 2), default=0),
+    Field("broker_epoch", "int64", V(0, 2), default=-1),
+    Field("current_metadata_offset", "int64", V(0, 2), default=0),
+    Field("want_fence", "bool", V(0, 2), default=False),
+    Field("want_shut_down", "bool", V(0, 2), default=False),
+    Field("offline_log_dirs", "uuid", V(1, 2), default=(), array=True, tag=0, tagged=V(1, 2)),
+    Field("cordoned_log_dirs", "uuid", V(2, 2), default=None, array=True, nullable=V(2, 2), tag=1, tagged=V(2, 2)),
 )
-BrokerHeartbeatRequest.SCHEMA = Schema("BrokerHeartbeatRequest", "request", 63, (0, 2), (0, 2))
+BrokerHeartbeatRequest.SCHEMA = Schema("BrokerHeartbeatRequest", "request", 63, V(0, 2), V(0, 2))
 BrokerHeartbeatResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 2), default=0),
-    Field("error_code", "int16", (0, 2), default=0),
-    Field("is_caught_up", "bool", (0, 2), default=False),
-    Field("is_fenced", "bool", (0, 2), default=True),
-    Field("should_shut_down", "bool", (0, 2), default=False),
+    Field("throttle_time_ms", "int32", V(0, 2), default=0),
+    Field("error_code", "int16", V(0, 2), default=0),
+    Field("is_caught_up", "bool", V(0, 2), default=False),
+    Field("is_fenced", "bool", V(0, 2), default=True),
+    Field("should_shut_down", "bool", V(0, 2), default=False),
 )
-BrokerHeartbeatResponse.SCHEMA = Schema("BrokerHeartbeatResponse", "response", 63, (0, 2), (0, 2))
+BrokerHeartbeatResponse.SCHEMA = Schema("BrokerHeartbeatResponse", "response", 63, V(0, 2), V(0, 2))

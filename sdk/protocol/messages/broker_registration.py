@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["BrokerRegistrationRequest", "BrokerRegistrationResponse"]
 
@@ -125,31 +126,31 @@ class BrokerRegistrationResponse(Message):
 
 
 BrokerRegistrationRequest.Listener.FIELDS = (
-    Field("name", "string", (0, 4), default=""),
-    Field("host", "string", (0, 4), default=""),
-    Field("port", "uint16", (0, 4), default=0),
-    Field("security_protocol", "int16", (0, 4), default=0),
+    Field("name", "string", V(0, 4), default=""),
+    Field("host", "string", V(0, 4), default=""),
+    Field("port", "uint16", V(0, 4), default=0),
+    Field("security_protocol", "int16", V(0, 4), default=0),
 )
 BrokerRegistrationRequest.Feature.FIELDS = (
-    Field("name", "string", (0, 4), default=""),
-    Field("min_supported_version", "int16", (0, 4), default=0),
-    Field("max_supported_version", "int16", (0, 4), default=0),
+    Field("name", "string", V(0, 4), default=""),
+    Field("min_supported_version", "int16", V(0, 4), default=0),
+    Field("max_supported_version", "int16", V(0, 4), default=0),
 )
 BrokerRegistrationRequest.FIELDS = (
-    Field("broker_id", "int32", (0, 4), default=0),
-    Field("cluster_id", "string", (0, 4), default=""),
-    Field("incarnation_id", "uuid", (0, 4), default=bytes(16)),
-    Field("listeners", BrokerRegistrationRequest.Listener, (0, 4), default=(), array=True),
-    Field("features", BrokerRegistrationRequest.Feature, (0, 4), default=(), array=True),
-    Field("rack", "string", (0, 4), default="", nullable=(0, 4)),
-    Field("is_migrating_zk_broker", "bool", (1, 4), default=False),
-    Field("log_dirs", "uuid", (2, 4), default=(), array=True, ignorable=True),
-    Field("previous_broker_epoch", "int64", (3, 4), default=-1, ignorable=True),
+    Field("broker_id", "int32", V(0, 4), default=0),
+    Field("cluster_id", "string", V(0, 4), default=""),
+    Field("incarnation_id", "uuid", V(0, 4), default=bytes(16)),
+    Field("listeners", BrokerRegistrationRequest.Listener, V(0, 4), default=(), array=True),
+    Field("features", BrokerRegistrationRequest.Feature, V(0, 4), default=(), array=True),
+    Field("rack", "string", V(0, 4), default="", nullable=V(0, 4)),
+    Field("is_migrating_zk_broker", "bool", V(1, 4), default=False),
+    Field("log_dirs", "uuid", V(2, 4), default=(), array=True, ignorable=True),
+    Field("previous_broker_epoch", "int64", V(3, 4), default=-1, ignorable=True),
 )
-BrokerRegistrationRequest.SCHEMA = Schema("BrokerRegistrationRequest", "request", 62, (0, 4), (0, 4))
+BrokerRegistrationRequest.SCHEMA = Schema("BrokerRegistrationRequest", "request", 62, V(0, 4), V(0, 4))
 BrokerRegistrationResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 4), default=0),
-    Field("error_code", "int16", (0, 4), default=0),
-    Field("broker_epoch", "int64", (0, 4), default=-1),
+    Field("throttle_time_ms", "int32", V(0, 4), default=0),
+    Field("error_code", "int16", V(0, 4), default=0),
+    Field("broker_epoch", "int64", V(0, 4), default=-1),
 )
-BrokerRegistrationResponse.SCHEMA = Schema("BrokerRegistrationResponse", "response", 62, (0, 4), (0, 4))
+BrokerRegistrationResponse.SCHEMA = Schema("BrokerRegistrationResponse", "response", 62, V(0, 4), V(0, 4))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ConsumerGroupDescribeRequest", "ConsumerGroupDescribeResponse"]
 
@@ -184,44 +185,44 @@ class ConsumerGroupDescribeResponse(Message):
 
 
 ConsumerGroupDescribeRequest.FIELDS = (
-    Field("group_ids", "string", (0, 1), default=(), array=True),
-    Field("include_authorized_operations", "bool", (0, 1), default=False),
+    Field("group_ids", "string", V(0, 1), default=(), array=True),
+    Field("include_authorized_operations", "bool", V(0, 1), default=False),
 )
-ConsumerGroupDescribeRequest.SCHEMA = Schema("ConsumerGroupDescribeRequest", "request", 69, (0, 1), (0, 1))
+ConsumerGroupDescribeRequest.SCHEMA = Schema("ConsumerGroupDescribeRequest", "request", 69, V(0, 1), V(0, 1))
 ConsumerGroupDescribeResponse.TopicPartitions.FIELDS = (
-    Field("topic_id", "uuid", (0, 1), default=bytes(16)),
-    Field("topic_name", "string", (0, 1), default=""),
-    Field("partitions", "int32", (0, 1), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 1), default=bytes(16)),
+    Field("topic_name", "string", V(0, 1), default=""),
+    Field("partitions", "int32", V(0, 1), default=(), array=True),
 )
 ConsumerGroupDescribeResponse.Assignment.FIELDS = (
-    Field("topic_partitions", ConsumerGroupDescribeResponse.TopicPartitions, (0, 1), default=(), array=True),
+    Field("topic_partitions", ConsumerGroupDescribeResponse.TopicPartitions, V(0, 1), default=(), array=True),
 )
 ConsumerGroupDescribeResponse.Member.FIELDS = (
-    Field("member_id", "string", (0, 1), default=""),
-    Field("instance_id", "string", (0, 1), default=None, nullable=(0, 1)),
-    Field("rack_id", "string", (0, 1), default=None, nullable=(0, 1)),
-    Field("member_epoch", "int32", (0, 1), default=0),
-    Field("client_id", "string", (0, 1), default=""),
-    Field("client_host", "string", (0, 1), default=""),
-    Field("subscribed_topic_names", "string", (0, 1), default=(), array=True),
-    Field("subscribed_topic_regex", "string", (0, 1), default=None, nullable=(0, 1)),
-    Field("assignment", ConsumerGroupDescribeResponse.Assignment, (0, 1)),
-    Field("target_assignment", ConsumerGroupDescribeResponse.Assignment, (0, 1)),
-    Field("member_type", "int8", (1, 1), default=-1, ignorable=True),
+    Field("member_id", "string", V(0, 1), default=""),
+    Field("instance_id", "string", V(0, 1), default=None, nullable=V(0, 1)),
+    Field("rack_id", "string", V(0, 1), default=None, nullable=V(0, 1)),
+    Field("member_epoch", "int32", V(0, 1), default=0),
+    Field("client_id", "string", V(0, 1), default=""),
+    Field("client_host", "string", V(0, 1), default=""),
+    Field("subscribed_topic_names", "string", V(0, 1), default=(), array=True),
+    Field("subscribed_topic_regex", "string", V(0, 1), default=None, nullable=V(0, 1)),
+    Field("assignment", ConsumerGroupDescribeResponse.Assignment, V(0, 1)),
+    Field("target_assignment", ConsumerGroupDescribeResponse.Assignment, V(0, 1)),
+    Field("member_type", "int8", V(1, 1), default=-1, ignorable=True),
 )
 ConsumerGroupDescribeResponse.DescribedGroup.FIELDS = (
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("error_message", "string", (0, 1), default=None, nullable=(0, 1)),
-    Field("group_id", "string", (0, 1), default=""),
-    Field("group_state", "string", (0, 1), default=""),
-    Field("group_epoch", "int32", (0, 1), default=0),
-    Field("assignment_epoch", "int32", (0, 1), default=0),
-    Field("assignor_name", "string", (0, 1), default=""),
-    Field("members", ConsumerGroupDescribeResponse.Member, (0, 1), default=(), array=True),
-    Field("authorized_operations", "int32", (0, 1), default=-2147483648),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("error_message", "string", V(0, 1), default=None, nullable=V(0, 1)),
+    Field("group_id", "string", V(0, 1), default=""),
+    Field("group_state", "string", V(0, 1), default=""),
+    Field("group_epoch", "int32", V(0, 1), default=0),
+    Field("assignment_epoch", "int32", V(0, 1), default=0),
+    Field("assignor_name", "string", V(0, 1), default=""),
+    Field("members", ConsumerGroupDescribeResponse.Member, V(0, 1), default=(), array=True),
+    Field("authorized_operations", "int32", V(0, 1), default=-2147483648),
 )
 ConsumerGroupDescribeResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 1), default=0),
-    Field("groups", ConsumerGroupDescribeResponse.DescribedGroup, (0, 1), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 1), default=0),
+    Field("groups", ConsumerGroupDescribeResponse.DescribedGroup, V(0, 1), default=(), array=True),
 )
-ConsumerGroupDescribeResponse.SCHEMA = Schema("ConsumerGroupDescribeResponse", "response", 69, (0, 1), (0, 1))
+ConsumerGroupDescribeResponse.SCHEMA = Schema("ConsumerGroupDescribeResponse", "response", 69, V(0, 1), V(0, 1))

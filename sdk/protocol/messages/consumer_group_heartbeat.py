@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ConsumerGroupHeartbeatRequest", "ConsumerGroupHeartbeatResponse"]
 
@@ -155,43 +156,43 @@ class ConsumerGroupHeartbeatResponse(Message):
 
 
 ConsumerGroupHeartbeatRequest.TopicPartitions.FIELDS = (
-    Field("topic_id", "uuid", (0, 1), default=bytes(16)),
-    Field("partitions", "int32", (0, 1), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 1), default=bytes(16)),
+    Field("partitions", "int32", V(0, 1), default=(), array=True),
 )
 ConsumerGroupHeartbeatRequest.FIELDS = (
-    Field("group_id", "string", (0, 1), default=""),
-    Field("member_id", "string", (0, 1), default=""),
-    Field("member_epoch", "int32", (0, 1), default=0),
-    Field("instance_id", "string", (0, 1), default=None, nullable=(0, 1)),
-    Field("rack_id", "string", (0, 1), default=None, nullable=(0, 1)),
-    Field("rebalance_timeout_ms", "int32", (0, 1), default=-1),
-    Field("subscribed_topic_names", "string", (0, 1), default=None, array=True, nullable=(0, 1)),
-    Field("subscribed_topic_regex", "string", (1, 1), default=None, nullable=(1, 1)),
-    Field("server_assignor", "string", (0, 1), default=None, nullable=(0, 1)),
+    Field("group_id", "string", V(0, 1), default=""),
+    Field("member_id", "string", V(0, 1), default=""),
+    Field("member_epoch", "int32", V(0, 1), default=0),
+    Field("instance_id", "string", V(0, 1), default=None, nullable=V(0, 1)),
+    Field("rack_id", "string", V(0, 1), default=None, nullable=V(0, 1)),
+    Field("rebalance_timeout_ms", "int32", V(0, 1), default=-1),
+    Field("subscribed_topic_names", "string", V(0, 1), default=None, array=True, nullable=V(0, 1)),
+    Field("subscribed_topic_regex", "string", V(1, 1), default=None, nullable=V(1, 1)),
+    Field("server_assignor", "string", V(0, 1), default=None, nullable=V(0, 1)),
     Field(
         "topic_partitions",
         ConsumerGroupHeartbeatRequest.TopicPartitions,
-        (0, 1),
+        V(0, 1),
         default=None,
         array=True,
-        nullable=(0, 1),
+        nullable=V(0, 1),
     ),
 )
-ConsumerGroupHeartbeatRequest.SCHEMA = Schema("ConsumerGroupHeartbeatRequest", "request", 68, (0, 1), (0, 1))
+ConsumerGroupHeartbeatRequest.SCHEMA = Schema("ConsumerGroupHeartbeatRequest", "request", 68, V(0, 1), V(0, 1))
 ConsumerGroupHeartbeatResponse.TopicPartitions.FIELDS = (
-    Field("topic_id", "uuid", (0, 1), default=bytes(16)),
-    Field("partitions", "int32", (0, 1), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 1), default=bytes(16)),
+    Field("partitions", "int32", V(0, 1), default=(), array=True),
 )
 ConsumerGroupHeartbeatResponse.Assignment.FIELDS = (
-    Field("topic_partitions", ConsumerGroupHeartbeatResponse.TopicPartitions, (0, 1), default=(), array=True),
+    Field("topic_partitions", ConsumerGroupHeartbeatResponse.TopicPartitions, V(0, 1), default=(), array=True),
 )
 ConsumerGroupHeartbeatResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 1), default=0),
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("error_message", "string", (0, 1), default=None, nullable=(0, 1)),
-    Field("member_id", "string", (0, 1), default=None, nullable=(0, 1)),
-    Field("member_epoch", "int32", (0, 1), default=0),
-    Field("heartbeat_interval_ms", "int32", (0, 1), default=0),
-    Field("assignment", ConsumerGroupHeartbeatResponse.Assignment, (0, 1), default=None, nullable=(0, 1)),
+    Field("throttle_time_ms", "int32", V(0, 1), default=0),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("error_message", "string", V(0, 1), default=None, nullable=V(0, 1)),
+    Field("member_id", "string", V(0, 1), default=None, nullable=V(0, 1)),
+    Field("member_epoch", "int32", V(0, 1), default=0),
+    Field("heartbeat_interval_ms", "int32", V(0, 1), default=0),
+    Field("assignment", ConsumerGroupHeartbeatResponse.Assignment, V(0, 1), default=None, nullable=V(0, 1)),
 )
-ConsumerGroupHeartbeatResponse.SCHEMA = Schema("ConsumerGroupHeartbeatResponse", "response", 68, (0, 1), (0, 1))
+ConsumerGroupHeartbeatResponse.SCHEMA = Schema("ConsumerGroupHeartbeatResponse", "response", 68, V(0, 1), V(0, 1))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ControllerRegistrationRequest", "ControllerRegistrationResponse"]
 
@@ -100,27 +101,27 @@ class ControllerRegistrationResponse(Message):
 
 
 ControllerRegistrationRequest.Listener.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("host", "string", (0, 0), default=""),
-    Field("port", "uint16", (0, 0), default=0),
-    Field("security_protocol", "int16", (0, 0), default=0),
+    Field("name", "string", V(0, 0), default=""),
+    Field("host", "string", V(0, 0), default=""),
+    Field("port", "uint16", V(0, 0), default=0),
+    Field("security_protocol", "int16", V(0, 0), default=0),
 )
 ControllerRegistrationRequest.Feature.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("min_supported_version", "int16", (0, 0), default=0),
-    Field("max_supported_version", "int16", (0, 0), default=0),
+    Field("name", "string", V(0, 0), default=""),
+    Field("min_supported_version", "int16", V(0, 0), default=0),
+    Field("max_supported_version", "int16", V(0, 0), default=0),
 )
 ControllerRegistrationRequest.FIELDS = (
-    Field("controller_id", "int32", (0, 0), default=0),
-    Field("incarnation_id", "uuid", (0, 0), default=bytes(16)),
-    Field("zk_migration_ready", "bool", (0, 0), default=False),
-    Field("listeners", ControllerRegistrationRequest.Listener, (0, 0), default=(), array=True),
-    Field("features", ControllerRegistrationRequest.Feature, (0, 0), default=(), array=True),
+    Field("controller_id", "int32", V(0, 0), default=0),
+    Field("incarnation_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("zk_migration_ready", "bool", V(0, 0), default=False),
+    Field("listeners", ControllerRegistrationRequest.Listener, V(0, 0), default=(), array=True),
+    Field("features", ControllerRegistrationRequest.Feature, V(0, 0), default=(), array=True),
 )
-ControllerRegistrationRequest.SCHEMA = Schema("ControllerRegistrationRequest", "request", 70, (0, 0), (0, 0))
+ControllerRegistrationRequest.SCHEMA = Schema("ControllerRegistrationRequest", "request", 70, V(0, 0), V(0, 0))
 ControllerRegistrationResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("error_message", "string", (0, 0), default="", nullable=(0, 0)),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("error_message", "string", V(0, 0), default="", nullable=V(0, 0)),
 )
-ControllerRegistrationResponse.SCHEMA = Schema("ControllerRegistrationResponse", "response", 70, (0, 0), (0, 0))
+ControllerRegistrationResponse.SCHEMA = Schema("ControllerRegistrationResponse", "response", 70, V(0, 0), V(0, 0))

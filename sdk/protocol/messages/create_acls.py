@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["CreateAclsRequest", "CreateAclsResponse"]
 
@@ -101,24 +102,24 @@ class CreateAclsResponse(Message):
 
 
 CreateAclsRequest.AclCreation.FIELDS = (
-    Field("resource_type", "int8", (1, 3), default=0),
-    Field("resource_name", "string", (1, 3), default=""),
-    Field("resource_pattern_type", "int8", (1, 3), default=3),
-    Field("principal", "string", (1, 3), default=""),
-    Field("host", "string", (1, 3), default=""),
-    Field("operation", "int8", (1, 3), default=0),
-    Field("permission_type", "int8", (1, 3), default=0),
+    Field("resource_type", "int8", V(1, 3), default=0),
+    Field("resource_name", "string", V(1, 3), default=""),
+    Field("resource_pattern_type", "int8", V(1, 3), default=3),
+    Field("principal", "string", V(1, 3), default=""),
+    Field("host", "string", V(1, 3), default=""),
+    Field("operation", "int8", V(1, 3), default=0),
+    Field("permission_type", "int8", V(1, 3), default=0),
 )
 CreateAclsRequest.FIELDS = (
-    Field("creations", CreateAclsRequest.AclCreation, (1, 3), default=(), array=True),
+    Field("creations", CreateAclsRequest.AclCreation, V(1, 3), default=(), array=True),
 )
-CreateAclsRequest.SCHEMA = Schema("CreateAclsRequest", "request", 30, (1, 3), (2, 3))
+CreateAclsRequest.SCHEMA = Schema("CreateAclsRequest", "request", 30, V(1, 3), V(2, 3))
 CreateAclsResponse.AclCreationResult.FIELDS = (
-    Field("error_code", "int16", (1, 3), default=0),
-    Field("error_message", "string", (1, 3), default="", nullable=(1, 3)),
+    Field("error_code", "int16", V(1, 3), default=0),
+    Field("error_message", "string", V(1, 3), default="", nullable=V(1, 3)),
 )
 CreateAclsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (1, 3), default=0),
-    Field("results", CreateAclsResponse.AclCreationResult, (1, 3), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(1, 3), default=0),
+    Field("results", CreateAclsResponse.AclCreationResult, V(1, 3), default=(), array=True),
 )
-CreateAclsResponse.SCHEMA = Schema("CreateAclsResponse", "response", 30, (1, 3), (2, 3))
+CreateAclsResponse.SCHEMA = Schema("CreateAclsResponse", "response", 30, V(1, 3), V(2, 3))

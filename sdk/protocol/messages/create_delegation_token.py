@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["CreateDelegationTokenRequest", "CreateDelegationTokenResponse"]
 
@@ -109,27 +110,27 @@ class CreateDelegationTokenResponse(Message):
 
 
 CreateDelegationTokenRequest.CreatableRenewers.FIELDS = (
-    Field("principal_type", "string", (1, 3), default=""),
-    Field("principal_name", "string", (1, 3), default=""),
+    Field("principal_type", "string", V(1, 3), default=""),
+    Field("principal_name", "string", V(1, 3), default=""),
 )
 CreateDelegationTokenRequest.FIELDS = (
-    Field("owner_principal_type", "string", (3, 3), default="", nullable=(3, 3)),
-    Field("owner_principal_name", "string", (3, 3), default="", nullable=(3, 3)),
-    Field("renewers", CreateDelegationTokenRequest.CreatableRenewers, (1, 3), default=(), array=True),
-    Field("max_lifetime_ms", "int64", (1, 3), default=0),
+    Field("owner_principal_type", "string", V(3, 3), default="", nullable=V(3, 3)),
+    Field("owner_principal_name", "string", V(3, 3), default="", nullable=V(3, 3)),
+    Field("renewers", CreateDelegationTokenRequest.CreatableRenewers, V(1, 3), default=(), array=True),
+    Field("max_lifetime_ms", "int64", V(1, 3), default=0),
 )
-CreateDelegationTokenRequest.SCHEMA = Schema("CreateDelegationTokenRequest", "request", 38, (1, 3), (2, 3))
+CreateDelegationTokenRequest.SCHEMA = Schema("CreateDelegationTokenRequest", "request", 38, V(1, 3), V(2, 3))
 CreateDelegationTokenResponse.FIELDS = (
-    Field("error_code", "int16", (1, 3), default=0),
-    Field("principal_type", "string", (1, 3), default=""),
-    Field("principal_name", "string", (1, 3), default=""),
-    Field("token_requester_principal_type", "string", (3, 3), default=""),
-    Field("token_requester_principal_name", "string", (3, 3), default=""),
-    Field("issue_timestamp_ms", "int64", (1, 3), default=0),
-    Field("expiry_timestamp_ms", "int64", (1, 3), default=0),
-    Field("max_timestamp_ms", "int64", (1, 3), default=0),
-    Field("token_id", "string", (1, 3), default=""),
-    Field("hmac", "bytes", (1, 3), default=b""),
-    Field("throttle_time_ms", "int32", (1, 3), default=0),
+    Field("error_code", "int16", V(1, 3), default=0),
+    Field("principal_type", "string", V(1, 3), default=""),
+    Field("principal_name", "string", V(1, 3), default=""),
+    Field("token_requester_principal_type", "string", V(3, 3), default=""),
+    Field("token_requester_principal_name", "string", V(3, 3), default=""),
+    Field("issue_timestamp_ms", "int64", V(1, 3), default=0),
+    Field("expiry_timestamp_ms", "int64", V(1, 3), default=0),
+    Field("max_timestamp_ms", "int64", V(1, 3), default=0),
+    Field("token_id", "string", V(1, 3), default=""),
+    Field("hmac", "bytes", V(1, 3), default=b""),
+    Field("throttle_time_ms", "int32", V(1, 3), default=0),
 )
-CreateDelegationTokenResponse.SCHEMA = Schema("CreateDelegationTokenResponse", "response", 38, (1, 3), (2, 3))
+CreateDelegationTokenResponse.SCHEMA = Schema("CreateDelegationTokenResponse", "response", 38, V(1, 3), V(2, 3))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["CreatePartitionsRequest", "CreatePartitionsResponse"]
 
@@ -104,33 +105,33 @@ class CreatePartitionsResponse(Message):
 
 
 CreatePartitionsRequest.CreatePartitionsAssignment.FIELDS = (
-    Field("broker_ids", "int32", (0, 3), default=(), array=True),
+    Field("broker_ids", "int32", V(0, 3), default=(), array=True),
 )
 CreatePartitionsRequest.CreatePartitionsTopic.FIELDS = (
-    Field("name", "string", (0, 3), default=""),
-    Field("count", "int32", (0, 3), default=0),
+    Field("name", "string", V(0, 3), default=""),
+    Field("count", "int32", V(0, 3), default=0),
     Field(
         "assignments",
         CreatePartitionsRequest.CreatePartitionsAssignment,
-        (0, 3),
+        V(0, 3),
         default=(),
         array=True,
-        nullable=(0, 3),
+        nullable=V(0, 3),
     ),
 )
 CreatePartitionsRequest.FIELDS = (
-    Field("topics", CreatePartitionsRequest.CreatePartitionsTopic, (0, 3), default=(), array=True),
-    Field("timeout_ms", "int32", (0, 3), default=0),
-    Field("validate_only", "bool", (0, 3), default=False),
+    Field("topics", CreatePartitionsRequest.CreatePartitionsTopic, V(0, 3), default=(), array=True),
+    Field("timeout_ms", "int32", V(0, 3), default=0),
+    Field("validate_only", "bool", V(0, 3), default=False),
 )
-CreatePartitionsRequest.SCHEMA = Schema("CreatePartitionsRequest", "request", 37, (0, 3), (2, 3))
+CreatePartitionsRequest.SCHEMA = Schema("CreatePartitionsRequest", "request", 37, V(0, 3), V(2, 3))
 CreatePartitionsResponse.CreatePartitionsTopicResult.FIELDS = (
-    Field("name", "string", (0, 3), default=""),
-    Field("error_code", "int16", (0, 3), default=0),
-    Field("error_message", "string", (0, 3), default=None, nullable=(0, 3)),
+    Field("name", "string", V(0, 3), default=""),
+    Field("error_code", "int16", V(0, 3), default=0),
+    Field("error_message", "string", V(0, 3), default=None, nullable=V(0, 3)),
 )
 CreatePartitionsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 3), default=0),
-    Field("results", CreatePartitionsResponse.CreatePartitionsTopicResult, (0, 3), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 3), default=0),
+    Field("results", CreatePartitionsResponse.CreatePartitionsTopicResult, V(0, 3), default=(), array=True),
 )
-CreatePartitionsResponse.SCHEMA = Schema("CreatePartitionsResponse", "response", 37, (0, 3), (2, 3))
+CreatePartitionsResponse.SCHEMA = Schema("CreatePartitionsResponse", "response", 37, V(0, 3), V(2, 3))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["CreateTopicsRequest", "CreateTopicsResponse"]
 
@@ -182,53 +183,53 @@ class CreateTopicsResponse(Message):
 
 
 CreateTopicsRequest.CreatableReplicaAssignment.FIELDS = (
-    Field("partition_index", "int32", (2, 7), default=0),
-    Field("broker_ids", "int32", (2, 7), default=(), array=True),
+    Field("partition_index", "int32", V(2, 7), default=0),
+    Field("broker_ids", "int32", V(2, 7), default=(), array=True),
 )
 CreateTopicsRequest.CreatableTopicConfig.FIELDS = (
-    Field("name", "string", (2, 7), default=""),
-    Field("value", "string", (2, 7), default="", nullable=(2, 7)),
+    Field("name", "string", V(2, 7), default=""),
+    Field("value", "string", V(2, 7), default="", nullable=V(2, 7)),
 )
 CreateTopicsRequest.CreatableTopic.FIELDS = (
-    Field("name", "string", (2, 7), default=""),
-    Field("num_partitions", "int32", (2, 7), default=0),
-    Field("replication_factor", "int16", (2, 7), default=0),
-    Field("assignments", CreateTopicsRequest.CreatableReplicaAssignment, (2, 7), default=(), array=True),
-    Field("configs", CreateTopicsRequest.CreatableTopicConfig, (2, 7), default=(), array=True),
+    Field("name", "string", V(2, 7), default=""),
+    Field("num_partitions", "int32", V(2, 7), default=0),
+    Field("replication_factor", "int16", V(2, 7), default=0),
+    Field("assignments", CreateTopicsRequest.CreatableReplicaAssignment, V(2, 7), default=(), array=True),
+    Field("configs", CreateTopicsRequest.CreatableTopicConfig, V(2, 7), default=(), array=True),
 )
 CreateTopicsRequest.FIELDS = (
-    Field("topics", CreateTopicsRequest.CreatableTopic, (2, 7), default=(), array=True),
-    Field("timeout_ms", "int32", (2, 7), default=60000),
-    Field("validate_only", "bool", (2, 7), default=False),
+    Field("topics", CreateTopicsRequest.CreatableTopic, V(2, 7), default=(), array=True),
+    Field("timeout_ms", "int32", V(2, 7), default=60000),
+    Field("validate_only", "bool", V(2, 7), default=False),
 )
-CreateTopicsRequest.SCHEMA = Schema("CreateTopicsRequest", "request", 19, (2, 7), (5, 7))
+CreateTopicsRequest.SCHEMA = Schema("CreateTopicsRequest", "request", 19, V(2, 7), V(5, 7))
 CreateTopicsResponse.CreatableTopicConfigs.FIELDS = (
-    Field("name", "string", (5, 7), default=""),
-    Field("value", "string", (5, 7), default="", nullable=(5, 7)),
-    Field("read_only", "bool", (5, 7), default=False),
-    Field("config_source", "int8", (5, 7), default=-1, ignorable=True),
-    Field("is_sensitive", "bool", (5, 7), default=False),
+    Field("name", "string", V(5, 7), default=""),
+    Field("value", "string", V(5, 7), default="", nullable=V(5, 7)),
+    Field("read_only", "bool", V(5, 7), default=False),
+    Field("config_source", "int8", V(5, 7), default=-1, ignorable=True),
+    Field("is_sensitive", "bool", V(5, 7), default=False),
 )
 CreateTopicsResponse.CreatableTopicResult.FIELDS = (
-    Field("name", "string", (2, 7), default=""),
-    Field("topic_id", "uuid", (7, 7), default=bytes(16), ignorable=True),
-    Field("error_code", "int16", (2, 7), default=0),
-    Field("error_message", "string", (2, 7), default="", nullable=(2, 7), ignorable=True),
-    Field("topic_config_error_code", "int16", (5, 7), default=0, tag=0, tagged=(5, 7), ignorable=True),
-    Field("num_partitions", "int32", (5, 7), default=-1, ignorable=True),
-    Field("replication_factor", "int16", (5, 7), default=-1, ignorable=True),
+    Field("name", "string", V(2, 7), default=""),
+    Field("topic_id", "uuid", V(7, 7), default=bytes(16), ignorable=True),
+    Field("error_code", "int16", V(2, 7), default=0),
+    Field("error_message", "string", V(2, 7), default="", nullable=V(2, 7), ignorable=True),
+    Field("topic_config_error_code", "int16", V(5, 7), default=0, tag=0, tagged=V(5, 7), ignorable=True),
+    Field("num_partitions", "int32", V(5, 7), default=-1, ignorable=True),
+    Field("replication_factor", "int16", V(5, 7), default=-1, ignorable=True),
     Field(
         "configs",
         CreateTopicsResponse.CreatableTopicConfigs,
-        (5, 7),
+        V(5, 7),
         default=(),
         array=True,
-        nullable=(5, 7),
+        nullable=V(5, 7),
         ignorable=True,
     ),
 )
 CreateTopicsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (2, 7), default=0, ignorable=True),
-    Field("topics", CreateTopicsResponse.CreatableTopicResult, (2, 7), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(2, 7), default=0, ignorable=True),
+    Field("topics", CreateTopicsResponse.CreatableTopicResult, V(2, 7), default=(), array=True),
 )
-CreateTopicsResponse.SCHEMA = Schema("CreateTopicsResponse", "response", 19, (2, 7), (5, 7))
+CreateTopicsResponse.SCHEMA = Schema("CreateTopicsResponse", "response", 19, V(2, 7), V(5, 7))

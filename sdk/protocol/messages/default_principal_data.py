@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DefaultPrincipalData"]
 
@@ -34,8 +35,8 @@ class DefaultPrincipalData(Message):
 
 
 DefaultPrincipalData.FIELDS = (
-    Field("type", "string", (0, 0), default=""),
-    Field("name", "string", (0, 0), default=""),
-    Field("token_authenticated", "bool", (0, 0), default=False),
+    Field("type", "string", V(0, 0), default=""),
+    Field("name", "string", V(0, 0), default=""),
+    Field("token_authenticated", "bool", V(0, 0), default=False),
 )
-DefaultPrincipalData.SCHEMA = Schema("DefaultPrincipalData", "data", None, (0, 0), (0, 0))
+DefaultPrincipalData.SCHEMA = Schema("DefaultPrincipalData", "data", None, V(0, 0), V(0, 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DeleteAclsRequest", "DeleteAclsResponse"]
 
@@ -167,36 +168,36 @@ class DeleteAclsResponse(Message):
 
 
 DeleteAclsRequest.DeleteAclsFilter.FIELDS = (
-    Field("resource_type_filter", "int8", (1, 3), default=0),
-    Field("resource_name_filter", "string", (1, 3), default="", nullable=(1, 3)),
-    Field("pattern_type_filter", "int8", (1, 3), default=3),
-    Field("principal_filter", "string", (1, 3), default="", nullable=(1, 3)),
-    Field("host_filter", "string", (1, 3), default="", nullable=(1, 3)),
-    Field("operation", "int8", (1, 3), default=0),
-    Field("permission_type", "int8", (1, 3), default=0),
+    Field("resource_type_filter", "int8", V(1, 3), default=0),
+    Field("resource_name_filter", "string", V(1, 3), default="", nullable=V(1, 3)),
+    Field("pattern_type_filter", "int8", V(1, 3), default=3),
+    Field("principal_filter", "string", V(1, 3), default="", nullable=V(1, 3)),
+    Field("host_filter", "string", V(1, 3), default="", nullable=V(1, 3)),
+    Field("operation", "int8", V(1, 3), default=0),
+    Field("permission_type", "int8", V(1, 3), default=0),
 )
 DeleteAclsRequest.FIELDS = (
-    Field("filters", DeleteAclsRequest.DeleteAclsFilter, (1, 3), default=(), array=True),
+    Field("filters", DeleteAclsRequest.DeleteAclsFilter, V(1, 3), default=(), array=True),
 )
-DeleteAclsRequest.SCHEMA = Schema("DeleteAclsRequest", "request", 31, (1, 3), (2, 3))
+DeleteAclsRequest.SCHEMA = Schema("DeleteAclsRequest", "request", 31, V(1, 3), V(2, 3))
 DeleteAclsResponse.DeleteAclsMatchingAcl.FIELDS = (
-    Field("error_code", "int16", (1, 3), default=0),
-    Field("error_message", "string", (1, 3), default="", nullable=(1, 3)),
-    Field("resource_type", "int8", (1, 3), default=0),
-    Field("resource_name", "string", (1, 3), default=""),
-    Field("pattern_type", "int8", (1, 3), default=3),
-    Field("principal", "string", (1, 3), default=""),
-    Field("host", "string", (1, 3), default=""),
-    Field("operation", "int8", (1, 3), default=0),
-    Field("permission_type", "int8", (1, 3), default=0),
+    Field("error_code", "int16", V(1, 3), default=0),
+    Field("error_message", "string", V(1, 3), default="", nullable=V(1, 3)),
+    Field("resource_type", "int8", V(1, 3), default=0),
+    Field("resource_name", "string", V(1, 3), default=""),
+    Field("pattern_type", "int8", V(1, 3), default=3),
+    Field("principal", "string", V(1, 3), default=""),
+    Field("host", "string", V(1, 3), default=""),
+    Field("operation", "int8", V(1, 3), default=0),
+    Field("permission_type", "int8", V(1, 3), default=0),
 )
 DeleteAclsResponse.DeleteAclsFilterResult.FIELDS = (
-    Field("error_code", "int16", (1, 3), default=0),
-    Field("error_message", "string", (1, 3), default="", nullable=(1, 3)),
-    Field("matching_acls", DeleteAclsResponse.DeleteAclsMatchingAcl, (1, 3), default=(), array=True),
+    Field("error_code", "int16", V(1, 3), default=0),
+    Field("error_message", "string", V(1, 3), default="", nullable=V(1, 3)),
+    Field("matching_acls", DeleteAclsResponse.DeleteAclsMatchingAcl, V(1, 3), default=(), array=True),
 )
 DeleteAclsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (1, 3), default=0),
-    Field("filter_results", DeleteAclsResponse.DeleteAclsFilterResult, (1, 3), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(1, 3), default=0),
+    Field("filter_results", DeleteAclsResponse.DeleteAclsFilterResult, V(1, 3), default=(), array=True),
 )
-DeleteAclsResponse.SCHEMA = Schema("DeleteAclsResponse", "response", 31, (1, 3), (2, 3))
+DeleteAclsResponse.SCHEMA = Schema("DeleteAclsResponse", "response", 31, V(1, 3), V(2, 3))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DeleteGroupsRequest", "DeleteGroupsResponse"]
 
@@ -53,15 +54,15 @@ class DeleteGroupsResponse(Message):
 
 
 DeleteGroupsRequest.FIELDS = (
-    Field("groups_names", "string", (0, 2), default=(), array=True),
+    Field("groups_names", "string", V(0, 2), default=(), array=True),
 )
-DeleteGroupsRequest.SCHEMA = Schema("DeleteGroupsRequest", "request", 42, (0, 2), (2, 2))
+DeleteGroupsRequest.SCHEMA = Schema("DeleteGroupsRequest", "request", 42, V(0, 2), V(2, 2))
 DeleteGroupsResponse.DeletableGroupResult.FIELDS = (
-    Field("group_id", "string", (0, 2), default=""),
-    Field("error_code", "int16", (0, 2), default=0),
+    Field("group_id", "string", V(0, 2), default=""),
+    Field("error_code", "int16", V(0, 2), default=0),
 )
 DeleteGroupsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 2), default=0),
-    Field("results", DeleteGroupsResponse.DeletableGroupResult, (0, 2), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 2), default=0),
+    Field("results", DeleteGroupsResponse.DeletableGroupResult, V(0, 2), default=(), array=True),
 )
-DeleteGroupsResponse.SCHEMA = Schema("DeleteGroupsResponse", "response", 42, (0, 2), (2, 2))
+DeleteGroupsResponse.SCHEMA = Schema("DeleteGroupsResponse", "response", 42, V(0, 2), V(2, 2))

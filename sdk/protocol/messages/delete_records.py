@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DeleteRecordsRequest", "DeleteRecordsResponse"]
 
@@ -114,29 +115,29 @@ class DeleteRecordsResponse(Message):
 
 
 DeleteRecordsRequest.DeleteRecordsPartition.FIELDS = (
-    Field("partition_index", "int32", (0, 2), default=0),
-    Field("offset", "int64", (0, 2), default=0),
+    Field("partition_index", "int32", V(0, 2), default=0),
+    Field("offset", "int64", V(0, 2), default=0),
 )
 DeleteRecordsRequest.DeleteRecordsTopic.FIELDS = (
-    Field("name", "string", (0, 2), default=""),
-    Field("partitions", DeleteRecordsRequest.DeleteRecordsPartition, (0, 2), default=(), array=True),
+    Field("name", "string", V(0, 2), default=""),
+    Field("partitions", DeleteRecordsRequest.DeleteRecordsPartition, V(0, 2), default=(), array=True),
 )
 DeleteRecordsRequest.FIELDS = (
-    Field("topics", DeleteRecordsRequest.DeleteRecordsTopic, (0, 2), default=(), array=True),
-    Field("timeout_ms", "int32", (0, 2), default=0),
+    Field("topics", DeleteRecordsRequest.DeleteRecordsTopic, V(0, 2), default=(), array=True),
+    Field("timeout_ms", "int32", V(0, 2), default=0),
 )
-DeleteRecordsRequest.SCHEMA = Schema("DeleteRecordsRequest", "request", 21, (0, 2), (2, 2))
+DeleteRecordsRequest.SCHEMA = Schema("DeleteRecordsRequest", "request", 21, V(0, 2), V(2, 2))
 DeleteRecordsResponse.DeleteRecordsPartitionResult.FIELDS = (
-    Field("partition_index", "int32", (0, 2), default=0),
-    Field("low_watermark", "int64", (0, 2), default=0),
-    Field("error_code", "int16", (0, 2), default=0),
+    Field("partition_index", "int32", V(0, 2), default=0),
+    Field("low_watermark", "int64", V(0, 2), default=0),
+    Field("error_code", "int16", V(0, 2), default=0),
 )
 DeleteRecordsResponse.DeleteRecordsTopicResult.FIELDS = (
-    Field("name", "string", (0, 2), default=""),
-    Field("partitions", DeleteRecordsResponse.DeleteRecordsPartitionResult, (0, 2), default=(), array=True),
+    Field("name", "string", V(0, 2), default=""),
+    Field("partitions", DeleteRecordsResponse.DeleteRecordsPartitionResult, V(0, 2), default=(), array=True),
 )
 DeleteRecordsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 2), default=0),
-    Field("topics", DeleteRecordsResponse.DeleteRecordsTopicResult, (0, 2), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 2), default=0),
+    Field("topics", DeleteRecordsResponse.DeleteRecordsTopicResult, V(0, 2), default=(), array=True),
 )
-DeleteRecordsResponse.SCHEMA = Schema("DeleteRecordsResponse", "response", 21, (0, 2), (2, 2))
+DeleteRecordsResponse.SCHEMA = Schema("DeleteRecordsResponse", "response", 21, V(0, 2), V(2, 2))

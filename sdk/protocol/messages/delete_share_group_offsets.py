@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DeleteShareGroupOffsetsRequest", "DeleteShareGroupOffsetsResponse"]
 
@@ -81,29 +82,35 @@ class DeleteShareGroupOffsetsResponse(Message):
 
 
 DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic.FIELDS = (
-    Field("topic_name", "string", (0, 0), default=""),
+    Field("topic_name", "string", V(0, 0), default=""),
 )
 DeleteShareGroupOffsetsRequest.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("topics", DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic, (0, 0), default=(), array=True),
-)
-DeleteShareGroupOffsetsRequest.SCHEMA = Schema("DeleteShareGroupOffsetsRequest", "request", 92, (0, 0), (0, 0))
-DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic.FIELDS = (
-    Field("topic_name", "string", (0, 0), default=""),
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("error_message", "string", (0, 0), default=None, nullable=(0, 0)),
-)
-DeleteShareGroupOffsetsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("error_message", "string", (0, 0), default=None, nullable=(0, 0)),
+    Field("group_id", "string", V(0, 0), default=""),
     Field(
-        "responses",
-        DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic,
-        (0, 0),
+        "topics",
+        DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic,
+        V(0, 0),
         default=(),
         array=True,
     ),
 )
-DeleteShareGroupOffsetsResponse.SCHEMA = Schema("DeleteShareGroupOffsetsResponse", "response", 92, (0, 0), (0, 0))
+DeleteShareGroupOffsetsRequest.SCHEMA = Schema("DeleteShareGroupOffsetsRequest", "request", 92, V(0, 0), V(0, 0))
+DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic.FIELDS = (
+    Field("topic_name", "string", V(0, 0), default=""),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("error_message", "string", V(0, 0), default=None, nullable=V(0, 0)),
+)
+DeleteShareGroupOffsetsResponse.FIELDS = (
+    Field("throttle_time_ms", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("error_message", "string", V(0, 0), default=None, nullable=V(0, 0)),
+    Field(
+        "responses",
+        DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic,
+        V(0, 0),
+        default=(),
+        array=True,
+    ),
+)
+DeleteShareGroupOffsetsResponse.SCHEMA = Schema("DeleteShareGroupOffsetsResponse", "response", 92, V(0, 0), V(0, 0))

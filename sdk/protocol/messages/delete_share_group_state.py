@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DeleteShareGroupStateRequest", "DeleteShareGroupStateResponse"]
 
@@ -99,27 +100,27 @@ class DeleteShareGroupStateResponse(Message):
 
 
 DeleteShareGroupStateRequest.PartitionData.FIELDS = (
-    Field("partition", "int32", (0, 0), default=0),
+    Field("partition", "int32", V(0, 0), default=0),
 )
 DeleteShareGroupStateRequest.DeleteStateData.FIELDS = (
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("partitions", DeleteShareGroupStateRequest.PartitionData, (0, 0), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("partitions", DeleteShareGroupStateRequest.PartitionData, V(0, 0), default=(), array=True),
 )
 DeleteShareGroupStateRequest.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("topics", DeleteShareGroupStateRequest.DeleteStateData, (0, 0), default=(), array=True),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("topics", DeleteShareGroupStateRequest.DeleteStateData, V(0, 0), default=(), array=True),
 )
-DeleteShareGroupStateRequest.SCHEMA = Schema("DeleteShareGroupStateRequest", "request", 86, (0, 0), (0, 0))
+DeleteShareGroupStateRequest.SCHEMA = Schema("DeleteShareGroupStateRequest", "request", 86, V(0, 0), V(0, 0))
 DeleteShareGroupStateResponse.PartitionResult.FIELDS = (
-    Field("partition", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("error_message", "string", (0, 0), default=None, nullable=(0, 0)),
+    Field("partition", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("error_message", "string", V(0, 0), default=None, nullable=V(0, 0)),
 )
 DeleteShareGroupStateResponse.DeleteStateResult.FIELDS = (
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("partitions", DeleteShareGroupStateResponse.PartitionResult, (0, 0), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("partitions", DeleteShareGroupStateResponse.PartitionResult, V(0, 0), default=(), array=True),
 )
 DeleteShareGroupStateResponse.FIELDS = (
-    Field("results", DeleteShareGroupStateResponse.DeleteStateResult, (0, 0), default=(), array=True),
+    Field("results", DeleteShareGroupStateResponse.DeleteStateResult, V(0, 0), default=(), array=True),
 )
-DeleteShareGroupStateResponse.SCHEMA = Schema("DeleteShareGroupStateResponse", "response", 86, (0, 0), (0, 0))
+DeleteShareGroupStateResponse.SCHEMA = Schema("DeleteShareGroupStateResponse", "response", 86, V(0, 0), V(0, 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DeleteTopicsRequest", "DeleteTopicsResponse"]
 
@@ -94,23 +95,23 @@ class DeleteTopicsResponse(Message):
 
 
 DeleteTopicsRequest.DeleteTopicState.FIELDS = (
-    Field("name", "string", (6, 6), default=None, nullable=(6, 6)),
-    Field("topic_id", "uuid", (6, 6), default=bytes(16)),
+    Field("name", "string", V(6, 6), default=None, nullable=V(6, 6)),
+    Field("topic_id", "uuid", V(6, 6), default=bytes(16)),
 )
 DeleteTopicsRequest.FIELDS = (
-    Field("topics", DeleteTopicsRequest.DeleteTopicState, (6, 6), default=(), array=True),
-    Field("topic_names", "string", (1, 5), default=(), array=True, ignorable=True),
-    Field("timeout_ms", "int32", (1, 6), default=0),
+    Field("topics", DeleteTopicsRequest.DeleteTopicState, V(6, 6), default=(), array=True),
+    Field("topic_names", "string", V(1, 5), default=(), array=True, ignorable=True),
+    Field("timeout_ms", "int32", V(1, 6), default=0),
 )
-DeleteTopicsRequest.SCHEMA = Schema("DeleteTopicsRequest", "request", 20, (1, 6), (4, 6))
+DeleteTopicsRequest.SCHEMA = Schema("DeleteTopicsRequest", "request", 20, V(1, 6), V(4, 6))
 DeleteTopicsResponse.DeletableTopicResult.FIELDS = (
-    Field("name", "string", (1, 6), default="", nullable=(6, 6)),
-    Field("topic_id", "uuid", (6, 6), default=bytes(16), ignorable=True),
-    Field("error_code", "int16", (1, 6), default=0),
-    Field("error_message", "string", (5, 6), default=None, nullable=(5, 6), ignorable=True),
+    Field("name", "string", V(1, 6), default="", nullable=V(6, 6)),
+    Field("topic_id", "uuid", V(6, 6), default=bytes(16), ignorable=True),
+    Field("error_code", "int16", V(1, 6), default=0),
+    Field("error_message", "string", V(5, 6), default=None, nullable=V(5, 6), ignorable=True),
 )
 DeleteTopicsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (1, 6), default=0, ignorable=True),
-    Field("responses", DeleteTopicsResponse.DeletableTopicResult, (1, 6), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(1, 6), default=0, ignorable=True),
+    Field("responses", DeleteTopicsResponse.DeletableTopicResult, V(1, 6), default=(), array=True),
 )
-DeleteTopicsResponse.SCHEMA = Schema("DeleteTopicsResponse", "response", 20, (1, 6), (4, 6))
+DeleteTopicsResponse.SCHEMA = Schema("DeleteTopicsResponse", "response", 20, V(1, 6), V(4, 6))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DescribeAclsRequest", "DescribeAclsResponse"]
 
@@ -129,31 +130,31 @@ class DescribeAclsResponse(Message):
 
 
 DescribeAclsRequest.FIELDS = (
-    Field("resource_type_filter", "int8", (1, 3), default=0),
-    Field("resource_name_filter", "string", (1, 3), default="", nullable=(1, 3)),
-    Field("pattern_type_filter", "int8", (1, 3), default=3),
-    Field("principal_filter", "string", (1, 3), default="", nullable=(1, 3)),
-    Field("host_filter", "string", (1, 3), default="", nullable=(1, 3)),
-    Field("operation", "int8", (1, 3), default=0),
-    Field("permission_type", "int8", (1, 3), default=0),
+    Field("resource_type_filter", "int8", V(1, 3), default=0),
+    Field("resource_name_filter", "string", V(1, 3), default="", nullable=V(1, 3)),
+    Field("pattern_type_filter", "int8", V(1, 3), default=3),
+    Field("principal_filter", "string", V(1, 3), default="", nullable=V(1, 3)),
+    Field("host_filter", "string", V(1, 3), default="", nullable=V(1, 3)),
+    Field("operation", "int8", V(1, 3), default=0),
+    Field("permission_type", "int8", V(1, 3), default=0),
 )
-DescribeAclsRequest.SCHEMA = Schema("DescribeAclsRequest", "request", 29, (1, 3), (2, 3))
+DescribeAclsRequest.SCHEMA = Schema("DescribeAclsRequest", "request", 29, V(1, 3), V(2, 3))
 DescribeAclsResponse.AclDescription.FIELDS = (
-    Field("principal", "string", (1, 3), default=""),
-    Field("host", "string", (1, 3), default=""),
-    Field("operation", "int8", (1, 3), default=0),
-    Field("permission_type", "int8", (1, 3), default=0),
+    Field("principal", "string", V(1, 3), default=""),
+    Field("host", "string", V(1, 3), default=""),
+    Field("operation", "int8", V(1, 3), default=0),
+    Field("permission_type", "int8", V(1, 3), default=0),
 )
 DescribeAclsResponse.DescribeAclsResource.FIELDS = (
-    Field("resource_type", "int8", (1, 3), default=0),
-    Field("resource_name", "string", (1, 3), default=""),
-    Field("pattern_type", "int8", (1, 3), default=3),
-    Field("acls", DescribeAclsResponse.AclDescription, (1, 3), default=(), array=True),
+    Field("resource_type", "int8", V(1, 3), default=0),
+    Field("resource_name", "string", V(1, 3), default=""),
+    Field("pattern_type", "int8", V(1, 3), default=3),
+    Field("acls", DescribeAclsResponse.AclDescription, V(1, 3), default=(), array=True),
 )
 DescribeAclsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (1, 3), default=0),
-    Field("error_code", "int16", (1, 3), default=0),
-    Field("error_message", "string", (1, 3), default="", nullable=(1, 3)),
-    Field("resources", DescribeAclsResponse.DescribeAclsResource, (1, 3), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(1, 3), default=0),
+    Field("error_code", "int16", V(1, 3), default=0),
+    Field("error_message", "string", V(1, 3), default="", nullable=V(1, 3)),
+    Field("resources", DescribeAclsResponse.DescribeAclsResource, V(1, 3), default=(), array=True),
 )
-DescribeAclsResponse.SCHEMA = Schema("DescribeAclsResponse", "response", 29, (1, 3), (2, 3))
+DescribeAclsResponse.SCHEMA = Schema("DescribeAclsResponse", "response", 29, V(1, 3), V(2, 3))

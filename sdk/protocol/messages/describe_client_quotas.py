@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DescribeClientQuotasRequest", "DescribeClientQuotasResponse"]
 
@@ -129,31 +130,31 @@ class DescribeClientQuotasResponse(Message):
 
 
 DescribeClientQuotasRequest.ComponentData.FIELDS = (
-    Field("entity_type", "string", (0, 1), default=""),
-    Field("match_type", "int8", (0, 1), default=0),
-    Field("match", "string", (0, 1), default="", nullable=(0, 1)),
+    Field("entity_type", "string", V(0, 1), default=""),
+    Field("match_type", "int8", V(0, 1), default=0),
+    Field("match", "string", V(0, 1), default="", nullable=V(0, 1)),
 )
 DescribeClientQuotasRequest.FIELDS = (
-    Field("components", DescribeClientQuotasRequest.ComponentData, (0, 1), default=(), array=True),
-    Field("strict", "bool", (0, 1), default=False),
+    Field("components", DescribeClientQuotasRequest.ComponentData, V(0, 1), default=(), array=True),
+    Field("strict", "bool", V(0, 1), default=False),
 )
-DescribeClientQuotasRequest.SCHEMA = Schema("DescribeClientQuotasRequest", "request", 48, (0, 1), (1, 1))
+DescribeClientQuotasRequest.SCHEMA = Schema("DescribeClientQuotasRequest", "request", 48, V(0, 1), V(1, 1))
 DescribeClientQuotasResponse.EntityData.FIELDS = (
-    Field("entity_type", "string", (0, 1), default=""),
-    Field("entity_name", "string", (0, 1), default="", nullable=(0, 1)),
+    Field("entity_type", "string", V(0, 1), default=""),
+    Field("entity_name", "string", V(0, 1), default="", nullable=V(0, 1)),
 )
 DescribeClientQuotasResponse.ValueData.FIELDS = (
-    Field("key", "string", (0, 1), default=""),
-    Field("value", "float64", (0, 1), default=0.0),
+    Field("key", "string", V(0, 1), default=""),
+    Field("value", "float64", V(0, 1), default=0.0),
 )
 DescribeClientQuotasResponse.EntryData.FIELDS = (
-    Field("entity", DescribeClientQuotasResponse.EntityData, (0, 1), default=(), array=True),
-    Field("values", DescribeClientQuotasResponse.ValueData, (0, 1), default=(), array=True),
+    Field("entity", DescribeClientQuotasResponse.EntityData, V(0, 1), default=(), array=True),
+    Field("values", DescribeClientQuotasResponse.ValueData, V(0, 1), default=(), array=True),
 )
 DescribeClientQuotasResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 1), default=0),
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("error_message", "string", (0, 1), default="", nullable=(0, 1)),
-    Field("entries", DescribeClientQuotasResponse.EntryData, (0, 1), default=(), array=True, nullable=(0, 1)),
+    Field("throttle_time_ms", "int32", V(0, 1), default=0),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("error_message", "string", V(0, 1), default="", nullable=V(0, 1)),
+    Field("entries", DescribeClientQuotasResponse.EntryData, V(0, 1), default=(), array=True, nullable=V(0, 1)),
 )
-DescribeClientQuotasResponse.SCHEMA = Schema("DescribeClientQuotasResponse", "response", 48, (0, 1), (1, 1))
+DescribeClientQuotasResponse.SCHEMA = Schema("DescribeClientQuotasResponse", "response", 48, V(0, 1), V(1, 1))

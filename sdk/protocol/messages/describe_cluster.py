@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DescribeClusterRequest", "DescribeClusterResponse"]
 
@@ -108,26 +109,26 @@ class DescribeClusterResponse(Message):
 
 
 DescribeClusterRequest.FIELDS = (
-    Field("include_cluster_authorized_operations", "bool", (0, 2), default=False),
-    Field("endpoint_type", "int8", (1, 2), default=1),
-    Field("include_fenced_brokers", "bool", (2, 2), default=False),
+    Field("include_cluster_authorized_operations", "bool", V(0, 2), default=False),
+    Field("endpoint_type", "int8", V(1, 2), default=1),
+    Field("include_fenced_brokers", "bool", V(2, 2), default=False),
 )
-DescribeClusterRequest.SCHEMA = Schema("DescribeClusterRequest", "request", 60, (0, 2), (0, 2))
+DescribeClusterRequest.SCHEMA = Schema("DescribeClusterRequest", "request", 60, V(0, 2), V(0, 2))
 DescribeClusterResponse.DescribeClusterBroker.FIELDS = (
-    Field("broker_id", "int32", (0, 2), default=0),
-    Field("host", "string", (0, 2), default=""),
-    Field("port", "int32", (0, 2), default=0),
-    Field("rack", "string", (0, 2), default=None, nullable=(0, 2)),
-    Field("is_fenced", "bool", (2, 2), default=False),
+    Field("broker_id", "int32", V(0, 2), default=0),
+    Field("host", "string", V(0, 2), default=""),
+    Field("port", "int32", V(0, 2), default=0),
+    Field("rack", "string", V(0, 2), default=None, nullable=V(0, 2)),
+    Field("is_fenced", "bool", V(2, 2), default=False),
 )
 DescribeClusterResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 2), default=0),
-    Field("error_code", "int16", (0, 2), default=0),
-    Field("error_message", "string", (0, 2), default=None, nullable=(0, 2)),
-    Field("endpoint_type", "int8", (1, 2), default=1),
-    Field("cluster_id", "string", (0, 2), default=""),
-    Field("controller_id", "int32", (0, 2), default=-1),
-    Field("brokers", DescribeClusterResponse.DescribeClusterBroker, (0, 2), default=(), array=True),
-    Field("cluster_authorized_operations", "int32", (0, 2), default=-2147483648),
+    Field("throttle_time_ms", "int32", V(0, 2), default=0),
+    Field("error_code", "int16", V(0, 2), default=0),
+    Field("error_message", "string", V(0, 2), default=None, nullable=V(0, 2)),
+    Field("endpoint_type", "int8", V(1, 2), default=1),
+    Field("cluster_id", "string", V(0, 2), default=""),
+    Field("controller_id", "int32", V(0, 2), default=-1),
+    Field("brokers", DescribeClusterResponse.DescribeClusterBroker, V(0, 2), default=(), array=True),
+    Field("cluster_authorized_operations", "int32", V(0, 2), default=-2147483648),
 )
-DescribeClusterResponse.SCHEMA = Schema("DescribeClusterResponse", "response", 60, (0, 2), (0, 2))
+DescribeClusterResponse.SCHEMA = Schema("DescribeClusterResponse", "response", 60, V(0, 2), V(0, 2))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DescribeConfigsRequest", "DescribeConfigsResponse"]
 
@@ -169,40 +170,40 @@ class DescribeConfigsResponse(Message):
 
 
 DescribeConfigsRequest.DescribeConfigsResource.FIELDS = (
-    Field("resource_type", "int8", (1, 4), default=0),
-    Field("resource_name", "string", (1, 4), default=""),
-    Field("configuration_keys", "string", (1, 4), default=(), array=True, nullable=(1, 4)),
+    Field("resource_type", "int8", V(1, 4), default=0),
+    Field("resource_name", "string", V(1, 4), default=""),
+    Field("configuration_keys", "string", V(1, 4), default=(), array=True, nullable=V(1, 4)),
 )
 DescribeConfigsRequest.FIELDS = (
-    Field("resources", DescribeConfigsRequest.DescribeConfigsResource, (1, 4), default=(), array=True),
-    Field("include_synonyms", "bool", (1, 4), default=False),
-    Field("include_documentation", "bool", (3, 4), default=False),
+    Field("resources", DescribeConfigsRequest.DescribeConfigsResource, V(1, 4), default=(), array=True),
+    Field("include_synonyms", "bool", V(1, 4), default=False),
+    Field("include_documentation", "bool", V(3, 4), default=False),
 )
-DescribeConfigsRequest.SCHEMA = Schema("DescribeConfigsRequest", "request", 32, (1, 4), (4, 4))
+DescribeConfigsRequest.SCHEMA = Schema("DescribeConfigsRequest", "request", 32, V(1, 4), V(4, 4))
 DescribeConfigsResponse.DescribeConfigsSynonym.FIELDS = (
-    Field("name", "string", (1, 4), default=""),
-    Field("value", "string", (1, 4), default="", nullable=(1, 4)),
-    Field("source", "int8", (1, 4), default=0),
+    Field("name", "string", V(1, 4), default=""),
+    Field("value", "string", V(1, 4), default="", nullable=V(1, 4)),
+    Field("source", "int8", V(1, 4), default=0),
 )
 DescribeConfigsResponse.DescribeConfigsResourceResult.FIELDS = (
-    Field("name", "string", (1, 4), default=""),
-    Field("value", "string", (1, 4), default="", nullable=(1, 4)),
-    Field("read_only", "bool", (1, 4), default=False),
-    Field("config_source", "int8", (1, 4), default=-1, ignorable=True),
-    Field("is_sensitive", "bool", (1, 4), default=False),
-    Field("synonyms", DescribeConfigsResponse.DescribeConfigsSynonym, (1, 4), default=(), array=True, ignorable=True),
-    Field("config_type", "int8", (3, 4), default=0, ignorable=True),
-    Field("documentation", "string", (3, 4), default="", nullable=(1, 4), ignorable=True),
+    Field("name", "string", V(1, 4), default=""),
+    Field("value", "string", V(1, 4), default="", nullable=V(1, 4)),
+    Field("read_only", "bool", V(1, 4), default=False),
+    Field("config_source", "int8", V(1, 4), default=-1, ignorable=True),
+    Field("is_sensitive", "bool", V(1, 4), default=False),
+    Field("synonyms", DescribeConfigsResponse.DescribeConfigsSynonym, V(1, 4), default=(), array=True, ignorable=True),
+    Field("config_type", "int8", V(3, 4), default=0, ignorable=True),
+    Field("documentation", "string", V(3, 4), default="", nullable=V(1, 4), ignorable=True),
 )
 DescribeConfigsResponse.DescribeConfigsResult.FIELDS = (
-    Field("error_code", "int16", (1, 4), default=0),
-    Field("error_message", "string", (1, 4), default="", nullable=(1, 4)),
-    Field("resource_type", "int8", (1, 4), default=0),
-    Field("resource_name", "string", (1, 4), default=""),
-    Field("configs", DescribeConfigsResponse.DescribeConfigsResourceResult, (1, 4), default=(), array=True),
+    Field("error_code", "int16", V(1, 4), default=0),
+    Field("error_message", "string", V(1, 4), default="", nullable=V(1, 4)),
+    Field("resource_type", "int8", V(1, 4), default=0),
+    Field("resource_name", "string", V(1, 4), default=""),
+    Field("configs", DescribeConfigsResponse.DescribeConfigsResourceResult, V(1, 4), default=(), array=True),
 )
 DescribeConfigsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (1, 4), default=0),
-    Field("results", DescribeConfigsResponse.DescribeConfigsResult, (1, 4), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(1, 4), default=0),
+    Field("results", DescribeConfigsResponse.DescribeConfigsResult, V(1, 4), default=(), array=True),
 )
-DescribeConfigsResponse.SCHEMA = Schema("DescribeConfigsResponse", "response", 32, (1, 4), (4, 4))
+DescribeConfigsResponse.SCHEMA = Schema("DescribeConfigsResponse", "response", 32, V(1, 4), V(4, 4))

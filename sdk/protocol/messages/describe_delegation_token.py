@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DescribeDelegationTokenRequest", "DescribeDelegationTokenResponse"]
 
@@ -125,39 +126,39 @@ class DescribeDelegationTokenResponse(Message):
 
 
 DescribeDelegationTokenRequest.DescribeDelegationTokenOwner.FIELDS = (
-    Field("principal_type", "string", (1, 3), default=""),
-    Field("principal_name", "string", (1, 3), default=""),
+    Field("principal_type", "string", V(1, 3), default=""),
+    Field("principal_name", "string", V(1, 3), default=""),
 )
 DescribeDelegationTokenRequest.FIELDS = (
     Field(
         "owners",
         DescribeDelegationTokenRequest.DescribeDelegationTokenOwner,
-        (1, 3),
+        V(1, 3),
         default=(),
         array=True,
-        nullable=(1, 3),
+        nullable=V(1, 3),
     ),
 )
-DescribeDelegationTokenRequest.SCHEMA = Schema("DescribeDelegationTokenRequest", "request", 41, (1, 3), (2, 3))
+DescribeDelegationTokenRequest.SCHEMA = Schema("DescribeDelegationTokenRequest", "request", 41, V(1, 3), V(2, 3))
 DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer.FIELDS = (
-    Field("principal_type", "string", (1, 3), default=""),
-    Field("principal_name", "string", (1, 3), default=""),
+    Field("principal_type", "string", V(1, 3), default=""),
+    Field("principal_name", "string", V(1, 3), default=""),
 )
 DescribeDelegationTokenResponse.DescribedDelegationToken.FIELDS = (
-    Field("principal_type", "string", (1, 3), default=""),
-    Field("principal_name", "string", (1, 3), default=""),
-    Field("token_requester_principal_type", "string", (3, 3), default=""),
-    Field("token_requester_principal_name", "string", (3, 3), default=""),
-    Field("issue_timestamp", "int64", (1, 3), default=0),
-    Field("expiry_timestamp", "int64", (1, 3), default=0),
-    Field("max_timestamp", "int64", (1, 3), default=0),
-    Field("token_id", "string", (1, 3), default=""),
-    Field("hmac", "bytes", (1, 3), default=b""),
-    Field("renewers", DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer, (1, 3), default=(), array=True),
+    Field("principal_type", "string", V(1, 3), default=""),
+    Field("principal_name", "string", V(1, 3), default=""),
+    Field("token_requester_principal_type", "string", V(3, 3), default=""),
+    Field("token_requester_principal_name", "string", V(3, 3), default=""),
+    Field("issue_timestamp", "int64", V(1, 3), default=0),
+    Field("expiry_timestamp", "int64", V(1, 3), default=0),
+    Field("max_timestamp", "int64", V(1, 3), default=0),
+    Field("token_id", "string", V(1, 3), default=""),
+    Field("hmac", "bytes", V(1, 3), default=b""),
+    Field("renewers", DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer, V(1, 3), default=(), array=True),
 )
 DescribeDelegationTokenResponse.FIELDS = (
-    Field("error_code", "int16", (1, 3), default=0),
-    Field("tokens", DescribeDelegationTokenResponse.DescribedDelegationToken, (1, 3), default=(), array=True),
-    Field("throttle_time_ms", "int32", (1, 3), default=0),
+    Field("error_code", "int16", V(1, 3), default=0),
+    Field("tokens", DescribeDelegationTokenResponse.DescribedDelegationToken, V(1, 3), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(1, 3), default=0),
 )
-DescribeDelegationTokenResponse.SCHEMA = Schema("DescribeDelegationTokenResponse", "response", 41, (1, 3), (2, 3))
+DescribeDelegationTokenResponse.SCHEMA = Schema("DescribeDelegationTokenResponse", "response", 41, V(1, 3), V(2, 3))

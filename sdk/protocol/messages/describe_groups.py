@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DescribeGroupsRequest", "DescribeGroupsResponse"]
 
@@ -132,30 +133,30 @@ class DescribeGroupsResponse(Message):
 
 
 DescribeGroupsRequest.FIELDS = (
-    Field("groups", "string", (0, 6), default=(), array=True),
-    Field("include_authorized_operations", "bool", (3, 6), default=False),
+    Field("groups", "string", V(0, 6), default=(), array=True),
+    Field("include_authorized_operations", "bool", V(3, 6), default=False),
 )
-DescribeGroupsRequest.SCHEMA = Schema("DescribeGroupsRequest", "request", 15, (0, 6), (5, 6))
+DescribeGroupsRequest.SCHEMA = Schema("DescribeGroupsRequest", "request", 15, V(0, 6), V(5, 6))
 DescribeGroupsResponse.DescribedGroupMember.FIELDS = (
-    Field("member_id", "string", (0, 6), default=""),
-    Field("group_instance_id", "string", (4, 6), default=None, nullable=(4, 6), ignorable=True),
-    Field("client_id", "string", (0, 6), default=""),
-    Field("client_host", "string", (0, 6), default=""),
-    Field("member_metadata", "bytes", (0, 6), default=b""),
-    Field("member_assignment", "bytes", (0, 6), default=b""),
+    Field("member_id", "string", V(0, 6), default=""),
+    Field("group_instance_id", "string", V(4, 6), default=None, nullable=V(4, 6), ignorable=True),
+    Field("client_id", "string", V(0, 6), default=""),
+    Field("client_host", "string", V(0, 6), default=""),
+    Field("member_metadata", "bytes", V(0, 6), default=b""),
+    Field("member_assignment", "bytes", V(0, 6), default=b""),
 )
 DescribeGroupsResponse.DescribedGroup.FIELDS = (
-    Field("error_code", "int16", (0, 6), default=0),
-    Field("error_message", "string", (6, 6), default=None, nullable=(6, 6)),
-    Field("group_id", "string", (0, 6), default=""),
-    Field("group_state", "string", (0, 6), default=""),
-    Field("protocol_type", "string", (0, 6), default=""),
-    Field("protocol_data", "string", (0, 6), default=""),
-    Field("members", DescribeGroupsResponse.DescribedGroupMember, (0, 6), default=(), array=True),
-    Field("authorized_operations", "int32", (3, 6), default=-2147483648),
+    Field("error_code", "int16", V(0, 6), default=0),
+    Field("error_message", "string", V(6, 6), default=None, nullable=V(6, 6)),
+    Field("group_id", "string", V(0, 6), default=""),
+    Field("group_state", "string", V(0, 6), default=""),
+    Field("protocol_type", "string", V(0, 6), default=""),
+    Field("protocol_data", "string", V(0, 6), default=""),
+    Field("members", DescribeGroupsResponse.DescribedGroupMember, V(0, 6), default=(), array=True),
+    Field("authorized_operations", "int32", V(3, 6), default=-2147483648),
 )
 DescribeGroupsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (1, 6), default=0, ignorable=True),
-    Field("groups", DescribeGroupsResponse.DescribedGroup, (0, 6), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(1, 6), default=0, ignorable=True),
+    Field("groups", DescribeGroupsResponse.DescribedGroup, V(0, 6), default=(), array=True),
 )
-DescribeGroupsResponse.SCHEMA = Schema("DescribeGroupsResponse", "response", 15, (0, 6), (5, 6))
+DescribeGroupsResponse.SCHEMA = Schema("DescribeGroupsResponse", "response", 15, V(0, 6), V(5, 6))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DescribeLogDirsRequest", "DescribeLogDirsResponse"]
 
@@ -137,34 +138,34 @@ class DescribeLogDirsResponse(Message):
 
 
 DescribeLogDirsRequest.DescribableLogDirTopic.FIELDS = (
-    Field("topic", "string", (1, 5), default=""),
-    Field("partitions", "int32", (1, 5), default=(), array=True),
+    Field("topic", "string", V(1, 5), default=""),
+    Field("partitions", "int32", V(1, 5), default=(), array=True),
 )
 DescribeLogDirsRequest.FIELDS = (
-    Field("topics", DescribeLogDirsRequest.DescribableLogDirTopic, (1, 5), default=(), array=True, nullable=(1, 5)),
+    Field("topics", DescribeLogDirsRequest.DescribableLogDirTopic, V(1, 5), default=(), array=True, nullable=V(1, 5)),
 )
-DescribeLogDirsRequest.SCHEMA = Schema("DescribeLogDirsRequest", "request", 35, (1, 5), (2, 5))
+DescribeLogDirsRequest.SCHEMA = Schema("DescribeLogDirsRequest", "request", 35, V(1, 5), V(2, 5))
 DescribeLogDirsResponse.DescribeLogDirsPartition.FIELDS = (
-    Field("partition_index", "int32", (1, 5), default=0),
-    Field("partition_size", "int64", (1, 5), default=0),
-    Field("offset_lag", "int64", (1, 5), default=0),
-    Field("is_future_key", "bool", (1, 5), default=False),
+    Field("partition_index", "int32", V(1, 5), default=0),
+    Field("partition_size", "int64", V(1, 5), default=0),
+    Field("offset_lag", "int64", V(1, 5), default=0),
+    Field("is_future_key", "bool", V(1, 5), default=False),
 )
 DescribeLogDirsResponse.DescribeLogDirsTopic.FIELDS = (
-    Field("name", "string", (1, 5), default=""),
-    Field("partitions", DescribeLogDirsResponse.DescribeLogDirsPartition, (1, 5), default=(), array=True),
+    Field("name", "string", V(1, 5), default=""),
+    Field("partitions", DescribeLogDirsResponse.DescribeLogDirsPartition, V(1, 5), default=(), array=True),
 )
 DescribeLogDirsResponse.DescribeLogDirsResult.FIELDS = (
-    Field("error_code", "int16", (1, 5), default=0),
-    Field("log_dir", "string", (1, 5), default=""),
-    Field("topics", DescribeLogDirsResponse.DescribeLogDirsTopic, (1, 5), default=(), array=True),
-    Field("total_bytes", "int64", (4, 5), default=-1, ignorable=True),
-    Field("usable_bytes", "int64", (4, 5), default=-1, ignorable=True),
-    Field("is_cordoned", "bool", (5, 5), default=False, ignorable=True),
+    Field("error_code", "int16", V(1, 5), default=0),
+    Field("log_dir", "string", V(1, 5), default=""),
+    Field("topics", DescribeLogDirsResponse.DescribeLogDirsTopic, V(1, 5), default=(), array=True),
+    Field("total_bytes", "int64", V(4, 5), default=-1, ignorable=True),
+    Field("usable_bytes", "int64", V(4, 5), default=-1, ignorable=True),
+    Field("is_cordoned", "bool", V(5, 5), default=False, ignorable=True),
 )
 DescribeLogDirsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (1, 5), default=0),
-    Field("error_code", "int16", (3, 5), default=0, ignorable=True),
-    Field("results", DescribeLogDirsResponse.DescribeLogDirsResult, (1, 5), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(1, 5), default=0),
+    Field("error_code", "int16", V(3, 5), default=0, ignorable=True),
+    Field("results", DescribeLogDirsResponse.DescribeLogDirsResult, V(1, 5), default=(), array=True),
 )
-DescribeLogDirsResponse.SCHEMA = Schema("DescribeLogDirsResponse", "response", 35, (1, 5), (2, 5))
+DescribeLogDirsResponse.SCHEMA = Schema("DescribeLogDirsResponse", "response", 35, V(1, 5), V(2, 5))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DescribeProducersRequest", "DescribeProducersResponse"]
 
@@ -134,33 +135,33 @@ class DescribeProducersResponse(Message):
 
 
 DescribeProducersRequest.TopicRequest.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("partition_indexes", "int32", (0, 0), default=(), array=True),
+    Field("name", "string", V(0, 0), default=""),
+    Field("partition_indexes", "int32", V(0, 0), default=(), array=True),
 )
 DescribeProducersRequest.FIELDS = (
-    Field("topics", DescribeProducersRequest.TopicRequest, (0, 0), default=(), array=True),
+    Field("topics", DescribeProducersRequest.TopicRequest, V(0, 0), default=(), array=True),
 )
-DescribeProducersRequest.SCHEMA = Schema("DescribeProducersRequest", "request", 61, (0, 0), (0, 0))
+DescribeProducersRequest.SCHEMA = Schema("DescribeProducersRequest", "request", 61, V(0, 0), V(0, 0))
 DescribeProducersResponse.ProducerState.FIELDS = (
-    Field("producer_id", "int64", (0, 0), default=0),
-    Field("producer_epoch", "int32", (0, 0), default=0),
-    Field("last_sequence", "int32", (0, 0), default=-1),
-    Field("last_timestamp", "int64", (0, 0), default=-1),
-    Field("coordinator_epoch", "int32", (0, 0), default=0),
-    Field("current_txn_start_offset", "int64", (0, 0), default=-1),
+    Field("producer_id", "int64", V(0, 0), default=0),
+    Field("producer_epoch", "int32", V(0, 0), default=0),
+    Field("last_sequence", "int32", V(0, 0), default=-1),
+    Field("last_timestamp", "int64", V(0, 0), default=-1),
+    Field("coordinator_epoch", "int32", V(0, 0), default=0),
+    Field("current_txn_start_offset", "int64", V(0, 0), default=-1),
 )
 DescribeProducersResponse.PartitionResponse.FIELDS = (
-    Field("partition_index", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("error_message", "string", (0, 0), default=None, nullable=(0, 0)),
-    Field("active_producers", DescribeProducersResponse.ProducerState, (0, 0), default=(), array=True),
+    Field("partition_index", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("error_message", "string", V(0, 0), default=None, nullable=V(0, 0)),
+    Field("active_producers", DescribeProducersResponse.ProducerState, V(0, 0), default=(), array=True),
 )
 DescribeProducersResponse.TopicResponse.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("partitions", DescribeProducersResponse.PartitionResponse, (0, 0), default=(), array=True),
+    Field("name", "string", V(0, 0), default=""),
+    Field("partitions", DescribeProducersResponse.PartitionResponse, V(0, 0), default=(), array=True),
 )
 DescribeProducersResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0),
-    Field("topics", DescribeProducersResponse.TopicResponse, (0, 0), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0),
+    Field("topics", DescribeProducersResponse.TopicResponse, V(0, 0), default=(), array=True),
 )
-DescribeProducersResponse.SCHEMA = Schema("DescribeProducersResponse", "response", 61, (0, 0), (0, 0))
+DescribeProducersResponse.SCHEMA = Schema("DescribeProducersResponse", "response", 61, V(0, 0), V(0, 0))

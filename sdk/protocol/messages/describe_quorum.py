@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DescribeQuorumRequest", "DescribeQuorumResponse"]
 
@@ -192,50 +193,50 @@ class DescribeQuorumResponse(Message):
 
 
 DescribeQuorumRequest.PartitionData.FIELDS = (
-    Field("partition_index", "int32", (0, 2), default=0),
+    Field("partition_index", "int32", V(0, 2), default=0),
 )
 DescribeQuorumRequest.TopicData.FIELDS = (
-    Field("topic_name", "string", (0, 2), default=""),
-    Field("partitions", DescribeQuorumRequest.PartitionData, (0, 2), default=(), array=True),
+    Field("topic_name", "string", V(0, 2), default=""),
+    Field("partitions", DescribeQuorumRequest.PartitionData, V(0, 2), default=(), array=True),
 )
 DescribeQuorumRequest.FIELDS = (
-    Field("topics", DescribeQuorumRequest.TopicData, (0, 2), default=(), array=True),
+    Field("topics", DescribeQuorumRequest.TopicData, V(0, 2), default=(), array=True),
 )
-DescribeQuorumRequest.SCHEMA = Schema("DescribeQuorumRequest", "request", 55, (0, 2), (0, 2))
+DescribeQuorumRequest.SCHEMA = Schema("DescribeQuorumRequest", "request", 55, V(0, 2), V(0, 2))
 DescribeQuorumResponse.ReplicaState.FIELDS = (
-    Field("replica_id", "int32", (0, 2), default=0),
-    Field("replica_directory_id", "uuid", (2, 2), default=bytes(16)),
-    Field("log_end_offset", "int64", (0, 2), default=0),
-    Field("last_fetch_timestamp", "int64", (1, 2), default=-1, ignorable=True),
-    Field("last_caught_up_timestamp", "int64", (1, 2), default=-1, ignorable=True),
+    Field("replica_id", "int32", V(0, 2), default=0),
+    Field("replica_directory_id", "uuid", V(2, 2), default=bytes(16)),
+    Field("log_end_offset", "int64", V(0, 2), default=0),
+    Field("last_fetch_timestamp", "int64", V(1, 2), default=-1, ignorable=True),
+    Field("last_caught_up_timestamp", "int64", V(1, 2), default=-1, ignorable=True),
 )
 DescribeQuorumResponse.PartitionData.FIELDS = (
-    Field("partition_index", "int32", (0, 2), default=0),
-    Field("error_code", "int16", (0, 2), default=0),
-    Field("error_message", "string", (2, 2), default="", nullable=(2, 2), ignorable=True),
-    Field("leader_id", "int32", (0, 2), default=0),
-    Field("leader_epoch", "int32", (0, 2), default=0),
-    Field("high_watermark", "int64", (0, 2), default=0),
-    Field("current_voters", DescribeQuorumResponse.ReplicaState, (0, 2), default=(), array=True),
-    Field("observers", DescribeQuorumResponse.ReplicaState, (0, 2), default=(), array=True),
+    Field("partition_index", "int32", V(0, 2), default=0),
+    Field("error_code", "int16", V(0, 2), default=0),
+    Field("error_message", "string", V(2, 2), default="", nullable=V(2, 2), ignorable=True),
+    Field("leader_id", "int32", V(0, 2), default=0),
+    Field("leader_epoch", "int32", V(0, 2), default=0),
+    Field("high_watermark", "int64", V(0, 2), default=0),
+    Field("current_voters", DescribeQuorumResponse.ReplicaState, V(0, 2), default=(), array=True),
+    Field("observers", DescribeQuorumResponse.ReplicaState, V(0, 2), default=(), array=True),
 )
 DescribeQuorumResponse.TopicData.FIELDS = (
-    Field("topic_name", "string", (0, 2), default=""),
-    Field("partitions", DescribeQuorumResponse.PartitionData, (0, 2), default=(), array=True),
+    Field("topic_name", "string", V(0, 2), default=""),
+    Field("partitions", DescribeQuorumResponse.PartitionData, V(0, 2), default=(), array=True),
 )
 DescribeQuorumResponse.Listener.FIELDS = (
-    Field("name", "string", (2, 2), default=""),
-    Field("host", "string", (2, 2), default=""),
-    Field("port", "uint16", (2, 2), default=0),
+    Field("name", "string", V(2, 2), default=""),
+    Field("host", "string", V(2, 2), default=""),
+    Field("port", "uint16", V(2, 2), default=0),
 )
 DescribeQuorumResponse.Node.FIELDS = (
-    Field("node_id", "int32", (2, 2), default=0),
-    Field("listeners", DescribeQuorumResponse.Listener, (2, 2), default=(), array=True),
+    Field("node_id", "int32", V(2, 2), default=0),
+    Field("listeners", DescribeQuorumResponse.Listener, V(2, 2), default=(), array=True),
 )
 DescribeQuorumResponse.FIELDS = (
-    Field("error_code", "int16", (0, 2), default=0),
-    Field("error_message", "string", (2, 2), default="", nullable=(2, 2), ignorable=True),
-    Field("topics", DescribeQuorumResponse.TopicData, (0, 2), default=(), array=True),
-    Field("nodes", DescribeQuorumResponse.Node, (2, 2), default=(), array=True),
+    Field("error_code", "int16", V(0, 2), default=0),
+    Field("error_message", "string", V(2, 2), default="", nullable=V(2, 2), ignorable=True),
+    Field("topics", DescribeQuorumResponse.TopicData, V(0, 2), default=(), array=True),
+    Field("nodes", DescribeQuorumResponse.Node, V(2, 2), default=(), array=True),
 )
-DescribeQuorumResponse.SCHEMA = Schema("DescribeQuorumResponse", "response", 55, (0, 2), (0, 2))
+DescribeQuorumResponse.SCHEMA = Schema("DescribeQuorumResponse", "response", 55, V(0, 2), V(0, 2))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DescribeShareGroupOffsetsRequest", "DescribeShareGroupOffsetsResponse"]
 
@@ -153,69 +154,69 @@ class DescribeShareGroupOffsetsResponse(Message):
 
 
 DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic.FIELDS = (
-    Field("topic_name", "string", (0, 1), default=""),
-    Field("partitions", "int32", (0, 1), default=(), array=True),
+    Field("topic_name", "string", V(0, 1), default=""),
+    Field("partitions", "int32", V(0, 1), default=(), array=True),
 )
 DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup.FIELDS = (
-    Field("group_id", "string", (0, 1), default=""),
+    Field("group_id", "string", V(0, 1), default=""),
     Field(
         "topics",
         DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic,
-        (0, 1),
+        V(0, 1),
         default=(),
         array=True,
-        nullable=(0, 1),
+        nullable=V(0, 1),
     ),
 )
 DescribeShareGroupOffsetsRequest.FIELDS = (
     Field(
         "groups",
         DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup,
-        (0, 1),
+        V(0, 1),
         default=(),
         array=True,
     ),
 )
-DescribeShareGroupOffsetsRequest.SCHEMA = Schema("DescribeShareGroupOffsetsRequest", "request", 90, (0, 1), (0, 1))
+DescribeShareGroupOffsetsRequest.SCHEMA = Schema("DescribeShareGroupOffsetsRequest", "request", 90, V(0, 1), V(0, 1))
 DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition.FIELDS = (
-    Field("partition_index", "int32", (0, 1), default=0),
-    Field("start_offset", "int64", (0, 1), default=0),
-    Field("leader_epoch", "int32", (0, 1), default=0),
-    Field("lag", "int64", (1, 1), default=-1, ignorable=True),
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("error_message", "string", (0, 1), default=None, nullable=(0, 1)),
+    Field("partition_index", "int32", V(0, 1), default=0),
+    Field("start_offset", "int64", V(0, 1), default=0),
+    Field("leader_epoch", "int32", V(0, 1), default=0),
+    Field("lag", "int64", V(1, 1), default=-1, ignorable=True),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("error_message", "string", V(0, 1), default=None, nullable=V(0, 1)),
 )
 DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic.FIELDS = (
-    Field("topic_name", "string", (0, 1), default=""),
-    Field("topic_id", "uuid", (0, 1), default=bytes(16)),
+    Field("topic_name", "string", V(0, 1), default=""),
+    Field("topic_id", "uuid", V(0, 1), default=bytes(16)),
     Field(
         "partitions",
         DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition,
-        (0, 1),
+        V(0, 1),
         default=(),
         array=True,
     ),
 )
 DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup.FIELDS = (
-    Field("group_id", "string", (0, 1), default=""),
+    Field("group_id", "string", V(0, 1), default=""),
     Field(
         "topics",
         DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic,
-        (0, 1),
+        V(0, 1),
         default=(),
         array=True,
     ),
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("error_message", "string", (0, 1), default=None, nullable=(0, 1)),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("error_message", "string", V(0, 1), default=None, nullable=V(0, 1)),
 )
 DescribeShareGroupOffsetsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 1), default=0),
+    Field("throttle_time_ms", "int32", V(0, 1), default=0),
     Field(
         "groups",
         DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup,
-        (0, 1),
+        V(0, 1),
         default=(),
         array=True,
     ),
 )
-DescribeShareGroupOffsetsResponse.SCHEMA = Schema("DescribeShareGroupOffsetsResponse", "response", 90, (0, 1), (0, 1))
+DescribeShareGroupOffsetsResponse.SCHEMA = Schema("DescribeShareGroupOffsetsResponse", "response", 90, V(0, 1), V(0, 1))

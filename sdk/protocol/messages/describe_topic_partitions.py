@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DescribeTopicPartitionsRequest", "DescribeTopicPartitionsResponse"]
 
@@ -175,56 +176,56 @@ class DescribeTopicPartitionsResponse(Message):
 
 
 DescribeTopicPartitionsRequest.TopicRequest.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
+    Field("name", "string", V(0, 0), default=""),
 )
 DescribeTopicPartitionsRequest.Cursor.FIELDS = (
-    Field("topic_name", "string", (0, 0), default=""),
-    Field("partition_index", "int32", (0, 0), default=0),
+    Field("topic_name", "string", V(0, 0), default=""),
+    Field("partition_index", "int32", V(0, 0), default=0),
 )
 DescribeTopicPartitionsRequest.FIELDS = (
-    Field("topics", DescribeTopicPartitionsRequest.TopicRequest, (0, 0), default=(), array=True),
-    Field("response_partition_limit", "int32", (0, 0), default=2000),
-    Field("cursor", DescribeTopicPartitionsRequest.Cursor, (0, 0), default=None, nullable=(0, 0)),
+    Field("topics", DescribeTopicPartitionsRequest.TopicRequest, V(0, 0), default=(), array=True),
+    Field("response_partition_limit", "int32", V(0, 0), default=2000),
+    Field("cursor", DescribeTopicPartitionsRequest.Cursor, V(0, 0), default=None, nullable=V(0, 0)),
 )
-DescribeTopicPartitionsRequest.SCHEMA = Schema("DescribeTopicPartitionsRequest", "request", 75, (0, 0), (0, 0))
+DescribeTopicPartitionsRequest.SCHEMA = Schema("DescribeTopicPartitionsRequest", "request", 75, V(0, 0), V(0, 0))
 DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition.FIELDS = (
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("partition_index", "int32", (0, 0), default=0),
-    Field("leader_id", "int32", (0, 0), default=0),
-    Field("leader_epoch", "int32", (0, 0), default=-1, ignorable=True),
-    Field("replica_nodes", "int32", (0, 0), default=(), array=True),
-    Field("isr_nodes", "int32", (0, 0), default=(), array=True),
-    Field("eligible_leader_replicas", "int32", (0, 0), default=None, array=True, nullable=(0, 0)),
-    Field("last_known_elr", "int32", (0, 0), default=None, array=True, nullable=(0, 0)),
-    Field("offline_replicas", "int32", (0, 0), default=(), array=True, ignorable=True),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("partition_index", "int32", V(0, 0), default=0),
+    Field("leader_id", "int32", V(0, 0), default=0),
+    Field("leader_epoch", "int32", V(0, 0), default=-1, ignorable=True),
+    Field("replica_nodes", "int32", V(0, 0), default=(), array=True),
+    Field("isr_nodes", "int32", V(0, 0), default=(), array=True),
+    Field("eligible_leader_replicas", "int32", V(0, 0), default=None, array=True, nullable=V(0, 0)),
+    Field("last_known_elr", "int32", V(0, 0), default=None, array=True, nullable=V(0, 0)),
+    Field("offline_replicas", "int32", V(0, 0), default=(), array=True, ignorable=True),
 )
 DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic.FIELDS = (
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("name", "string", (0, 0), default="", nullable=(0, 0)),
-    Field("topic_id", "uuid", (0, 0), default=bytes(16), ignorable=True),
-    Field("is_internal", "bool", (0, 0), default=False, ignorable=True),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("name", "string", V(0, 0), default="", nullable=V(0, 0)),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16), ignorable=True),
+    Field("is_internal", "bool", V(0, 0), default=False, ignorable=True),
     Field(
         "partitions",
         DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition,
-        (0, 0),
+        V(0, 0),
         default=(),
         array=True,
     ),
-    Field("topic_authorized_operations", "int32", (0, 0), default=-2147483648),
+    Field("topic_authorized_operations", "int32", V(0, 0), default=-2147483648),
 )
 DescribeTopicPartitionsResponse.Cursor.FIELDS = (
-    Field("topic_name", "string", (0, 0), default=""),
-    Field("partition_index", "int32", (0, 0), default=0),
+    Field("topic_name", "string", V(0, 0), default=""),
+    Field("partition_index", "int32", V(0, 0), default=0),
 )
 DescribeTopicPartitionsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0, ignorable=True),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0, ignorable=True),
     Field(
         "topics",
         DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic,
-        (0, 0),
+        V(0, 0),
         default=(),
         array=True,
     ),
-    Field("next_cursor", DescribeTopicPartitionsResponse.Cursor, (0, 0), default=None, nullable=(0, 0)),
+    Field("next_cursor", DescribeTopicPartitionsResponse.Cursor, V(0, 0), default=None, nullable=V(0, 0)),
 )
-DescribeTopicPartitionsResponse.SCHEMA = Schema("DescribeTopicPartitionsResponse", "response", 75, (0, 0), (0, 0))
+DescribeTopicPartitionsResponse.SCHEMA = Schema("DescribeTopicPartitionsResponse", "response", 75, V(0, 0), V(0, 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DescribeTransactionsRequest", "DescribeTransactionsResponse"]
 
@@ -97,25 +98,25 @@ class DescribeTransactionsResponse(Message):
 
 
 DescribeTransactionsRequest.FIELDS = (
-    Field("transactional_ids", "string", (0, 0), default=(), array=True),
+    Field("transactional_ids", "string", V(0, 0), default=(), array=True),
 )
-DescribeTransactionsRequest.SCHEMA = Schema("DescribeTransactionsRequest", "request", 65, (0, 0), (0, 0))
+DescribeTransactionsRequest.SCHEMA = Schema("DescribeTransactionsRequest", "request", 65, V(0, 0), V(0, 0))
 DescribeTransactionsResponse.TopicData.FIELDS = (
-    Field("topic", "string", (0, 0), default=""),
-    Field("partitions", "int32", (0, 0), default=(), array=True),
+    Field("topic", "string", V(0, 0), default=""),
+    Field("partitions", "int32", V(0, 0), default=(), array=True),
 )
 DescribeTransactionsResponse.TransactionState.FIELDS = (
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("transactional_id", "string", (0, 0), default=""),
-    Field("transaction_state", "string", (0, 0), default=""),
-    Field("transaction_timeout_ms", "int32", (0, 0), default=0),
-    Field("transaction_start_time_ms", "int64", (0, 0), default=0),
-    Field("producer_id", "int64", (0, 0), default=0),
-    Field("producer_epoch", "int16", (0, 0), default=0),
-    Field("topics", DescribeTransactionsResponse.TopicData, (0, 0), default=(), array=True),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("transactional_id", "string", V(0, 0), default=""),
+    Field("transaction_state", "string", V(0, 0), default=""),
+    Field("transaction_timeout_ms", "int32", V(0, 0), default=0),
+    Field("transaction_start_time_ms", "int64", V(0, 0), default=0),
+    Field("producer_id", "int64", V(0, 0), default=0),
+    Field("producer_epoch", "int16", V(0, 0), default=0),
+    Field("topics", DescribeTransactionsResponse.TopicData, V(0, 0), default=(), array=True),
 )
 DescribeTransactionsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0),
-    Field("transaction_states", DescribeTransactionsResponse.TransactionState, (0, 0), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0),
+    Field("transaction_states", DescribeTransactionsResponse.TransactionState, V(0, 0), default=(), array=True),
 )
-DescribeTransactionsResponse.SCHEMA = Schema("DescribeTransactionsResponse", "response", 65, (0, 0), (0, 0))
+DescribeTransactionsResponse.SCHEMA = Schema("DescribeTransactionsResponse", "response", 65, V(0, 0), V(0, 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DescribeUserScramCredentialsRequest", "DescribeUserScramCredentialsResponse"]
 
@@ -98,36 +99,36 @@ class DescribeUserScramCredentialsResponse(Message):
 
 
 DescribeUserScramCredentialsRequest.UserName.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
+    Field("name", "string", V(0, 0), default=""),
 )
 DescribeUserScramCredentialsRequest.FIELDS = (
-    Field("users", DescribeUserScramCredentialsRequest.UserName, (0, 0), default=(), array=True, nullable=(0, 0)),
+    Field("users", DescribeUserScramCredentialsRequest.UserName, V(0, 0), default=(), array=True, nullable=V(0, 0)),
 )
 DescribeUserScramCredentialsRequest.SCHEMA = Schema(
     "DescribeUserScramCredentialsRequest",
     "request",
     50,
-    (0, 0),
-    (0, 0),
+    V(0, 0),
+    V(0, 0),
 )
 DescribeUserScramCredentialsResponse.CredentialInfo.FIELDS = (
-    Field("mechanism", "int8", (0, 0), default=0),
-    Field("iterations", "int32", (0, 0), default=0),
+    Field("mechanism", "int8", V(0, 0), default=0),
+    Field("iterations", "int32", V(0, 0), default=0),
 )
 DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult.FIELDS = (
-    Field("user", "string", (0, 0), default=""),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("error_message", "string", (0, 0), default="", nullable=(0, 0)),
-    Field("credential_infos", DescribeUserScramCredentialsResponse.CredentialInfo, (0, 0), default=(), array=True),
+    Field("user", "string", V(0, 0), default=""),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("error_message", "string", V(0, 0), default="", nullable=V(0, 0)),
+    Field("credential_infos", DescribeUserScramCredentialsResponse.CredentialInfo, V(0, 0), default=(), array=True),
 )
 DescribeUserScramCredentialsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("error_message", "string", (0, 0), default="", nullable=(0, 0)),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("error_message", "string", V(0, 0), default="", nullable=V(0, 0)),
     Field(
         "results",
         DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult,
-        (0, 0),
+        V(0, 0),
         default=(),
         array=True,
     ),
@@ -136,6 +137,6 @@ DescribeUserScramCredentialsResponse.SCHEMA = Schema(
     "DescribeUserScramCredentialsResponse",
     "response",
     50,
-    (0, 0),
-    (0, 0),
+    V(0, 0),
+    V(0, 0),
 )

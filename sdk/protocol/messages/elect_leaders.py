@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ElectLeadersRequest", "ElectLeadersResponse"]
 
@@ -106,27 +107,27 @@ class ElectLeadersResponse(Message):
 
 
 ElectLeadersRequest.TopicPartitions.FIELDS = (
-    Field("topic", "string", (0, 2), default=""),
-    Field("partitions", "int32", (0, 2), default=(), array=True),
+    Field("topic", "string", V(0, 2), default=""),
+    Field("partitions", "int32", V(0, 2), default=(), array=True),
 )
 ElectLeadersRequest.FIELDS = (
-    Field("election_type", "int8", (1, 2), default=0),
-    Field("topic_partitions", ElectLeadersRequest.TopicPartitions, (0, 2), default=(), array=True, nullable=(0, 2)),
-    Field("timeout_ms", "int32", (0, 2), default=60000),
+    Field("election_type", "int8", V(1, 2), default=0),
+    Field("topic_partitions", ElectLeadersRequest.TopicPartitions, V(0, 2), default=(), array=True, nullable=V(0, 2)),
+    Field("timeout_ms", "int32", V(0, 2), default=60000),
 )
-ElectLeadersRequest.SCHEMA = Schema("ElectLeadersRequest", "request", 43, (0, 2), (2, 2))
+ElectLeadersRequest.SCHEMA = Schema("ElectLeadersRequest", "request", 43, V(0, 2), V(2, 2))
 ElectLeadersResponse.PartitionResult.FIELDS = (
-    Field("partition_id", "int32", (0, 2), default=0),
-    Field("error_code", "int16", (0, 2), default=0),
-    Field("error_message", "string", (0, 2), default="", nullable=(0, 2)),
+    Field("partition_id", "int32", V(0, 2), default=0),
+    Field("error_code", "int16", V(0, 2), default=0),
+    Field("error_message", "string", V(0, 2), default="", nullable=V(0, 2)),
 )
 ElectLeadersResponse.ReplicaElectionResult.FIELDS = (
-    Field("topic", "string", (0, 2), default=""),
-    Field("partition_result", ElectLeadersResponse.PartitionResult, (0, 2), default=(), array=True),
+    Field("topic", "string", V(0, 2), default=""),
+    Field("partition_result", ElectLeadersResponse.PartitionResult, V(0, 2), default=(), array=True),
 )
 ElectLeadersResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 2), default=0),
-    Field("error_code", "int16", (1, 2), default=0),
-    Field("replica_election_results", ElectLeadersResponse.ReplicaElectionResult, (0, 2), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 2), default=0),
+    Field("error_code", "int16", V(1, 2), default=0),
+    Field("replica_election_results", ElectLeadersResponse.ReplicaElectionResult, V(0, 2), default=(), array=True),
 )
-ElectLeadersResponse.SCHEMA = Schema("ElectLeadersResponse", "response", 43, (0, 2), (2, 2))
+ElectLeadersResponse.SCHEMA = Schema("ElectLeadersResponse", "response", 43, V(0, 2), V(2, 2))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["EndQuorumEpochRequest", "EndQuorumEpochResponse"]
 
@@ -184,49 +185,57 @@ class EndQuorumEpochResponse(Message):
 
 
 EndQuorumEpochRequest.ReplicaInfo.FIELDS = (
-    Field("candidate_id", "int32", (1, 1), default=0),
-    Field("candidate_directory_id", "uuid", (1, 1), default=bytes(16)),
+    Field("candidate_id", "int32", V(1, 1), default=0),
+    Field("candidate_directory_id", "uuid", V(1, 1), default=bytes(16)),
 )
 EndQuorumEpochRequest.PartitionData.FIELDS = (
-    Field("partition_index", "int32", (0, 1), default=0),
-    Field("leader_id", "int32", (0, 1), default=0),
-    Field("leader_epoch", "int32", (0, 1), default=0),
-    Field("preferred_successors", "int32", (0, 0), default=(), array=True, ignorable=True),
-    Field("preferred_candidates", EndQuorumEpochRequest.ReplicaInfo, (1, 1), default=(), array=True, ignorable=True),
+    Field("partition_index", "int32", V(0, 1), default=0),
+    Field("leader_id", "int32", V(0, 1), default=0),
+    Field("leader_epoch", "int32", V(0, 1), default=0),
+    Field("preferred_successors", "int32", V(0, 0), default=(), array=True, ignorable=True),
+    Field("preferred_candidates", EndQuorumEpochRequest.ReplicaInfo, V(1, 1), default=(), array=True, ignorable=True),
 )
 EndQuorumEpochRequest.TopicData.FIELDS = (
-    Field("topic_name", "string", (0, 1), default=""),
-    Field("partitions", EndQuorumEpochRequest.PartitionData, (0, 1), default=(), array=True),
+    Field("topic_name", "string", V(0, 1), default=""),
+    Field("partitions", EndQuorumEpochRequest.PartitionData, V(0, 1), default=(), array=True),
 )
 EndQuorumEpochRequest.LeaderEndpoint.FIELDS = (
-    Field("name", "string", (1, 1), default=""),
-    Field("host", "string", (1, 1), default=""),
-    Field("port", "uint16", (1, 1), default=0),
+    Field("name", "string", V(1, 1), default=""),
+    Field("host", "string", V(1, 1), default=""),
+    Field("port", "uint16", V(1, 1), default=0),
 )
 EndQuorumEpochRequest.FIELDS = (
-    Field("cluster_id", "string", (0, 1), default=None, nullable=(0, 1)),
-    Field("topics", EndQuorumEpochRequest.TopicData, (0, 1), default=(), array=True),
-    Field("leader_endpoints", EndQuorumEpochRequest.LeaderEndpoint, (1, 1), default=(), array=True, ignorable=True),
+    Field("cluster_id", "string", V(0, 1), default=None, nullable=V(0, 1)),
+    Field("topics", EndQuorumEpochRequest.TopicData, V(0, 1), default=(), array=True),
+    Field("leader_endpoints", EndQuorumEpochRequest.LeaderEndpoint, V(1, 1), default=(), array=True, ignorable=True),
 )
-EndQuorumEpochRequest.SCHEMA = Schema("EndQuorumEpochRequest", "request", 54, (0, 1), (1, 1))
+EndQuorumEpochRequest.SCHEMA = Schema("EndQuorumEpochRequest", "request", 54, V(0, 1), V(1, 1))
 EndQuorumEpochResponse.PartitionData.FIELDS = (
-    Field("partition_index", "int32", (0, 1), default=0),
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("leader_id", "int32", (0, 1), default=0),
-    Field("leader_epoch", "int32", (0, 1), default=0),
+    Field("partition_index", "int32", V(0, 1), default=0),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("leader_id", "int32", V(0, 1), default=0),
+    Field("leader_epoch", "int32", V(0, 1), default=0),
 )
 EndQuorumEpochResponse.TopicData.FIELDS = (
-    Field("topic_name", "string", (0, 1), default=""),
-    Field("partitions", EndQuorumEpochResponse.PartitionData, (0, 1), default=(), array=True),
+    Field("topic_name", "string", V(0, 1), default=""),
+    Field("partitions", EndQuorumEpochResponse.PartitionData, V(0, 1), default=(), array=True),
 )
 EndQuorumEpochResponse.NodeEndpoint.FIELDS = (
-    Field("node_id", "int32", (1, 1), default=0),
-    Field("host", "string", (1, 1), default=""),
-    Field("port", "uint16", (1, 1), default=0),
+    Field("node_id", "int32", V(1, 1), default=0),
+    Field("host", "string", V(1, 1), default=""),
+    Field("port", "uint16", V(1, 1), default=0),
 )
 EndQuorumEpochResponse.FIELDS = (
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("topics", EndQuorumEpochResponse.TopicData, (0, 1), default=(), array=True),
-    Field("node_endpoints", EndQuorumEpochResponse.NodeEndpoint, (1, 1), default=(), array=True, tag=0, tagged=(1, 1)),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("topics", EndQuorumEpochResponse.TopicData, V(0, 1), default=(), array=True),
+    Field(
+        "node_endpoints",
+        EndQuorumEpochResponse.NodeEndpoint,
+        V(1, 1),
+        default=(),
+        array=True,
+        tag=0,
+        tagged=V(1, 1),
+    ),
 )
-EndQuorumEpochResponse.SCHEMA = Schema("EndQuorumEpochResponse", "response", 54, (0, 1), (1, 1))
+EndQuorumEpochResponse.SCHEMA = Schema("EndQuorumEpochResponse", "response", 54, V(0, 1), V(1, 1))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["EndTxnRequest", "EndTxnResponse"]
 
@@ -61,16 +62,16 @@ class EndTxnResponse(Message):
 
 
 EndTxnRequest.FIELDS = (
-    Field("transactional_id", "string", (0, 5), default=""),
-    Field("producer_id", "int64", (0, 5), default=0),
-    Field("producer_epoch", "int16", (0, 5), default=0),
-    Field("committed", "bool", (0, 5), default=False),
+    Field("transactional_id", "string", V(0, 5), default=""),
+    Field("producer_id", "int64", V(0, 5), default=0),
+    Field("producer_epoch", "int16", V(0, 5), default=0),
+    Field("committed", "bool", V(0, 5), default=False),
 )
-EndTxnRequest.SCHEMA = Schema("EndTxnRequest", "request", 26, (0, 5), (3, 5))
+EndTxnRequest.SCHEMA = Schema("EndTxnRequest", "request", 26, V(0, 5), V(3, 5))
 EndTxnResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 5), default=0),
-    Field("error_code", "int16", (0, 5), default=0),
-    Field("producer_id", "int64", (5, 5), default=-1, ignorable=True),
-    Field("producer_epoch", "int16", (5, 5), default=-1, ignorable=True),
+    Field("throttle_time_ms", "int32", V(0, 5), default=0),
+    Field("error_code", "int16", V(0, 5), default=0),
+    Field("producer_id", "int64", V(5, 5), default=-1, ignorable=True),
+    Field("producer_epoch", "int16", V(5, 5), default=-1, ignorable=True),
 )
-EndTxnResponse.SCHEMA = Schema("EndTxnResponse", "response", 26, (0, 5), (3, 5))
+EndTxnResponse.SCHEMA = Schema("EndTxnResponse", "response", 26, V(0, 5), V(3, 5))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["EnvelopeRequest", "EnvelopeResponse"]
 
@@ -56,13 +57,13 @@ class EnvelopeResponse(Message):
 
 
 EnvelopeRequest.FIELDS = (
-    Field("request_data", "bytes", (0, 0), default=b""),
-    Field("request_principal", "bytes", (0, 0), default=b"", nullable=(0, 0)),
-    Field("client_host_address", "bytes", (0, 0), default=b""),
+    Field("request_data", "bytes", V(0, 0), default=b""),
+    Field("request_principal", "bytes", V(0, 0), default=b"", nullable=V(0, 0)),
+    Field("client_host_address", "bytes", V(0, 0), default=b""),
 )
-EnvelopeRequest.SCHEMA = Schema("EnvelopeRequest", "request", 58, (0, 0), (0, 0))
+EnvelopeRequest.SCHEMA = Schema("EnvelopeRequest", "request", 58, V(0, 0), V(0, 0))
 EnvelopeResponse.FIELDS = (
-    Field("response_data", "bytes", (0, 0), default=None, nullable=(0, 0)),
-    Field("error_code", "int16", (0, 0), default=0),
+    Field("response_data", "bytes", V(0, 0), default=None, nullable=V(0, 0)),
+    Field("error_code", "int16", V(0, 0), default=0),
 )
-EnvelopeResponse.SCHEMA = Schema("EnvelopeResponse", "response", 58, (0, 0), (0, 0))
+EnvelopeResponse.SCHEMA = Schema("EnvelopeResponse", "response", 58, V(0, 0), V(0, 0))

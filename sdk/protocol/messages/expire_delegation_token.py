@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ExpireDelegationTokenRequest", "ExpireDelegationTokenResponse"]
 
@@ -49,13 +50,13 @@ class ExpireDelegationTokenResponse(Message):
 
 
 ExpireDelegationTokenRequest.FIELDS = (
-    Field("hmac", "bytes", (1, 2), default=b""),
-    Field("expiry_time_period_ms", "int64", (1, 2), default=0),
+    Field("hmac", "bytes", V(1, 2), default=b""),
+    Field("expiry_time_period_ms", "int64", V(1, 2), default=0),
 )
-ExpireDelegationTokenRequest.SCHEMA = Schema("ExpireDelegationTokenRequest", "request", 40, (1, 2), (2, 2))
+ExpireDelegationTokenRequest.SCHEMA = Schema("ExpireDelegationTokenRequest", "request", 40, V(1, 2), V(2, 2))
 ExpireDelegationTokenResponse.FIELDS = (
-    Field("error_code", "int16", (1, 2), default=0),
-    Field("expiry_timestamp_ms", "int64", (1, 2), default=0),
-    Field("throttle_time_ms", "int32", (1, 2), default=0),
+    Field("error_code", "int16", V(1, 2), default=0),
+    Field("expiry_timestamp_ms", "int64", V(1, 2), default=0),
+    Field("throttle_time_ms", "int32", V(1, 2), default=0),
 )
-ExpireDelegationTokenResponse.SCHEMA = Schema("ExpireDelegationTokenResponse", "response", 40, (1, 2), (2, 2))
+ExpireDelegationTokenResponse.SCHEMA = Schema("ExpireDelegationTokenResponse", "response", 40, V(1, 2), V(2, 2))

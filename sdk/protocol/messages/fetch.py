@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import DEFAULT, Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["FetchRequest", "FetchResponse"]
 
@@ -357,97 +358,97 @@ class FetchResponse(Message):
 
 
 FetchRequest.ReplicaState.FIELDS = (
-    Field("replica_id", "int32", (15, 18), default=-1),
-    Field("replica_epoch", "int64", (15, 18), default=-1),
+    Field("replica_id", "int32", V(15, 18), default=-1),
+    Field("replica_epoch", "int64", V(15, 18), default=-1),
 )
 FetchRequest.FetchPartition.FIELDS = (
-    Field("partition", "int32", (4, 18), default=0),
-    Field("current_leader_epoch", "int32", (9, 18), default=-1, ignorable=True),
-    Field("fetch_offset", "int64", (4, 18), default=0),
-    Field("last_fetched_epoch", "int32", (12, 18), default=-1),
-    Field("log_start_offset", "int64", (5, 18), default=-1, ignorable=True),
-    Field("partition_max_bytes", "int32", (4, 18), default=0),
-    Field("replica_directory_id", "uuid", (17, 18), default=bytes(16), tag=0, tagged=(17, 18), ignorable=True),
-    Field("high_watermark", "int64", (18, 18), default=9223372036854775807, tag=1, tagged=(18, 18), ignorable=True),
+    Field("partition", "int32", V(4, 18), default=0),
+    Field("current_leader_epoch", "int32", V(9, 18), default=-1, ignorable=True),
+    Field("fetch_offset", "int64", V(4, 18), default=0),
+    Field("last_fetched_epoch", "int32", V(12, 18), default=-1),
+    Field("log_start_offset", "int64", V(5, 18), default=-1, ignorable=True),
+    Field("partition_max_bytes", "int32", V(4, 18), default=0),
+    Field("replica_directory_id", "uuid", V(17, 18), default=bytes(16), tag=0, tagged=V(17, 18), ignorable=True),
+    Field("high_watermark", "int64", V(18, 18), default=9223372036854775807, tag=1, tagged=V(18, 18), ignorable=True),
 )
 FetchRequest.FetchTopic.FIELDS = (
-    Field("topic", "string", (4, 12), default="", ignorable=True),
-    Field("topic_id", "uuid", (13, 18), default=bytes(16), ignorable=True),
-    Field("partitions", FetchRequest.FetchPartition, (4, 18), default=(), array=True),
+    Field("topic", "string", V(4, 12), default="", ignorable=True),
+    Field("topic_id", "uuid", V(13, 18), default=bytes(16), ignorable=True),
+    Field("partitions", FetchRequest.FetchPartition, V(4, 18), default=(), array=True),
 )
 FetchRequest.ForgottenTopic.FIELDS = (
-    Field("topic", "string", (7, 12), default="", ignorable=True),
-    Field("topic_id", "uuid", (13, 18), default=bytes(16), ignorable=True),
-    Field("partitions", "int32", (7, 18), default=(), array=True),
+    Field("topic", "string", V(7, 12), default="", ignorable=True),
+    Field("topic_id", "uuid", V(13, 18), default=bytes(16), ignorable=True),
+    Field("partitions", "int32", V(7, 18), default=(), array=True),
 )
 FetchRequest.FIELDS = (
-    Field("cluster_id", "string", (12, 18), default=None, nullable=(12, 18), tag=0, tagged=(12, 18), ignorable=True),
-    Field("replica_id", "int32", (4, 14), default=-1),
-    Field("replica_state", FetchRequest.ReplicaState, (15, 18), tag=1, tagged=(15, 18)),
-    Field("max_wait_ms", "int32", (4, 18), default=0),
-    Field("min_bytes", "int32", (4, 18), default=0),
-    Field("max_bytes", "int32", (4, 18), default=2147483647, ignorable=True),
-    Field("isolation_level", "int8", (4, 18), default=0, ignorable=True),
-    Field("session_id", "int32", (7, 18), default=0, ignorable=True),
-    Field("session_epoch", "int32", (7, 18), default=-1, ignorable=True),
-    Field("topics", FetchRequest.FetchTopic, (4, 18), default=(), array=True),
-    Field("forgotten_topics_data", FetchRequest.ForgottenTopic, (7, 18), default=(), array=True),
-    Field("rack_id", "string", (11, 18), default="", ignorable=True),
+    Field("cluster_id", "string", V(12, 18), default=None, nullable=V(12, 18), tag=0, tagged=V(12, 18), ignorable=True),
+    Field("replica_id", "int32", V(4, 14), default=-1),
+    Field("replica_state", FetchRequest.ReplicaState, V(15, 18), tag=1, tagged=V(15, 18)),
+    Field("max_wait_ms", "int32", V(4, 18), default=0),
+    Field("min_bytes", "int32", V(4, 18), default=0),
+    Field("max_bytes", "int32", V(4, 18), default=2147483647, ignorable=True),
+    Field("isolation_level", "int8", V(4, 18), default=0, ignorable=True),
+    Field("session_id", "int32", V(7, 18), default=0, ignorable=True),
+    Field("session_epoch", "int32", V(7, 18), default=-1, ignorable=True),
+    Field("topics", FetchRequest.FetchTopic, V(4, 18), default=(), array=True),
+    Field("forgotten_topics_data", FetchRequest.ForgottenTopic, V(7, 18), default=(), array=True),
+    Field("rack_id", "string", V(11, 18), default="", ignorable=True),
 )
-FetchRequest.SCHEMA = Schema("FetchRequest", "request", 1, (4, 18), (12, 18))
+FetchRequest.SCHEMA = Schema("FetchRequest", "request", 1, V(4, 18), V(12, 18))
 FetchResponse.EpochEndOffset.FIELDS = (
-    Field("epoch", "int32", (12, 18), default=-1),
-    Field("end_offset", "int64", (12, 18), default=-1),
+    Field("epoch", "int32", V(12, 18), default=-1),
+    Field("end_offset", "int64", V(12, 18), default=-1),
 )
 FetchResponse.LeaderIdAndEpoch.FIELDS = (
-    Field("leader_id", "int32", (12, 18), default=-1),
-    Field("leader_epoch", "int32", (12, 18), default=-1),
+    Field("leader_id", "int32", V(12, 18), default=-1),
+    Field("leader_epoch", "int32", V(12, 18), default=-1),
 )
 FetchResponse.SnapshotId.FIELDS = (
-    Field("end_offset", "int64", (4, 18), default=-1),
-    Field("epoch", "int32", (4, 18), default=-1),
+    Field("end_offset", "int64", V(4, 18), default=-1),
+    Field("epoch", "int32", V(4, 18), default=-1),
 )
 FetchResponse.AbortedTransaction.FIELDS = (
-    Field("producer_id", "int64", (4, 18), default=0),
-    Field("first_offset", "int64", (4, 18), default=0),
+    Field("producer_id", "int64", V(4, 18), default=0),
+    Field("first_offset", "int64", V(4, 18), default=0),
 )
 FetchResponse.PartitionData.FIELDS = (
-    Field("partition_index", "int32", (4, 18), default=0),
-    Field("error_code", "int16", (4, 18), default=0),
-    Field("high_watermark", "int64", (4, 18), default=0),
-    Field("last_stable_offset", "int64", (4, 18), default=-1, ignorable=True),
-    Field("log_start_offset", "int64", (5, 18), default=-1, ignorable=True),
-    Field("diverging_epoch", FetchResponse.EpochEndOffset, (12, 18), tag=0, tagged=(12, 18)),
-    Field("current_leader", FetchResponse.LeaderIdAndEpoch, (12, 18), tag=1, tagged=(12, 18)),
-    Field("snapshot_id", FetchResponse.SnapshotId, (12, 18), tag=2, tagged=(12, 18)),
+    Field("partition_index", "int32", V(4, 18), default=0),
+    Field("error_code", "int16", V(4, 18), default=0),
+    Field("high_watermark", "int64", V(4, 18), default=0),
+    Field("last_stable_offset", "int64", V(4, 18), default=-1, ignorable=True),
+    Field("log_start_offset", "int64", V(5, 18), default=-1, ignorable=True),
+    Field("diverging_epoch", FetchResponse.EpochEndOffset, V(12, 18), tag=0, tagged=V(12, 18)),
+    Field("current_leader", FetchResponse.LeaderIdAndEpoch, V(12, 18), tag=1, tagged=V(12, 18)),
+    Field("snapshot_id", FetchResponse.SnapshotId, V(12, 18), tag=2, tagged=V(12, 18)),
     Field(
         "aborted_transactions",
         FetchResponse.AbortedTransaction,
-        (4, 18),
+        V(4, 18),
         default=(),
         array=True,
-        nullable=(4, 18),
+        nullable=V(4, 18),
         ignorable=True,
     ),
-    Field("preferred_read_replica", "int32", (11, 18), default=-1),
-    Field("records", "records", (4, 18), default=None, nullable=(4, 18)),
+    Field("preferred_read_replica", "int32", V(11, 18), default=-1),
+    Field("records", "records", V(4, 18), default=None, nullable=V(4, 18)),
 )
 FetchResponse.FetchableTopicResponse.FIELDS = (
-    Field("topic", "string", (4, 12), default="", ignorable=True),
-    Field("topic_id", "uuid", (13, 18), default=bytes(16), ignorable=True),
-    Field("partitions", FetchResponse.PartitionData, (4, 18), default=(), array=True),
+    Field("topic", "string", V(4, 12), default="", ignorable=True),
+    Field("topic_id", "uuid", V(13, 18), default=bytes(16), ignorable=True),
+    Field("partitions", FetchResponse.PartitionData, V(4, 18), default=(), array=True),
 )
 FetchResponse.NodeEndpoint.FIELDS = (
-    Field("node_id", "int32", (16, 18), default=0),
-    Field("host", "string", (16, 18), default=""),
-    Field("port", "int32", (16, 18), default=0),
-    Field("rack", "string", (16, 18), default=None, nullable=(16, 18)),
+    Field("node_id", "int32", V(16, 18), default=0),
+    Field("host", "string", V(16, 18), default=""),
+    Field("port", "int32", V(16, 18), default=0),
+    Field("rack", "string", V(16, 18), default=None, nullable=V(16, 18)),
 )
 FetchResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (4, 18), default=0, ignorable=True),
-    Field("error_code", "int16", (7, 18), default=0, ignorable=True),
-    Field("session_id", "int32", (7, 18), default=0),
-    Field("responses", FetchResponse.FetchableTopicResponse, (4, 18), default=(), array=True),
-    Field("node_endpoints", FetchResponse.NodeEndpoint, (16, 18), default=(), array=True, tag=0, tagged=(16, 18)),
+    Field("throttle_time_ms", "int32", V(4, 18), default=0, ignorable=True),
+    Field("error_code", "int16", V(7, 18), default=0, ignorable=True),
+    Field("session_id", "int32", V(7, 18), default=0),
+    Field("responses", FetchResponse.FetchableTopicResponse, V(4, 18), default=(), array=True),
+    Field("node_endpoints", FetchResponse.NodeEndpoint, V(16, 18), default=(), array=True, tag=0, tagged=V(16, 18)),
 )
-FetchResponse.SCHEMA = Schema("FetchResponse", "response", 1, (4, 18), (12, 18))
+FetchResponse.SCHEMA = Schema("FetchResponse", "response", 1, V(4, 18), V(12, 18))

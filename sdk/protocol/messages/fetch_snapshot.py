@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import DEFAULT, Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["FetchSnapshotRequest", "FetchSnapshotResponse"]
 
@@ -225,57 +226,57 @@ class FetchSnapshotResponse(Message):
 
 
 FetchSnapshotRequest.SnapshotId.FIELDS = (
-    Field("end_offset", "int64", (0, 1), default=0),
-    Field("epoch", "int32", (0, 1), default=0),
+    Field("end_offset", "int64", V(0, 1), default=0),
+    Field("epoch", "int32", V(0, 1), default=0),
 )
 FetchSnapshotRequest.PartitionSnapshot.FIELDS = (
-    Field("partition", "int32", (0, 1), default=0),
-    Field("current_leader_epoch", "int32", (0, 1), default=0),
-    Field("snapshot_id", FetchSnapshotRequest.SnapshotId, (0, 1)),
-    Field("position", "int64", (0, 1), default=0),
-    Field("replica_directory_id", "uuid", (1, 1), default=bytes(16), tag=0, tagged=(1, 1), ignorable=True),
+    Field("partition", "int32", V(0, 1), default=0),
+    Field("current_leader_epoch", "int32", V(0, 1), default=0),
+    Field("snapshot_id", FetchSnapshotRequest.SnapshotId, V(0, 1)),
+    Field("position", "int64", V(0, 1), default=0),
+    Field("replica_directory_id", "uuid", V(1, 1), default=bytes(16), tag=0, tagged=V(1, 1), ignorable=True),
 )
 FetchSnapshotRequest.TopicSnapshot.FIELDS = (
-    Field("name", "string", (0, 1), default=""),
-    Field("partitions", FetchSnapshotRequest.PartitionSnapshot, (0, 1), default=(), array=True),
+    Field("name", "string", V(0, 1), default=""),
+    Field("partitions", FetchSnapshotRequest.PartitionSnapshot, V(0, 1), default=(), array=True),
 )
 FetchSnapshotRequest.FIELDS = (
-    Field("cluster_id", "string", (0, 1), default=None, nullable=(0, 1), tag=0, tagged=(0, 1)),
-    Field("replica_id", "int32", (0, 1), default=-1),
-    Field("max_bytes", "int32", (0, 1), default=2147483647),
-    Field("topics", FetchSnapshotRequest.TopicSnapshot, (0, 1), default=(), array=True),
+    Field("cluster_id", "string", V(0, 1), default=None, nullable=V(0, 1), tag=0, tagged=V(0, 1)),
+    Field("replica_id", "int32", V(0, 1), default=-1),
+    Field("max_bytes", "int32", V(0, 1), default=2147483647),
+    Field("topics", FetchSnapshotRequest.TopicSnapshot, V(0, 1), default=(), array=True),
 )
-FetchSnapshotRequest.SCHEMA = Schema("FetchSnapshotRequest", "request", 59, (0, 1), (0, 1))
+FetchSnapshotRequest.SCHEMA = Schema("FetchSnapshotRequest", "request", 59, V(0, 1), V(0, 1))
 FetchSnapshotResponse.SnapshotId.FIELDS = (
-    Field("end_offset", "int64", (0, 1), default=0),
-    Field("epoch", "int32", (0, 1), default=0),
+    Field("end_offset", "int64", V(0, 1), default=0),
+    Field("epoch", "int32", V(0, 1), default=0),
 )
 FetchSnapshotResponse.LeaderIdAndEpoch.FIELDS = (
-    Field("leader_id", "int32", (0, 1), default=0),
-    Field("leader_epoch", "int32", (0, 1), default=0),
+    Field("leader_id", "int32", V(0, 1), default=0),
+    Field("leader_epoch", "int32", V(0, 1), default=0),
 )
 FetchSnapshotResponse.PartitionSnapshot.FIELDS = (
-    Field("index", "int32", (0, 1), default=0),
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("snapshot_id", FetchSnapshotResponse.SnapshotId, (0, 1)),
-    Field("current_leader", FetchSnapshotResponse.LeaderIdAndEpoch, (0, 1), tag=0, tagged=(0, 1)),
-    Field("size", "int64", (0, 1), default=0),
-    Field("position", "int64", (0, 1), default=0),
-    Field("unaligned_records", "records", (0, 1), default=None),
+    Field("index", "int32", V(0, 1), default=0),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("snapshot_id", FetchSnapshotResponse.SnapshotId, V(0, 1)),
+    Field("current_leader", FetchSnapshotResponse.LeaderIdAndEpoch, V(0, 1), tag=0, tagged=V(0, 1)),
+    Field("size", "int64", V(0, 1), default=0),
+    Field("position", "int64", V(0, 1), default=0),
+    Field("unaligned_records", "records", V(0, 1), default=None),
 )
 FetchSnapshotResponse.TopicSnapshot.FIELDS = (
-    Field("name", "string", (0, 1), default=""),
-    Field("partitions", FetchSnapshotResponse.PartitionSnapshot, (0, 1), default=(), array=True),
+    Field("name", "string", V(0, 1), default=""),
+    Field("partitions", FetchSnapshotResponse.PartitionSnapshot, V(0, 1), default=(), array=True),
 )
 FetchSnapshotResponse.NodeEndpoint.FIELDS = (
-    Field("node_id", "int32", (1, 1), default=0),
-    Field("host", "string", (1, 1), default=""),
-    Field("port", "uint16", (1, 1), default=0),
+    Field("node_id", "int32", V(1, 1), default=0),
+    Field("host", "string", V(1, 1), default=""),
+    Field("port", "uint16", V(1, 1), default=0),
 )
 FetchSnapshotResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 1), default=0, ignorable=True),
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("topics", FetchSnapshotResponse.TopicSnapshot, (0, 1), default=(), array=True),
-    Field("node_endpoints", FetchSnapshotResponse.NodeEndpoint, (1, 1), default=(), array=True, tag=0, tagged=(1, 1)),
+    Field("throttle_time_ms", "int32", V(0, 1), default=0, ignorable=True),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("topics", FetchSnapshotResponse.TopicSnapshot, V(0, 1), default=(), array=True),
+    Field("node_endpoints", FetchSnapshotResponse.NodeEndpoint, V(1, 1), default=(), array=True, tag=0, tagged=V(1, 1)),
 )
-FetchSnapshotResponse.SCHEMA = Schema("FetchSnapshotResponse", "response", 59, (0, 1), (0, 1))
+FetchSnapshotResponse.SCHEMA = Schema("FetchSnapshotResponse", "response", 59, V(0, 1), V(0, 1))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["FindCoordinatorRequest", "FindCoordinatorResponse"]
 
@@ -104,26 +105,26 @@ class FindCoordinatorResponse(Message):
 
 
 FindCoordinatorRequest.FIELDS = (
-    Field("key", "string", (0, 3), default=""),
-    Field("key_type", "int8", (1, 6), default=0),
-    Field("coordinator_keys", "string", (4, 6), default=(), array=True),
+    Field("key", "string", V(0, 3), default=""),
+    Field("key_type", "int8", V(1, 6), default=0),
+    Field("coordinator_keys", "string", V(4, 6), default=(), array=True),
 )
-FindCoordinatorRequest.SCHEMA = Schema("FindCoordinatorRequest", "request", 10, (0, 6), (3, 6))
+FindCoordinatorRequest.SCHEMA = Schema("FindCoordinatorRequest", "request", 10, V(0, 6), V(3, 6))
 FindCoordinatorResponse.Coordinator.FIELDS = (
-    Field("key", "string", (4, 6), default=""),
-    Field("node_id", "int32", (4, 6), default=0),
-    Field("host", "string", (4, 6), default=""),
-    Field("port", "int32", (4, 6), default=0),
-    Field("error_code", "int16", (4, 6), default=0),
-    Field("error_message", "string", (4, 6), default="", nullable=(4, 6), ignorable=True),
+    Field("key", "string", V(4, 6), default=""),
+    Field("node_id", "int32", V(4, 6), default=0),
+    Field("host", "string", V(4, 6), default=""),
+    Field("port", "int32", V(4, 6), default=0),
+    Field("error_code", "int16", V(4, 6), default=0),
+    Field("error_message", "string", V(4, 6), default="", nullable=V(4, 6), ignorable=True),
 )
 FindCoordinatorResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (1, 6), default=0, ignorable=True),
-    Field("error_code", "int16", (0, 3), default=0),
-    Field("error_message", "string", (1, 3), default="", nullable=(1, 3), ignorable=True),
-    Field("node_id", "int32", (0, 3), default=0),
-    Field("host", "string", (0, 3), default=""),
-    Field("port", "int32", (0, 3), default=0),
-    Field("coordinators", FindCoordinatorResponse.Coordinator, (4, 6), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(1, 6), default=0, ignorable=True),
+    Field("error_code", "int16", V(0, 3), default=0),
+    Field("error_message", "string", V(1, 3), default="", nullable=V(1, 3), ignorable=True),
+    Field("node_id", "int32", V(0, 3), default=0),
+    Field("host", "string", V(0, 3), default=""),
+    Field("port", "int32", V(0, 3), default=0),
+    Field("coordinators", FindCoordinatorResponse.Coordinator, V(4, 6), default=(), array=True),
 )
-FindCoordinatorResponse.SCHEMA = Schema("FindCoordinatorResponse", "response", 10, (0, 6), (3, 6))
+FindCoordinatorResponse.SCHEMA = Schema("FindCoordinatorResponse", "response", 10, V(0, 6), V(3, 6))

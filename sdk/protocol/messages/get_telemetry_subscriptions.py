@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["GetTelemetrySubscriptionsRequest", "GetTelemetrySubscriptionsResponse"]
 
@@ -78,18 +79,18 @@ class GetTelemetrySubscriptionsResponse(Message):
 
 
 GetTelemetrySubscriptionsRequest.FIELDS = (
-    Field("client_instance_id", "uuid", (0, 0), default=bytes(16)),
+    Field("client_instance_id", "uuid", V(0, 0), default=bytes(16)),
 )
-GetTelemetrySubscriptionsRequest.SCHEMA = Schema("GetTelemetrySubscriptionsRequest", "request", 71, (0, 0), (0, 0))
+GetTelemetrySubscriptionsRequest.SCHEMA = Schema("GetTelemetrySubscriptionsRequest", "request", 71, V(0, 0), V(0, 0))
 GetTelemetrySubscriptionsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("client_instance_id", "uuid", (0, 0), default=bytes(16)),
-    Field("subscription_id", "int32", (0, 0), default=0),
-    Field("accepted_compression_types", "int8", (0, 0), default=(), array=True),
-    Field("push_interval_ms", "int32", (0, 0), default=0),
-    Field("telemetry_max_bytes", "int32", (0, 0), default=0),
-    Field("delta_temporality", "bool", (0, 0), default=False),
-    Field("requested_metrics", "string", (0, 0), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("client_instance_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("subscription_id", "int32", V(0, 0), default=0),
+    Field("accepted_compression_types", "int8", V(0, 0), default=(), array=True),
+    Field("push_interval_ms", "int32", V(0, 0), default=0),
+    Field("telemetry_max_bytes", "int32", V(0, 0), default=0),
+    Field("delta_temporality", "bool", V(0, 0), default=False),
+    Field("requested_metrics", "string", V(0, 0), default=(), array=True),
 )
-GetTelemetrySubscriptionsResponse.SCHEMA = Schema("GetTelemetrySubscriptionsResponse", "response", 71, (0, 0), (0, 0))
+GetTelemetrySubscriptionsResponse.SCHEMA = Schema("GetTelemetrySubscriptionsResponse", "response", 71, V(0, 0), V(0, 0))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["RequestHeader", "ResponseHeader"]
 
@@ -52,13 +53,13 @@ class ResponseHeader(Message):
 
 
 RequestHeader.FIELDS = (
-    Field("request_api_key", "int16", (1, 2), default=0),
-    Field("request_api_version", "int16", (1, 2), default=0),
-    Field("correlation_id", "int32", (1, 2), default=0),
-    Field("client_id", "string", (1, 2), default="", nullable=(1, 2), compact=False),
+    Field("request_api_key", "int16", V(1, 2), default=0),
+    Field("request_api_version", "int16", V(1, 2), default=0),
+    Field("correlation_id", "int32", V(1, 2), default=0),
+    Field("client_id", "string", V(1, 2), default="", nullable=V(1, 2), compact=False),
 )
-RequestHeader.SCHEMA = Schema("RequestHeader", "header", None, (1, 2), (2, 2))
+RequestHeader.SCHEMA = Schema("RequestHeader", "header", None, V(1, 2), V(2, 2))
 ResponseHeader.FIELDS = (
-    Field("correlation_id", "int32", (0, 1), default=0),
+    Field("correlation_id", "int32", V(0, 1), default=0),
 )
-ResponseHeader.SCHEMA = Schema("ResponseHeader", "header", None, (0, 1), (1, 1))
+ResponseHeader.SCHEMA = Schema("ResponseHeader", "header", None, V(0, 1), V(1, 1))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["HeartbeatRequest", "HeartbeatResponse"]
 
@@ -51,14 +52,14 @@ class HeartbeatResponse(Message):
 
 
 HeartbeatRequest.FIELDS = (
-    Field("group_id", "string", (0, 4), default=""),
-    Field("generation_id", "int32", (0, 4), default=0),
-    Field("member_id", "string", (0, 4), default=""),
-    Field("group_instance_id", "string", (3, 4), default=None, nullable=(3, 4)),
+    Field("group_id", "string", V(0, 4), default=""),
+    Field("generation_id", "int32", V(0, 4), default=0),
+    Field("member_id", "string", V(0, 4), default=""),
+    Field("group_instance_id", "string", V(3, 4), default=None, nullable=V(3, 4)),
 )
-HeartbeatRequest.SCHEMA = Schema("HeartbeatRequest", "request", 12, (0, 4), (4, 4))
+HeartbeatRequest.SCHEMA = Schema("HeartbeatRequest", "request", 12, V(0, 4), V(4, 4))
 HeartbeatResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (1, 4), default=0, ignorable=True),
-    Field("error_code", "int16", (0, 4), default=0),
+    Field("throttle_time_ms", "int32", V(1, 4), default=0, ignorable=True),
+    Field("error_code", "int16", V(0, 4), default=0),
 )
-HeartbeatResponse.SCHEMA = Schema("HeartbeatResponse", "response", 12, (0, 4), (4, 4))
+HeartbeatResponse.SCHEMA = Schema("HeartbeatResponse", "response", 12, V(0, 4), V(4, 4))

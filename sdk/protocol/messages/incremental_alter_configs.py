@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["IncrementalAlterConfigsRequest", "IncrementalAlterConfigsResponse"]
 
@@ -117,28 +118,28 @@ class IncrementalAlterConfigsResponse(Message):
 
 
 IncrementalAlterConfigsRequest.AlterableConfig.FIELDS = (
-    Field("name", "string", (0, 1), default=""),
-    Field("config_operation", "int8", (0, 1), default=0),
-    Field("value", "string", (0, 1), default="", nullable=(0, 1)),
+    Field("name", "string", V(0, 1), default=""),
+    Field("config_operation", "int8", V(0, 1), default=0),
+    Field("value", "string", V(0, 1), default="", nullable=V(0, 1)),
 )
 IncrementalAlterConfigsRequest.AlterConfigsResource.FIELDS = (
-    Field("resource_type", "int8", (0, 1), default=0),
-    Field("resource_name", "string", (0, 1), default=""),
-    Field("configs", IncrementalAlterConfigsRequest.AlterableConfig, (0, 1), default=(), array=True),
+    Field("resource_type", "int8", V(0, 1), default=0),
+    Field("resource_name", "string", V(0, 1), default=""),
+    Field("configs", IncrementalAlterConfigsRequest.AlterableConfig, V(0, 1), default=(), array=True),
 )
 IncrementalAlterConfigsRequest.FIELDS = (
-    Field("resources", IncrementalAlterConfigsRequest.AlterConfigsResource, (0, 1), default=(), array=True),
-    Field("validate_only", "bool", (0, 1), default=False),
+    Field("resources", IncrementalAlterConfigsRequest.AlterConfigsResource, V(0, 1), default=(), array=True),
+    Field("validate_only", "bool", V(0, 1), default=False),
 )
-IncrementalAlterConfigsRequest.SCHEMA = Schema("IncrementalAlterConfigsRequest", "request", 44, (0, 1), (1, 1))
+IncrementalAlterConfigsRequest.SCHEMA = Schema("IncrementalAlterConfigsRequest", "request", 44, V(0, 1), V(1, 1))
 IncrementalAlterConfigsResponse.AlterConfigsResourceResponse.FIELDS = (
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("error_message", "string", (0, 1), default="", nullable=(0, 1)),
-    Field("resource_type", "int8", (0, 1), default=0),
-    Field("resource_name", "string", (0, 1), default=""),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("error_message", "string", V(0, 1), default="", nullable=V(0, 1)),
+    Field("resource_type", "int8", V(0, 1), default=0),
+    Field("resource_name", "string", V(0, 1), default=""),
 )
 IncrementalAlterConfigsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 1), default=0),
-    Field("responses", IncrementalAlterConfigsResponse.AlterConfigsResourceResponse, (0, 1), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 1), default=0),
+    Field("responses", IncrementalAlterConfigsResponse.AlterConfigsResourceResponse, V(0, 1), default=(), array=True),
 )
-IncrementalAlterConfigsResponse.SCHEMA = Schema("IncrementalAlterConfigsResponse", "response", 44, (0, 1), (1, 1))
+IncrementalAlterConfigsResponse.SCHEMA = Schema("IncrementalAlterConfigsResponse", "response", 44, V(0, 1), V(1, 1))

@@ -7,6 +7,7 @@ producers."""
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["InitProducerIdRequest", "InitProducerIdResponse"]
 
@@ -92,20 +93,20 @@ class InitProducerIdResponse(Message):
 
 
 InitProducerIdRequest.FIELDS = (
-    Field("transactional_id", "string", (0, 6), default="", nullable=(0, 6)),
-    Field("transaction_timeout_ms", "int32", (0, 6), default=0),
-    Field("producer_id", "int64", (3, 6), default=-1),
-    Field("producer_epoch", "int16", (3, 6), default=-1),
-    Field("enable2_pc", "bool", (6, 6), default=False),
-    Field("keep_prepared_txn", "bool", (6, 6), default=False),
+    Field("transactional_id", "string", V(0, 6), default="", nullable=V(0, 6)),
+    Field("transaction_timeout_ms", "int32", V(0, 6), default=0),
+    Field("producer_id", "int64", V(3, 6), default=-1),
+    Field("producer_epoch", "int16", V(3, 6), default=-1),
+    Field("enable2_pc", "bool", V(6, 6), default=False),
+    Field("keep_prepared_txn", "bool", V(6, 6), default=False),
 )
-InitProducerIdRequest.SCHEMA = Schema("InitProducerIdRequest", "request", 22, (0, 6), (2, 6))
+InitProducerIdRequest.SCHEMA = Schema("InitProducerIdRequest", "request", 22, V(0, 6), V(2, 6))
 InitProducerIdResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 6), default=0, ignorable=True),
-    Field("error_code", "int16", (0, 6), default=0),
-    Field("producer_id", "int64", (0, 6), default=-1),
-    Field("producer_epoch", "int16", (0, 6), default=0),
-    Field("ongoing_txn_producer_id", "int64", (6, 6), default=-1),
-    Field("ongoing_txn_producer_epoch", "int16", (6, 6), default=-1),
+    Field("throttle_time_ms", "int32", V(0, 6), default=0, ignorable=True),
+    Field("error_code", "int16", V(0, 6), default=0),
+    Field("producer_id", "int64", V(0, 6), default=-1),
+    Field("producer_epoch", "int16", V(0, 6), default=0),
+    Field("ongoing_txn_producer_id", "int64", V(6, 6), default=-1),
+    Field("ongoing_txn_producer_epoch", "int16", V(6, 6), default=-1),
 )
-InitProducerIdResponse.SCHEMA = Schema("InitProducerIdResponse", "response", 22, (0, 6), (2, 6))
+InitProducerIdResponse.SCHEMA = Schema("InitProducerIdResponse", "response", 22, V(0, 6), V(2, 6))

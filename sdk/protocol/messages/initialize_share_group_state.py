@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["InitializeShareGroupStateRequest", "InitializeShareGroupStateResponse"]
 
@@ -112,29 +113,29 @@ class InitializeShareGroupStateResponse(Message):
 
 
 InitializeShareGroupStateRequest.PartitionData.FIELDS = (
-    Field("partition", "int32", (0, 0), default=0),
-    Field("state_epoch", "int32", (0, 0), default=0),
-    Field("start_offset", "int64", (0, 0), default=0),
+    Field("partition", "int32", V(0, 0), default=0),
+    Field("state_epoch", "int32", V(0, 0), default=0),
+    Field("start_offset", "int64", V(0, 0), default=0),
 )
 InitializeShareGroupStateRequest.InitializeStateData.FIELDS = (
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("partitions", InitializeShareGroupStateRequest.PartitionData, (0, 0), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("partitions", InitializeShareGroupStateRequest.PartitionData, V(0, 0), default=(), array=True),
 )
 InitializeShareGroupStateRequest.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("topics", InitializeShareGroupStateRequest.InitializeStateData, (0, 0), default=(), array=True),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("topics", InitializeShareGroupStateRequest.InitializeStateData, V(0, 0), default=(), array=True),
 )
-InitializeShareGroupStateRequest.SCHEMA = Schema("InitializeShareGroupStateRequest", "request", 83, (0, 0), (0, 0))
+InitializeShareGroupStateRequest.SCHEMA = Schema("InitializeShareGroupStateRequest", "request", 83, V(0, 0), V(0, 0))
 InitializeShareGroupStateResponse.PartitionResult.FIELDS = (
-    Field("partition", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("error_message", "string", (0, 0), default=None, nullable=(0, 0)),
+    Field("partition", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("error_message", "string", V(0, 0), default=None, nullable=V(0, 0)),
 )
 InitializeShareGroupStateResponse.InitializeStateResult.FIELDS = (
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("partitions", InitializeShareGroupStateResponse.PartitionResult, (0, 0), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("partitions", InitializeShareGroupStateResponse.PartitionResult, V(0, 0), default=(), array=True),
 )
 InitializeShareGroupStateResponse.FIELDS = (
-    Field("results", InitializeShareGroupStateResponse.InitializeStateResult, (0, 0), default=(), array=True),
+    Field("results", InitializeShareGroupStateResponse.InitializeStateResult, V(0, 0), default=(), array=True),
 )
-InitializeShareGroupStateResponse.SCHEMA = Schema("InitializeShareGroupStateResponse", "response", 83, (0, 0), (0, 0))
+InitializeShareGroupStateResponse.SCHEMA = Schema("InitializeShareGroupStateResponse", "response", 83, V(0, 0), V(0, 0))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["JoinGroupRequest", "JoinGroupResponse"]
 
@@ -151,34 +152,34 @@ class JoinGroupResponse(Message):
 
 
 JoinGroupRequest.JoinGroupRequestProtocol.FIELDS = (
-    Field("name", "string", (0, 9), default=""),
-    Field("metadata", "bytes", (0, 9), default=b""),
+    Field("name", "string", V(0, 9), default=""),
+    Field("metadata", "bytes", V(0, 9), default=b""),
 )
 JoinGroupRequest.FIELDS = (
-    Field("group_id", "string", (0, 9), default=""),
-    Field("session_timeout_ms", "int32", (0, 9), default=0),
-    Field("rebalance_timeout_ms", "int32", (1, 9), default=-1, ignorable=True),
-    Field("member_id", "string", (0, 9), default=""),
-    Field("group_instance_id", "string", (5, 9), default=None, nullable=(5, 9)),
-    Field("protocol_type", "string", (0, 9), default=""),
-    Field("protocols", JoinGroupRequest.JoinGroupRequestProtocol, (0, 9), default=(), array=True),
-    Field("reason", "string", (8, 9), default=None, nullable=(8, 9), ignorable=True),
+    Field("group_id", "string", V(0, 9), default=""),
+    Field("session_timeout_ms", "int32", V(0, 9), default=0),
+    Field("rebalance_timeout_ms", "int32", V(1, 9), default=-1, ignorable=True),
+    Field("member_id", "string", V(0, 9), default=""),
+    Field("group_instance_id", "string", V(5, 9), default=None, nullable=V(5, 9)),
+    Field("protocol_type", "string", V(0, 9), default=""),
+    Field("protocols", JoinGroupRequest.JoinGroupRequestProtocol, V(0, 9), default=(), array=True),
+    Field("reason", "string", V(8, 9), default=None, nullable=V(8, 9), ignorable=True),
 )
-JoinGroupRequest.SCHEMA = Schema("JoinGroupRequest", "request", 11, (0, 9), (6, 9))
+JoinGroupRequest.SCHEMA = Schema("JoinGroupRequest", "request", 11, V(0, 9), V(6, 9))
 JoinGroupResponse.JoinGroupResponseMember.FIELDS = (
-    Field("member_id", "string", (0, 9), default=""),
-    Field("group_instance_id", "string", (5, 9), default=None, nullable=(5, 9), ignorable=True),
-    Field("metadata", "bytes", (0, 9), default=b""),
+    Field("member_id", "string", V(0, 9), default=""),
+    Field("group_instance_id", "string", V(5, 9), default=None, nullable=V(5, 9), ignorable=True),
+    Field("metadata", "bytes", V(0, 9), default=b""),
 )
 JoinGroupResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (2, 9), default=0, ignorable=True),
-    Field("error_code", "int16", (0, 9), default=0),
-    Field("generation_id", "int32", (0, 9), default=-1),
-    Field("protocol_type", "string", (7, 9), default=None, nullable=(7, 9), ignorable=True),
-    Field("protocol_name", "string", (0, 9), default="", nullable=(7, 9)),
-    Field("leader", "string", (0, 9), default=""),
-    Field("skip_assignment", "bool", (9, 9), default=False),
-    Field("member_id", "string", (0, 9), default=""),
-    Field("members", JoinGroupResponse.JoinGroupResponseMember, (0, 9), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(2, 9), default=0, ignorable=True),
+    Field("error_code", "int16", V(0, 9), default=0),
+    Field("generation_id", "int32", V(0, 9), default=-1),
+    Field("protocol_type", "string", V(7, 9), default=None, nullable=V(7, 9), ignorable=True),
+    Field("protocol_name", "string", V(0, 9), default="", nullable=V(7, 9)),
+    Field("leader", "string", V(0, 9), default=""),
+    Field("skip_assignment", "bool", V(9, 9), default=False),
+    Field("member_id", "string", V(0, 9), default=""),
+    Field("members", JoinGroupResponse.JoinGroupResponseMember, V(0, 9), default=(), array=True),
 )
-JoinGroupResponse.SCHEMA = Schema("JoinGroupResponse", "response", 11, (0, 9), (6, 9))
+JoinGroupResponse.SCHEMA = Schema("JoinGroupResponse", "response", 11, V(0, 9), V(6, 9))

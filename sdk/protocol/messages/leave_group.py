@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["LeaveGroupRequest", "LeaveGroupResponse"]
 
@@ -102,24 +103,24 @@ class LeaveGroupResponse(Message):
 
 
 LeaveGroupRequest.MemberIdentity.FIELDS = (
-    Field("member_id", "string", (3, 5), default=""),
-    Field("group_instance_id", "string", (3, 5), default=None, nullable=(3, 5)),
-    Field("reason", "string", (5, 5), default=None, nullable=(5, 5), ignorable=True),
+    Field("member_id", "string", V(3, 5), default=""),
+    Field("group_instance_id", "string", V(3, 5), default=None, nullable=V(3, 5)),
+    Field("reason", "string", V(5, 5), default=None, nullable=V(5, 5), ignorable=True),
 )
 LeaveGroupRequest.FIELDS = (
-    Field("group_id", "string", (0, 5), default=""),
-    Field("member_id", "string", (0, 2), default=""),
-    Field("members", LeaveGroupRequest.MemberIdentity, (3, 5), default=(), array=True),
+    Field("group_id", "string", V(0, 5), default=""),
+    Field("member_id", "string", V(0, 2), default=""),
+    Field("members", LeaveGroupRequest.MemberIdentity, V(3, 5), default=(), array=True),
 )
-LeaveGroupRequest.SCHEMA = Schema("LeaveGroupRequest", "request", 13, (0, 5), (4, 5))
+LeaveGroupRequest.SCHEMA = Schema("LeaveGroupRequest", "request", 13, V(0, 5), V(4, 5))
 LeaveGroupResponse.MemberResponse.FIELDS = (
-    Field("member_id", "string", (3, 5), default=""),
-    Field("group_instance_id", "string", (3, 5), default="", nullable=(3, 5)),
-    Field("error_code", "int16", (3, 5), default=0),
+    Field("member_id", "string", V(3, 5), default=""),
+    Field("group_instance_id", "string", V(3, 5), default="", nullable=V(3, 5)),
+    Field("error_code", "int16", V(3, 5), default=0),
 )
 LeaveGroupResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (1, 5), default=0, ignorable=True),
-    Field("error_code", "int16", (0, 5), default=0),
-    Field("members", LeaveGroupResponse.MemberResponse, (3, 5), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(1, 5), default=0, ignorable=True),
+    Field("error_code", "int16", V(0, 5), default=0),
+    Field("members", LeaveGroupResponse.MemberResponse, V(3, 5), default=(), array=True),
 )
-LeaveGroupResponse.SCHEMA = Schema("LeaveGroupResponse", "response", 13, (0, 5), (4, 5))
+LeaveGroupResponse.SCHEMA = Schema("LeaveGroupResponse", "response", 13, V(0, 5), V(4, 5))

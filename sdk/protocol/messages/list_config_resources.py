@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ListConfigResourcesRequest", "ListConfigResourcesResponse"]
 
@@ -60,16 +61,16 @@ class ListConfigResourcesResponse(Message):
 
 
 ListConfigResourcesRequest.FIELDS = (
-    Field("resource_types", "int8", (1, 1), default=(), array=True),
+    Field("resource_types", "int8", V(1, 1), default=(), array=True),
 )
-ListConfigResourcesRequest.SCHEMA = Schema("ListConfigResourcesRequest", "request", 74, (0, 1), (0, 1))
+ListConfigResourcesRequest.SCHEMA = Schema("ListConfigResourcesRequest", "request", 74, V(0, 1), V(0, 1))
 ListConfigResourcesResponse.ConfigResource.FIELDS = (
-    Field("resource_name", "string", (0, 1), default=""),
-    Field("resource_type", "int8", (1, 1), default=16, ignorable=True),
+    Field("resource_name", "string", V(0, 1), default=""),
+    Field("resource_type", "int8", V(1, 1), default=16, ignorable=True),
 )
 ListConfigResourcesResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 1), default=0),
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("config_resources", ListConfigResourcesResponse.ConfigResource, (0, 1), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 1), default=0),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("config_resources", ListConfigResourcesResponse.ConfigResource, V(0, 1), default=(), array=True),
 )
-ListConfigResourcesResponse.SCHEMA = Schema("ListConfigResourcesResponse", "response", 74, (0, 1), (0, 1))
+ListConfigResourcesResponse.SCHEMA = Schema("ListConfigResourcesResponse", "response", 74, V(0, 1), V(0, 1))

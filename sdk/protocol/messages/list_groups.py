@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ListGroupsRequest", "ListGroupsResponse"]
 
@@ -77,19 +78,19 @@ class ListGroupsResponse(Message):
 
 
 ListGroupsRequest.FIELDS = (
-    Field("states_filter", "string", (4, 5), default=(), array=True),
-    Field("types_filter", "string", (5, 5), default=(), array=True),
+    Field("states_filter", "string", V(4, 5), default=(), array=True),
+    Field("types_filter", "string", V(5, 5), default=(), array=True),
 )
-ListGroupsRequest.SCHEMA = Schema("ListGroupsRequest", "request", 16, (0, 5), (3, 5))
+ListGroupsRequest.SCHEMA = Schema("ListGroupsRequest", "request", 16, V(0, 5), V(3, 5))
 ListGroupsResponse.ListedGroup.FIELDS = (
-    Field("group_id", "string", (0, 5), default=""),
-    Field("protocol_type", "string", (0, 5), default=""),
-    Field("group_state", "string", (4, 5), default="", ignorable=True),
-    Field("group_type", "string", (5, 5), default="", ignorable=True),
+    Field("group_id", "string", V(0, 5), default=""),
+    Field("protocol_type", "string", V(0, 5), default=""),
+    Field("group_state", "string", V(4, 5), default="", ignorable=True),
+    Field("group_type", "string", V(5, 5), default="", ignorable=True),
 )
 ListGroupsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (1, 5), default=0, ignorable=True),
-    Field("error_code", "int16", (0, 5), default=0),
-    Field("groups", ListGroupsResponse.ListedGroup, (0, 5), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(1, 5), default=0, ignorable=True),
+    Field("error_code", "int16", V(0, 5), default=0),
+    Field("groups", ListGroupsResponse.ListedGroup, V(0, 5), default=(), array=True),
 )
-ListGroupsResponse.SCHEMA = Schema("ListGroupsResponse", "response", 16, (0, 5), (3, 5))
+ListGroupsResponse.SCHEMA = Schema("ListGroupsResponse", "response", 16, V(0, 5), V(3, 5))

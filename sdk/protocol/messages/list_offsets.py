@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ListOffsetsRequest", "ListOffsetsResponse"]
 
@@ -134,34 +135,34 @@ class ListOffsetsResponse(Message):
 
 
 ListOffsetsRequest.ListOffsetsPartition.FIELDS = (
-    Field("partition_index", "int32", (1, 11), default=0),
-    Field("current_leader_epoch", "int32", (4, 11), default=-1, ignorable=True),
-    Field("timestamp", "int64", (1, 11), default=0),
+    Field("partition_index", "int32", V(1, 11), default=0),
+    Field("current_leader_epoch", "int32", V(4, 11), default=-1, ignorable=True),
+    Field("timestamp", "int64", V(1, 11), default=0),
 )
 ListOffsetsRequest.ListOffsetsTopic.FIELDS = (
-    Field("name", "string", (1, 11), default=""),
-    Field("partitions", ListOffsetsRequest.ListOffsetsPartition, (1, 11), default=(), array=True),
+    Field("name", "string", V(1, 11), default=""),
+    Field("partitions", ListOffsetsRequest.ListOffsetsPartition, V(1, 11), default=(), array=True),
 )
 ListOffsetsRequest.FIELDS = (
-    Field("replica_id", "int32", (1, 11), default=0),
-    Field("isolation_level", "int8", (2, 11), default=0),
-    Field("topics", ListOffsetsRequest.ListOffsetsTopic, (1, 11), default=(), array=True),
-    Field("timeout_ms", "int32", (10, 11), default=0, ignorable=True),
+    Field("replica_id", "int32", V(1, 11), default=0),
+    Field("isolation_level", "int8", V(2, 11), default=0),
+    Field("topics", ListOffsetsRequest.ListOffsetsTopic, V(1, 11), default=(), array=True),
+    Field("timeout_ms", "int32", V(10, 11), default=0, ignorable=True),
 )
-ListOffsetsRequest.SCHEMA = Schema("ListOffsetsRequest", "request", 2, (1, 11), (6, 11))
+ListOffsetsRequest.SCHEMA = Schema("ListOffsetsRequest", "request", 2, V(1, 11), V(6, 11))
 ListOffsetsResponse.ListOffsetsPartitionResponse.FIELDS = (
-    Field("partition_index", "int32", (1, 11), default=0),
-    Field("error_code", "int16", (1, 11), default=0),
-    Field("timestamp", "int64", (1, 11), default=-1),
-    Field("offset", "int64", (1, 11), default=-1),
-    Field("leader_epoch", "int32", (4, 11), default=-1),
+    Field("partition_index", "int32", V(1, 11), default=0),
+    Field("error_code", "int16", V(1, 11), default=0),
+    Field("timestamp", "int64", V(1, 11), default=-1),
+    Field("offset", "int64", V(1, 11), default=-1),
+    Field("leader_epoch", "int32", V(4, 11), default=-1),
 )
 ListOffsetsResponse.ListOffsetsTopicResponse.FIELDS = (
-    Field("name", "string", (1, 11), default=""),
-    Field("partitions", ListOffsetsResponse.ListOffsetsPartitionResponse, (1, 11), default=(), array=True),
+    Field("name", "string", V(1, 11), default=""),
+    Field("partitions", ListOffsetsResponse.ListOffsetsPartitionResponse, V(1, 11), default=(), array=True),
 )
 ListOffsetsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (2, 11), default=0, ignorable=True),
-    Field("topics", ListOffsetsResponse.ListOffsetsTopicResponse, (1, 11), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(2, 11), default=0, ignorable=True),
+    Field("topics", ListOffsetsResponse.ListOffsetsTopicResponse, V(1, 11), default=(), array=True),
 )
-ListOffsetsResponse.SCHEMA = Schema("ListOffsetsResponse", "response", 2, (1, 11), (6, 11))
+ListOffsetsResponse.SCHEMA = Schema("ListOffsetsResponse", "response", 2, V(1, 11), V(6, 11))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ListPartitionReassignmentsRequest", "ListPartitionReassignmentsResponse"]
 
@@ -113,41 +114,47 @@ class ListPartitionReassignmentsResponse(Message):
 
 
 ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("partition_indexes", "int32", (0, 0), default=(), array=True),
+    Field("name", "string", V(0, 0), default=""),
+    Field("partition_indexes", "int32", V(0, 0), default=(), array=True),
 )
 ListPartitionReassignmentsRequest.FIELDS = (
-    Field("timeout_ms", "int32", (0, 0), default=60000),
+    Field("timeout_ms", "int32", V(0, 0), default=60000),
     Field(
         "topics",
         ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics,
-        (0, 0),
+        V(0, 0),
         default=None,
         array=True,
-        nullable=(0, 0),
+        nullable=V(0, 0),
     ),
 )
-ListPartitionReassignmentsRequest.SCHEMA = Schema("ListPartitionReassignmentsRequest", "request", 46, (0, 0), (0, 0))
+ListPartitionReassignmentsRequest.SCHEMA = Schema("ListPartitionReassignmentsRequest", "request", 46, V(0, 0), V(0, 0))
 ListPartitionReassignmentsResponse.OngoingPartitionReassignment.FIELDS = (
-    Field("partition_index", "int32", (0, 0), default=0),
-    Field("replicas", "int32", (0, 0), default=(), array=True),
-    Field("adding_replicas", "int32", (0, 0), default=(), array=True),
-    Field("removing_replicas", "int32", (0, 0), default=(), array=True),
+    Field("partition_index", "int32", V(0, 0), default=0),
+    Field("replicas", "int32", V(0, 0), default=(), array=True),
+    Field("adding_replicas", "int32", V(0, 0), default=(), array=True),
+    Field("removing_replicas", "int32", V(0, 0), default=(), array=True),
 )
 ListPartitionReassignmentsResponse.OngoingTopicReassignment.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
+    Field("name", "string", V(0, 0), default=""),
     Field(
         "partitions",
         ListPartitionReassignmentsResponse.OngoingPartitionReassignment,
-        (0, 0),
+        V(0, 0),
         default=(),
         array=True,
     ),
 )
 ListPartitionReassignmentsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("error_message", "string", (0, 0), default="", nullable=(0, 0)),
-    Field("topics", ListPartitionReassignmentsResponse.OngoingTopicReassignment, (0, 0), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("error_message", "string", V(0, 0), default="", nullable=V(0, 0)),
+    Field("topics", ListPartitionReassignmentsResponse.OngoingTopicReassignment, V(0, 0), default=(), array=True),
 )
-ListPartitionReassignmentsResponse.SCHEMA = Schema("ListPartitionReassignmentsResponse", "response", 46, (0, 0), (0, 0))
+ListPartitionReassignmentsResponse.SCHEMA = Schema(
+    "ListPartitionReassignmentsResponse",
+    "response",
+    46,
+    V(0, 0),
+    V(0, 0),
+)

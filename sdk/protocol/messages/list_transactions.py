@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ListTransactionsRequest", "ListTransactionsResponse"]
 
@@ -85,21 +86,21 @@ class ListTransactionsResponse(Message):
 
 
 ListTransactionsRequest.FIELDS = (
-    Field("state_filters", "string", (0, 2), default=(), array=True),
-    Field("producer_id_filters", "int64", (0, 2), default=(), array=True),
-    Field("duration_filter", "int64", (1, 2), default=-1),
-    Field("transactional_id_pattern", "string", (2, 2), default=None, nullable=(2, 2)),
+    Field("state_filters", "string", V(0, 2), default=(), array=True),
+    Field("producer_id_filters", "int64", V(0, 2), default=(), array=True),
+    Field("duration_filter", "int64", V(1, 2), default=-1),
+    Field("transactional_id_pattern", "string", V(2, 2), default=None, nullable=V(2, 2)),
 )
-ListTransactionsRequest.SCHEMA = Schema("ListTransactionsRequest", "request", 66, (0, 2), (0, 2))
+ListTransactionsRequest.SCHEMA = Schema("ListTransactionsRequest", "request", 66, V(0, 2), V(0, 2))
 ListTransactionsResponse.TransactionState.FIELDS = (
-    Field("transactional_id", "string", (0, 2), default=""),
-    Field("producer_id", "int64", (0, 2), default=0),
-    Field("transaction_state", "string", (0, 2), default=""),
+    Field("transactional_id", "string", V(0, 2), default=""),
+    Field("producer_id", "int64", V(0, 2), default=0),
+    Field("transaction_state", "string", V(0, 2), default=""),
 )
 ListTransactionsResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 2), default=0),
-    Field("error_code", "int16", (0, 2), default=0),
-    Field("unknown_state_filters", "string", (0, 2), default=(), array=True),
-    Field("transaction_states", ListTransactionsResponse.TransactionState, (0, 2), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 2), default=0),
+    Field("error_code", "int16", V(0, 2), default=0),
+    Field("unknown_state_filters", "string", V(0, 2), default=(), array=True),
+    Field("transaction_states", ListTransactionsResponse.TransactionState, V(0, 2), default=(), array=True),
 )
-ListTransactionsResponse.SCHEMA = Schema("ListTransactionsResponse", "response", 66, (0, 2), (0, 2))
+ListTransactionsResponse.SCHEMA = Schema("ListTransactionsResponse", "response", 66, V(0, 2), V(0, 2))

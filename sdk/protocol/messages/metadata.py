@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["MetadataRequest", "MetadataResponse"]
 
@@ -204,46 +205,46 @@ class MetadataResponse(Message):
 
 
 MetadataRequest.MetadataRequestTopic.FIELDS = (
-    Field("topic_id", "uuid", (10, 13), default=bytes(16), ignorable=True),
-    Field("name", "string", (0, 13), default="", nullable=(10, 13)),
+    Field("topic_id", "uuid", V(10, 13), default=bytes(16), ignorable=True),
+    Field("name", "string", V(0, 13), default="", nullable=V(10, 13)),
 )
 MetadataRequest.FIELDS = (
-    Field("topics", MetadataRequest.MetadataRequestTopic, (0, 13), default=(), array=True, nullable=(1, 13)),
-    Field("allow_auto_topic_creation", "bool", (4, 13), default=True),
-    Field("include_cluster_authorized_operations", "bool", (8, 10), default=False),
-    Field("include_topic_authorized_operations", "bool", (8, 13), default=False),
+    Field("topics", MetadataRequest.MetadataRequestTopic, V(0, 13), default=(), array=True, nullable=V(1, 13)),
+    Field("allow_auto_topic_creation", "bool", V(4, 13), default=True),
+    Field("include_cluster_authorized_operations", "bool", V(8, 10), default=False),
+    Field("include_topic_authorized_operations", "bool", V(8, 13), default=False),
 )
-MetadataRequest.SCHEMA = Schema("MetadataRequest", "request", 3, (0, 13), (9, 13))
+MetadataRequest.SCHEMA = Schema("MetadataRequest", "request", 3, V(0, 13), V(9, 13))
 MetadataResponse.MetadataResponseBroker.FIELDS = (
-    Field("node_id", "int32", (0, 13), default=0),
-    Field("host", "string", (0, 13), default=""),
-    Field("port", "int32", (0, 13), default=0),
-    Field("rack", "string", (1, 13), default=None, nullable=(1, 13), ignorable=True),
+    Field("node_id", "int32", V(0, 13), default=0),
+    Field("host", "string", V(0, 13), default=""),
+    Field("port", "int32", V(0, 13), default=0),
+    Field("rack", "string", V(1, 13), default=None, nullable=V(1, 13), ignorable=True),
 )
 MetadataResponse.MetadataResponsePartition.FIELDS = (
-    Field("error_code", "int16", (0, 13), default=0),
-    Field("partition_index", "int32", (0, 13), default=0),
-    Field("leader_id", "int32", (0, 13), default=0),
-    Field("leader_epoch", "int32", (7, 13), default=-1, ignorable=True),
-    Field("replica_nodes", "int32", (0, 13), default=(), array=True),
-    Field("isr_nodes", "int32", (0, 13), default=(), array=True),
-    Field("offline_replicas", "int32", (5, 13), default=(), array=True, ignorable=True),
+    Field("error_code", "int16", V(0, 13), default=0),
+    Field("partition_index", "int32", V(0, 13), default=0),
+    Field("leader_id", "int32", V(0, 13), default=0),
+    Field("leader_epoch", "int32", V(7, 13), default=-1, ignorable=True),
+    Field("replica_nodes", "int32", V(0, 13), default=(), array=True),
+    Field("isr_nodes", "int32", V(0, 13), default=(), array=True),
+    Field("offline_replicas", "int32", V(5, 13), default=(), array=True, ignorable=True),
 )
 MetadataResponse.MetadataResponseTopic.FIELDS = (
-    Field("error_code", "int16", (0, 13), default=0),
-    Field("name", "string", (0, 13), default="", nullable=(12, 13)),
-    Field("topic_id", "uuid", (10, 13), default=bytes(16), ignorable=True),
-    Field("is_internal", "bool", (1, 13), default=False, ignorable=True),
-    Field("partitions", MetadataResponse.MetadataResponsePartition, (0, 13), default=(), array=True),
-    Field("topic_authorized_operations", "int32", (8, 13), default=-2147483648),
+    Field("error_code", "int16", V(0, 13), default=0),
+    Field("name", "string", V(0, 13), default="", nullable=V(12, 13)),
+    Field("topic_id", "uuid", V(10, 13), default=bytes(16), ignorable=True),
+    Field("is_internal", "bool", V(1, 13), default=False, ignorable=True),
+    Field("partitions", MetadataResponse.MetadataResponsePartition, V(0, 13), default=(), array=True),
+    Field("topic_authorized_operations", "int32", V(8, 13), default=-2147483648),
 )
 MetadataResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (3, 13), default=0, ignorable=True),
-    Field("brokers", MetadataResponse.MetadataResponseBroker, (0, 13), default=(), array=True),
-    Field("cluster_id", "string", (2, 13), default=None, nullable=(2, 13), ignorable=True),
-    Field("controller_id", "int32", (1, 13), default=-1, ignorable=True),
-    Field("topics", MetadataResponse.MetadataResponseTopic, (0, 13), default=(), array=True),
-    Field("cluster_authorized_operations", "int32", (8, 10), default=-2147483648),
-    Field("error_code", "int16", (13, 13), default=0, ignorable=True),
+    Field("throttle_time_ms", "int32", V(3, 13), default=0, ignorable=True),
+    Field("brokers", MetadataResponse.MetadataResponseBroker, V(0, 13), default=(), array=True),
+    Field("cluster_id", "string", V(2, 13), default=None, nullable=V(2, 13), ignorable=True),
+    Field("controller_id", "int32", V(1, 13), default=-1, ignorable=True),
+    Field("topics", MetadataResponse.MetadataResponseTopic, V(0, 13), default=(), array=True),
+    Field("cluster_authorized_operations", "int32", V(8, 10), default=-2147483648),
+    Field("error_code", "int16", V(13, 13), default=0, ignorable=True),
 )
-MetadataResponse.SCHEMA = Schema("MetadataResponse", "response", 3, (0, 13), (9, 13))
+MetadataResponse.SCHEMA = Schema("MetadataResponse", "response", 3, V(0, 13), V(9, 13))

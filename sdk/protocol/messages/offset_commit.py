@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["OffsetCommitRequest", "OffsetCommitResponse"]
 
@@ -148,36 +149,36 @@ class OffsetCommitResponse(Message):
 
 
 OffsetCommitRequest.OffsetCommitRequestPartition.FIELDS = (
-    Field("partition_index", "int32", (2, 10), default=0),
-    Field("committed_offset", "int64", (2, 10), default=0),
-    Field("committed_leader_epoch", "int32", (6, 10), default=-1, ignorable=True),
-    Field("committed_metadata", "string", (2, 10), default="", nullable=(2, 10)),
+    Field("partition_index", "int32", V(2, 10), default=0),
+    Field("committed_offset", "int64", V(2, 10), default=0),
+    Field("committed_leader_epoch", "int32", V(6, 10), default=-1, ignorable=True),
+    Field("committed_metadata", "string", V(2, 10), default="", nullable=V(2, 10)),
 )
 OffsetCommitRequest.OffsetCommitRequestTopic.FIELDS = (
-    Field("name", "string", (2, 9), default="", ignorable=True),
-    Field("topic_id", "uuid", (10, 10), default=bytes(16), ignorable=True),
-    Field("partitions", OffsetCommitRequest.OffsetCommitRequestPartition, (2, 10), default=(), array=True),
+    Field("name", "string", V(2, 9), default="", ignorable=True),
+    Field("topic_id", "uuid", V(10, 10), default=bytes(16), ignorable=True),
+    Field("partitions", OffsetCommitRequest.OffsetCommitRequestPartition, V(2, 10), default=(), array=True),
 )
 OffsetCommitRequest.FIELDS = (
-    Field("group_id", "string", (2, 10), default=""),
-    Field("generation_id_or_member_epoch", "int32", (2, 10), default=-1, ignorable=True),
-    Field("member_id", "string", (2, 10), default="", ignorable=True),
-    Field("group_instance_id", "string", (7, 10), default=None, nullable=(7, 10)),
-    Field("retention_time_ms", "int64", (2, 4), default=-1, ignorable=True),
-    Field("topics", OffsetCommitRequest.OffsetCommitRequestTopic, (2, 10), default=(), array=True),
+    Field("group_id", "string", V(2, 10), default=""),
+    Field("generation_id_or_member_epoch", "int32", V(2, 10), default=-1, ignorable=True),
+    Field("member_id", "string", V(2, 10), default="", ignorable=True),
+    Field("group_instance_id", "string", V(7, 10), default=None, nullable=V(7, 10)),
+    Field("retention_time_ms", "int64", V(2, 4), default=-1, ignorable=True),
+    Field("topics", OffsetCommitRequest.OffsetCommitRequestTopic, V(2, 10), default=(), array=True),
 )
-OffsetCommitRequest.SCHEMA = Schema("OffsetCommitRequest", "request", 8, (2, 10), (8, 10))
+OffsetCommitRequest.SCHEMA = Schema("OffsetCommitRequest", "request", 8, V(2, 10), V(8, 10))
 OffsetCommitResponse.OffsetCommitResponsePartition.FIELDS = (
-    Field("partition_index", "int32", (2, 10), default=0),
-    Field("error_code", "int16", (2, 10), default=0),
+    Field("partition_index", "int32", V(2, 10), default=0),
+    Field("error_code", "int16", V(2, 10), default=0),
 )
 OffsetCommitResponse.OffsetCommitResponseTopic.FIELDS = (
-    Field("name", "string", (2, 9), default="", ignorable=True),
-    Field("topic_id", "uuid", (10, 10), default=bytes(16), ignorable=True),
-    Field("partitions", OffsetCommitResponse.OffsetCommitResponsePartition, (2, 10), default=(), array=True),
+    Field("name", "string", V(2, 9), default="", ignorable=True),
+    Field("topic_id", "uuid", V(10, 10), default=bytes(16), ignorable=True),
+    Field("partitions", OffsetCommitResponse.OffsetCommitResponsePartition, V(2, 10), default=(), array=True),
 )
 OffsetCommitResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (3, 10), default=0, ignorable=True),
-    Field("topics", OffsetCommitResponse.OffsetCommitResponseTopic, (2, 10), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(3, 10), default=0, ignorable=True),
+    Field("topics", OffsetCommitResponse.OffsetCommitResponseTopic, V(2, 10), default=(), array=True),
 )
-OffsetCommitResponse.SCHEMA = Schema("OffsetCommitResponse", "response", 8, (2, 10), (8, 10))
+OffsetCommitResponse.SCHEMA = Schema("OffsetCommitResponse", "response", 8, V(2, 10), V(8, 10))

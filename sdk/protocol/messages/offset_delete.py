@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["OffsetDeleteRequest", "OffsetDeleteResponse"]
 
@@ -104,28 +105,28 @@ class OffsetDeleteResponse(Message):
 
 
 OffsetDeleteRequest.OffsetDeleteRequestPartition.FIELDS = (
-    Field("partition_index", "int32", (0, 0), default=0),
+    Field("partition_index", "int32", V(0, 0), default=0),
 )
 OffsetDeleteRequest.OffsetDeleteRequestTopic.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("partitions", OffsetDeleteRequest.OffsetDeleteRequestPartition, (0, 0), default=(), array=True),
+    Field("name", "string", V(0, 0), default=""),
+    Field("partitions", OffsetDeleteRequest.OffsetDeleteRequestPartition, V(0, 0), default=(), array=True),
 )
 OffsetDeleteRequest.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("topics", OffsetDeleteRequest.OffsetDeleteRequestTopic, (0, 0), default=(), array=True),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("topics", OffsetDeleteRequest.OffsetDeleteRequestTopic, V(0, 0), default=(), array=True),
 )
-OffsetDeleteRequest.SCHEMA = Schema("OffsetDeleteRequest", "request", 47, (0, 0), None)
+OffsetDeleteRequest.SCHEMA = Schema("OffsetDeleteRequest", "request", 47, V(0, 0), None)
 OffsetDeleteResponse.OffsetDeleteResponsePartition.FIELDS = (
-    Field("partition_index", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
+    Field("partition_index", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
 )
 OffsetDeleteResponse.OffsetDeleteResponseTopic.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("partitions", OffsetDeleteResponse.OffsetDeleteResponsePartition, (0, 0), default=(), array=True),
+    Field("name", "string", V(0, 0), default=""),
+    Field("partitions", OffsetDeleteResponse.OffsetDeleteResponsePartition, V(0, 0), default=(), array=True),
 )
 OffsetDeleteResponse.FIELDS = (
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("throttle_time_ms", "int32", (0, 0), default=0, ignorable=True),
-    Field("topics", OffsetDeleteResponse.OffsetDeleteResponseTopic, (0, 0), default=(), array=True),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0, ignorable=True),
+    Field("topics", OffsetDeleteResponse.OffsetDeleteResponseTopic, V(0, 0), default=(), array=True),
 )
-OffsetDeleteResponse.SCHEMA = Schema("OffsetDeleteResponse", "response", 47, (0, 0), None)
+OffsetDeleteResponse.SCHEMA = Schema("OffsetDeleteResponse", "response", 47, V(0, 0), None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["OffsetFetchRequest", "OffsetFetchResponse"]
 
@@ -237,59 +238,59 @@ class OffsetFetchResponse(Message):
 
 
 OffsetFetchRequest.OffsetFetchRequestTopic.FIELDS = (
-    Field("name", "string", (1, 7), default=""),
-    Field("partition_indexes", "int32", (1, 7), default=(), array=True),
+    Field("name", "string", V(1, 7), default=""),
+    Field("partition_indexes", "int32", V(1, 7), default=(), array=True),
 )
 OffsetFetchRequest.OffsetFetchRequestTopics.FIELDS = (
-    Field("name", "string", (8, 9), default="", ignorable=True),
-    Field("topic_id", "uuid", (10, 10), default=bytes(16), ignorable=True),
-    Field("partition_indexes", "int32", (8, 10), default=(), array=True),
+    Field("name", "string", V(8, 9), default="", ignorable=True),
+    Field("topic_id", "uuid", V(10, 10), default=bytes(16), ignorable=True),
+    Field("partition_indexes", "int32", V(8, 10), default=(), array=True),
 )
 OffsetFetchRequest.OffsetFetchRequestGroup.FIELDS = (
-    Field("group_id", "string", (8, 10), default=""),
-    Field("member_id", "string", (9, 10), default=None, nullable=(9, 10), ignorable=True),
-    Field("member_epoch", "int32", (9, 10), default=-1, ignorable=True),
-    Field("topics", OffsetFetchRequest.OffsetFetchRequestTopics, (8, 10), default=(), array=True, nullable=(8, 10)),
+    Field("group_id", "string", V(8, 10), default=""),
+    Field("member_id", "string", V(9, 10), default=None, nullable=V(9, 10), ignorable=True),
+    Field("member_epoch", "int32", V(9, 10), default=-1, ignorable=True),
+    Field("topics", OffsetFetchRequest.OffsetFetchRequestTopics, V(8, 10), default=(), array=True, nullable=V(8, 10)),
 )
 OffsetFetchRequest.FIELDS = (
-    Field("group_id", "string", (1, 7), default=""),
-    Field("topics", OffsetFetchRequest.OffsetFetchRequestTopic, (1, 7), default=(), array=True, nullable=(2, 7)),
-    Field("groups", OffsetFetchRequest.OffsetFetchRequestGroup, (8, 10), default=(), array=True),
-    Field("require_stable", "bool", (7, 10), default=False),
+    Field("group_id", "string", V(1, 7), default=""),
+    Field("topics", OffsetFetchRequest.OffsetFetchRequestTopic, V(1, 7), default=(), array=True, nullable=V(2, 7)),
+    Field("groups", OffsetFetchRequest.OffsetFetchRequestGroup, V(8, 10), default=(), array=True),
+    Field("require_stable", "bool", V(7, 10), default=False),
 )
-OffsetFetchRequest.SCHEMA = Schema("OffsetFetchRequest", "request", 9, (1, 10), (6, 10))
+OffsetFetchRequest.SCHEMA = Schema("OffsetFetchRequest", "request", 9, V(1, 10), V(6, 10))
 OffsetFetchResponse.OffsetFetchResponsePartition.FIELDS = (
-    Field("partition_index", "int32", (1, 7), default=0),
-    Field("committed_offset", "int64", (1, 7), default=0),
-    Field("committed_leader_epoch", "int32", (5, 7), default=-1, ignorable=True),
-    Field("metadata", "string", (1, 7), default="", nullable=(1, 7)),
-    Field("error_code", "int16", (1, 7), default=0),
+    Field("partition_index", "int32", V(1, 7), default=0),
+    Field("committed_offset", "int64", V(1, 7), default=0),
+    Field("committed_leader_epoch", "int32", V(5, 7), default=-1, ignorable=True),
+    Field("metadata", "string", V(1, 7), default="", nullable=V(1, 7)),
+    Field("error_code", "int16", V(1, 7), default=0),
 )
 OffsetFetchResponse.OffsetFetchResponseTopic.FIELDS = (
-    Field("name", "string", (1, 7), default=""),
-    Field("partitions", OffsetFetchResponse.OffsetFetchResponsePartition, (1, 7), default=(), array=True),
+    Field("name", "string", V(1, 7), default=""),
+    Field("partitions", OffsetFetchResponse.OffsetFetchResponsePartition, V(1, 7), default=(), array=True),
 )
 OffsetFetchResponse.OffsetFetchResponsePartitions.FIELDS = (
-    Field("partition_index", "int32", (8, 10), default=0),
-    Field("committed_offset", "int64", (8, 10), default=0),
-    Field("committed_leader_epoch", "int32", (8, 10), default=-1, ignorable=True),
-    Field("metadata", "string", (8, 10), default="", nullable=(8, 10)),
-    Field("error_code", "int16", (8, 10), default=0),
+    Field("partition_index", "int32", V(8, 10), default=0),
+    Field("committed_offset", "int64", V(8, 10), default=0),
+    Field("committed_leader_epoch", "int32", V(8, 10), default=-1, ignorable=True),
+    Field("metadata", "string", V(8, 10), default="", nullable=V(8, 10)),
+    Field("error_code", "int16", V(8, 10), default=0),
 )
 OffsetFetchResponse.OffsetFetchResponseTopics.FIELDS = (
-    Field("name", "string", (8, 9), default="", ignorable=True),
-    Field("topic_id", "uuid", (10, 10), default=bytes(16), ignorable=True),
-    Field("partitions", OffsetFetchResponse.OffsetFetchResponsePartitions, (8, 10), default=(), array=True),
+    Field("name", "string", V(8, 9), default="", ignorable=True),
+    Field("topic_id", "uuid", V(10, 10), default=bytes(16), ignorable=True),
+    Field("partitions", OffsetFetchResponse.OffsetFetchResponsePartitions, V(8, 10), default=(), array=True),
 )
 OffsetFetchResponse.OffsetFetchResponseGroup.FIELDS = (
-    Field("group_id", "string", (8, 10), default=""),
-    Field("topics", OffsetFetchResponse.OffsetFetchResponseTopics, (8, 10), default=(), array=True),
-    Field("error_code", "int16", (8, 10), default=0),
+    Field("group_id", "string", V(8, 10), default=""),
+    Field("topics", OffsetFetchResponse.OffsetFetchResponseTopics, V(8, 10), default=(), array=True),
+    Field("error_code", "int16", V(8, 10), default=0),
 )
 OffsetFetchResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (3, 10), default=0, ignorable=True),
-    Field("topics", OffsetFetchResponse.OffsetFetchResponseTopic, (1, 7), default=(), array=True),
-    Field("error_code", "int16", (2, 7), default=0, ignorable=True),
-    Field("groups", OffsetFetchResponse.OffsetFetchResponseGroup, (8, 10), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(3, 10), default=0, ignorable=True),
+    Field("topics", OffsetFetchResponse.OffsetFetchResponseTopic, V(1, 7), default=(), array=True),
+    Field("error_code", "int16", V(2, 7), default=0, ignorable=True),
+    Field("groups", OffsetFetchResponse.OffsetFetchResponseGroup, V(8, 10), default=(), array=True),
 )
-OffsetFetchResponse.SCHEMA = Schema("OffsetFetchResponse", "response", 9, (1, 10), (6, 10))
+OffsetFetchResponse.SCHEMA = Schema("OffsetFetchResponse", "response", 9, V(1, 10), V(6, 10))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["OffsetForLeaderEpochRequest", "OffsetForLeaderEpochResponse"]
 
@@ -126,31 +127,31 @@ class OffsetForLeaderEpochResponse(Message):
 
 
 OffsetForLeaderEpochRequest.OffsetForLeaderPartition.FIELDS = (
-    Field("partition", "int32", (2, 4), default=0),
-    Field("current_leader_epoch", "int32", (2, 4), default=-1, ignorable=True),
-    Field("leader_epoch", "int32", (2, 4), default=0),
+    Field("partition", "int32", V(2, 4), default=0),
+    Field("current_leader_epoch", "int32", V(2, 4), default=-1, ignorable=True),
+    Field("leader_epoch", "int32", V(2, 4), default=0),
 )
 OffsetForLeaderEpochRequest.OffsetForLeaderTopic.FIELDS = (
-    Field("topic", "string", (2, 4), default=""),
-    Field("partitions", OffsetForLeaderEpochRequest.OffsetForLeaderPartition, (2, 4), default=(), array=True),
+    Field("topic", "string", V(2, 4), default=""),
+    Field("partitions", OffsetForLeaderEpochRequest.OffsetForLeaderPartition, V(2, 4), default=(), array=True),
 )
 OffsetForLeaderEpochRequest.FIELDS = (
-    Field("replica_id", "int32", (3, 4), default=-2, ignorable=True),
-    Field("topics", OffsetForLeaderEpochRequest.OffsetForLeaderTopic, (2, 4), default=(), array=True),
+    Field("replica_id", "int32", V(3, 4), default=-2, ignorable=True),
+    Field("topics", OffsetForLeaderEpochRequest.OffsetForLeaderTopic, V(2, 4), default=(), array=True),
 )
-OffsetForLeaderEpochRequest.SCHEMA = Schema("OffsetForLeaderEpochRequest", "request", 23, (2, 4), (4, 4))
+OffsetForLeaderEpochRequest.SCHEMA = Schema("OffsetForLeaderEpochRequest", "request", 23, V(2, 4), V(4, 4))
 OffsetForLeaderEpochResponse.EpochEndOffset.FIELDS = (
-    Field("error_code", "int16", (2, 4), default=0),
-    Field("partition", "int32", (2, 4), default=0),
-    Field("leader_epoch", "int32", (2, 4), default=-1, ignorable=True),
-    Field("end_offset", "int64", (2, 4), default=-1),
+    Field("error_code", "int16", V(2, 4), default=0),
+    Field("partition", "int32", V(2, 4), default=0),
+    Field("leader_epoch", "int32", V(2, 4), default=-1, ignorable=True),
+    Field("end_offset", "int64", V(2, 4), default=-1),
 )
 OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult.FIELDS = (
-    Field("topic", "string", (2, 4), default=""),
-    Field("partitions", OffsetForLeaderEpochResponse.EpochEndOffset, (2, 4), default=(), array=True),
+    Field("topic", "string", V(2, 4), default=""),
+    Field("partitions", OffsetForLeaderEpochResponse.EpochEndOffset, V(2, 4), default=(), array=True),
 )
 OffsetForLeaderEpochResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (2, 4), default=0, ignorable=True),
-    Field("topics", OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult, (2, 4), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(2, 4), default=0, ignorable=True),
+    Field("topics", OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult, V(2, 4), default=(), array=True),
 )
-OffsetForLeaderEpochResponse.SCHEMA = Schema("OffsetForLeaderEpochResponse", "response", 23, (2, 4), (4, 4))
+OffsetForLeaderEpochResponse.SCHEMA = Schema("OffsetForLeaderEpochResponse", "response", 23, V(2, 4), V(4, 4))

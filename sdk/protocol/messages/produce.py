@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import DEFAULT, Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ProduceRequest", "ProduceResponse"]
 
@@ -213,53 +214,53 @@ class ProduceResponse(Message):
 
 
 ProduceRequest.PartitionProduceData.FIELDS = (
-    Field("index", "int32", (3, 13), default=0),
-    Field("records", "records", (3, 13), default=None, nullable=(3, 13)),
+    Field("index", "int32", V(3, 13), default=0),
+    Field("records", "records", V(3, 13), default=None, nullable=V(3, 13)),
 )
 ProduceRequest.TopicProduceData.FIELDS = (
-    Field("name", "string", (3, 12), default="", ignorable=True),
-    Field("topic_id", "uuid", (13, 13), default=bytes(16), ignorable=True),
-    Field("partition_data", ProduceRequest.PartitionProduceData, (3, 13), default=(), array=True),
+    Field("name", "string", V(3, 12), default="", ignorable=True),
+    Field("topic_id", "uuid", V(13, 13), default=bytes(16), ignorable=True),
+    Field("partition_data", ProduceRequest.PartitionProduceData, V(3, 13), default=(), array=True),
 )
 ProduceRequest.FIELDS = (
-    Field("transactional_id", "string", (3, 13), default=None, nullable=(3, 13)),
-    Field("acks", "int16", (3, 13), default=0),
-    Field("timeout_ms", "int32", (3, 13), default=0),
-    Field("topic_data", ProduceRequest.TopicProduceData, (3, 13), default=(), array=True),
+    Field("transactional_id", "string", V(3, 13), default=None, nullable=V(3, 13)),
+    Field("acks", "int16", V(3, 13), default=0),
+    Field("timeout_ms", "int32", V(3, 13), default=0),
+    Field("topic_data", ProduceRequest.TopicProduceData, V(3, 13), default=(), array=True),
 )
-ProduceRequest.SCHEMA = Schema("ProduceRequest", "request", 0, (3, 13), (9, 13))
+ProduceRequest.SCHEMA = Schema("ProduceRequest", "request", 0, V(3, 13), V(9, 13))
 ProduceResponse.BatchIndexAndErrorMessage.FIELDS = (
-    Field("batch_index", "int32", (8, 13), default=0),
-    Field("batch_index_error_message", "string", (8, 13), default=None, nullable=(8, 13)),
+    Field("batch_index", "int32", V(8, 13), default=0),
+    Field("batch_index_error_message", "string", V(8, 13), default=None, nullable=V(8, 13)),
 )
 ProduceResponse.LeaderIdAndEpoch.FIELDS = (
-    Field("leader_id", "int32", (10, 13), default=-1),
-    Field("leader_epoch", "int32", (10, 13), default=-1),
+    Field("leader_id", "int32", V(10, 13), default=-1),
+    Field("leader_epoch", "int32", V(10, 13), default=-1),
 )
 ProduceResponse.PartitionProduceResponse.FIELDS = (
-    Field("index", "int32", (3, 13), default=0),
-    Field("error_code", "int16", (3, 13), default=0),
-    Field("base_offset", "int64", (3, 13), default=0),
-    Field("log_append_time_ms", "int64", (3, 13), default=-1, ignorable=True),
-    Field("log_start_offset", "int64", (5, 13), default=-1, ignorable=True),
-    Field("record_errors", ProduceResponse.BatchIndexAndErrorMessage, (8, 13), default=(), array=True, ignorable=True),
-    Field("error_message", "string", (8, 13), default=None, nullable=(8, 13), ignorable=True),
-    Field("current_leader", ProduceResponse.LeaderIdAndEpoch, (10, 13), tag=0, tagged=(10, 13)),
+    Field("index", "int32", V(3, 13), default=0),
+    Field("error_code", "int16", V(3, 13), default=0),
+    Field("base_offset", "int64", V(3, 13), default=0),
+    Field("log_append_time_ms", "int64", V(3, 13), default=-1, ignorable=True),
+    Field("log_start_offset", "int64", V(5, 13), default=-1, ignorable=True),
+    Field("record_errors", ProduceResponse.BatchIndexAndErrorMessage, V(8, 13), default=(), array=True, ignorable=True),
+    Field("error_message", "string", V(8, 13), default=None, nullable=V(8, 13), ignorable=True),
+    Field("current_leader", ProduceResponse.LeaderIdAndEpoch, V(10, 13), tag=0, tagged=V(10, 13)),
 )
 ProduceResponse.TopicProduceResponse.FIELDS = (
-    Field("name", "string", (3, 12), default="", ignorable=True),
-    Field("topic_id", "uuid", (13, 13), default=bytes(16), ignorable=True),
-    Field("partition_responses", ProduceResponse.PartitionProduceResponse, (3, 13), default=(), array=True),
+    Field("name", "string", V(3, 12), default="", ignorable=True),
+    Field("topic_id", "uuid", V(13, 13), default=bytes(16), ignorable=True),
+    Field("partition_responses", ProduceResponse.PartitionProduceResponse, V(3, 13), default=(), array=True),
 )
 ProduceResponse.NodeEndpoint.FIELDS = (
-    Field("node_id", "int32", (10, 13), default=0),
-    Field("host", "string", (10, 13), default=""),
-    Field("port", "int32", (10, 13), default=0),
-    Field("rack", "string", (10, 13), default=None, nullable=(10, 13)),
+    Field("node_id", "int32", V(10, 13), default=0),
+    Field("host", "string", V(10, 13), default=""),
+    Field("port", "int32", V(10, 13), default=0),
+    Field("rack", "string", V(10, 13), default=None, nullable=V(10, 13)),
 )
 ProduceResponse.FIELDS = (
-    Field("responses", ProduceResponse.TopicProduceResponse, (3, 13), default=(), array=True),
-    Field("throttle_time_ms", "int32", (3, 13), default=0, ignorable=True),
-    Field("node_endpoints", ProduceResponse.NodeEndpoint, (10, 13), default=(), array=True, tag=0, tagged=(10, 13)),
+    Field("responses", ProduceResponse.TopicProduceResponse, V(3, 13), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(3, 13), default=0, ignorable=True),
+    Field("node_endpoints", ProduceResponse.NodeEndpoint, V(10, 13), default=(), array=True, tag=0, tagged=V(10, 13)),
 )
-ProduceResponse.SCHEMA = Schema("ProduceResponse", "response", 0, (3, 13), (9, 13))
+ProduceResponse.SCHEMA = Schema("ProduceResponse", "response", 0, V(3, 13), V(9, 13))

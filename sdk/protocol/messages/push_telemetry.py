@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["PushTelemetryRequest", "PushTelemetryResponse"]
 
@@ -52,15 +53,15 @@ class PushTelemetryResponse(Message):
 
 
 PushTelemetryRequest.FIELDS = (
-    Field("client_instance_id", "uuid", (0, 0), default=bytes(16)),
-    Field("subscription_id", "int32", (0, 0), default=0),
-    Field("terminating", "bool", (0, 0), default=False),
-    Field("compression_type", "int8", (0, 0), default=0),
-    Field("metrics", "bytes", (0, 0), default=b""),
+    Field("client_instance_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("subscription_id", "int32", V(0, 0), default=0),
+    Field("terminating", "bool", V(0, 0), default=False),
+    Field("compression_type", "int8", V(0, 0), default=0),
+    Field("metrics", "bytes", V(0, 0), default=b""),
 )
-PushTelemetryRequest.SCHEMA = Schema("PushTelemetryRequest", "request", 72, (0, 0), (0, 0))
+PushTelemetryRequest.SCHEMA = Schema("PushTelemetryRequest", "request", 72, V(0, 0), V(0, 0))
 PushTelemetryResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
 )
-PushTelemetryResponse.SCHEMA = Schema("PushTelemetryResponse", "response", 72, (0, 0), (0, 0))
+PushTelemetryResponse.SCHEMA = Schema("PushTelemetryResponse", "response", 72, V(0, 0), V(0, 0))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ReadShareGroupStateRequest", "ReadShareGroupStateResponse"]
 
@@ -150,37 +151,37 @@ class ReadShareGroupStateResponse(Message):
 
 
 ReadShareGroupStateRequest.PartitionData.FIELDS = (
-    Field("partition", "int32", (0, 0), default=0),
-    Field("leader_epoch", "int32", (0, 0), default=0),
+    Field("partition", "int32", V(0, 0), default=0),
+    Field("leader_epoch", "int32", V(0, 0), default=0),
 )
 ReadShareGroupStateRequest.ReadStateData.FIELDS = (
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("partitions", ReadShareGroupStateRequest.PartitionData, (0, 0), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("partitions", ReadShareGroupStateRequest.PartitionData, V(0, 0), default=(), array=True),
 )
 ReadShareGroupStateRequest.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("topics", ReadShareGroupStateRequest.ReadStateData, (0, 0), default=(), array=True),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("topics", ReadShareGroupStateRequest.ReadStateData, V(0, 0), default=(), array=True),
 )
-ReadShareGroupStateRequest.SCHEMA = Schema("ReadShareGroupStateRequest", "request", 84, (0, 0), (0, 0))
+ReadShareGroupStateRequest.SCHEMA = Schema("ReadShareGroupStateRequest", "request", 84, V(0, 0), V(0, 0))
 ReadShareGroupStateResponse.StateBatch.FIELDS = (
-    Field("first_offset", "int64", (0, 0), default=0),
-    Field("last_offset", "int64", (0, 0), default=0),
-    Field("delivery_state", "int8", (0, 0), default=0),
-    Field("delivery_count", "int16", (0, 0), default=0),
+    Field("first_offset", "int64", V(0, 0), default=0),
+    Field("last_offset", "int64", V(0, 0), default=0),
+    Field("delivery_state", "int8", V(0, 0), default=0),
+    Field("delivery_count", "int16", V(0, 0), default=0),
 )
 ReadShareGroupStateResponse.PartitionResult.FIELDS = (
-    Field("partition", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("error_message", "string", (0, 0), default=None, nullable=(0, 0)),
-    Field("state_epoch", "int32", (0, 0), default=0),
-    Field("start_offset", "int64", (0, 0), default=0),
-    Field("state_batches", ReadShareGroupStateResponse.StateBatch, (0, 0), default=(), array=True),
+    Field("partition", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("error_message", "string", V(0, 0), default=None, nullable=V(0, 0)),
+    Field("state_epoch", "int32", V(0, 0), default=0),
+    Field("start_offset", "int64", V(0, 0), default=0),
+    Field("state_batches", ReadShareGroupStateResponse.StateBatch, V(0, 0), default=(), array=True),
 )
 ReadShareGroupStateResponse.ReadStateResult.FIELDS = (
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("partitions", ReadShareGroupStateResponse.PartitionResult, (0, 0), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("partitions", ReadShareGroupStateResponse.PartitionResult, V(0, 0), default=(), array=True),
 )
 ReadShareGroupStateResponse.FIELDS = (
-    Field("results", ReadShareGroupStateResponse.ReadStateResult, (0, 0), default=(), array=True),
+    Field("results", ReadShareGroupStateResponse.ReadStateResult, V(0, 0), default=(), array=True),
 )
-ReadShareGroupStateResponse.SCHEMA = Schema("ReadShareGroupStateResponse", "response", 84, (0, 0), (0, 0))
+ReadShareGroupStateResponse.SCHEMA = Schema("ReadShareGroupStateResponse", "response", 84, V(0, 0), V(0, 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ReadShareGroupStateSummaryRequest", "ReadShareGroupStateSummaryResponse"]
 
@@ -128,32 +129,38 @@ class ReadShareGroupStateSummaryResponse(Message):
 
 
 ReadShareGroupStateSummaryRequest.PartitionData.FIELDS = (
-    Field("partition", "int32", (0, 1), default=0),
-    Field("leader_epoch", "int32", (0, 1), default=0),
+    Field("partition", "int32", V(0, 1), default=0),
+    Field("leader_epoch", "int32", V(0, 1), default=0),
 )
 ReadShareGroupStateSummaryRequest.ReadStateSummaryData.FIELDS = (
-    Field("topic_id", "uuid", (0, 1), default=bytes(16)),
-    Field("partitions", ReadShareGroupStateSummaryRequest.PartitionData, (0, 1), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 1), default=bytes(16)),
+    Field("partitions", ReadShareGroupStateSummaryRequest.PartitionData, V(0, 1), default=(), array=True),
 )
 ReadShareGroupStateSummaryRequest.FIELDS = (
-    Field("group_id", "string", (0, 1), default=""),
-    Field("topics", ReadShareGroupStateSummaryRequest.ReadStateSummaryData, (0, 1), default=(), array=True),
+    Field("group_id", "string", V(0, 1), default=""),
+    Field("topics", ReadShareGroupStateSummaryRequest.ReadStateSummaryData, V(0, 1), default=(), array=True),
 )
-ReadShareGroupStateSummaryRequest.SCHEMA = Schema("ReadShareGroupStateSummaryRequest", "request", 87, (0, 1), (0, 1))
+ReadShareGroupStateSummaryRequest.SCHEMA = Schema("ReadShareGroupStateSummaryRequest", "request", 87, V(0, 1), V(0, 1))
 ReadShareGroupStateSummaryResponse.PartitionResult.FIELDS = (
-    Field("partition", "int32", (0, 1), default=0),
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("error_message", "string", (0, 1), default=None, nullable=(0, 1)),
-    Field("state_epoch", "int32", (0, 1), default=0),
-    Field("leader_epoch", "int32", (0, 1), default=0),
-    Field("start_offset", "int64", (0, 1), default=0),
-    Field("delivery_complete_count", "int32", (1, 1), default=-1, ignorable=True),
+    Field("partition", "int32", V(0, 1), default=0),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("error_message", "string", V(0, 1), default=None, nullable=V(0, 1)),
+    Field("state_epoch", "int32", V(0, 1), default=0),
+    Field("leader_epoch", "int32", V(0, 1), default=0),
+    Field("start_offset", "int64", V(0, 1), default=0),
+    Field("delivery_complete_count", "int32", V(1, 1), default=-1, ignorable=True),
 )
 ReadShareGroupStateSummaryResponse.ReadStateSummaryResult.FIELDS = (
-    Field("topic_id", "uuid", (0, 1), default=bytes(16)),
-    Field("partitions", ReadShareGroupStateSummaryResponse.PartitionResult, (0, 1), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 1), default=bytes(16)),
+    Field("partitions", ReadShareGroupStateSummaryResponse.PartitionResult, V(0, 1), default=(), array=True),
 )
 ReadShareGroupStateSummaryResponse.FIELDS = (
-    Field("results", ReadShareGroupStateSummaryResponse.ReadStateSummaryResult, (0, 1), default=(), array=True),
+    Field("results", ReadShareGroupStateSummaryResponse.ReadStateSummaryResult, V(0, 1), default=(), array=True),
 )
-ReadShareGroupStateSummaryResponse.SCHEMA = Schema("ReadShareGroupStateSummaryResponse", "response", 87, (0, 1), (0, 1))
+ReadShareGroupStateSummaryResponse.SCHEMA = Schema(
+    "ReadShareGroupStateSummaryResponse",
+    "response",
+    87,
+    V(0, 1),
+    V(0, 1),
+)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["RemoveRaftVoterRequest", "RemoveRaftVoterResponse"]
 
@@ -52,14 +53,14 @@ class RemoveRaftVoterResponse(Message):
 
 
 RemoveRaftVoterRequest.FIELDS = (
-    Field("cluster_id", "string", (0, 0), default="", nullable=(0, 0)),
-    Field("voter_id", "int32", (0, 0), default=0),
-    Field("voter_directory_id", "uuid", (0, 0), default=bytes(16)),
+    Field("cluster_id", "string", V(0, 0), default="", nullable=V(0, 0)),
+    Field("voter_id", "int32", V(0, 0), default=0),
+    Field("voter_directory_id", "uuid", V(0, 0), default=bytes(16)),
 )
-RemoveRaftVoterRequest.SCHEMA = Schema("RemoveRaftVoterRequest", "request", 81, (0, 0), (0, 0))
+RemoveRaftVoterRequest.SCHEMA = Schema("RemoveRaftVoterRequest", "request", 81, V(0, 0), V(0, 0))
 RemoveRaftVoterResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("error_message", "string", (0, 0), default="", nullable=(0, 0), ignorable=True),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("error_message", "string", V(0, 0), default="", nullable=V(0, 0), ignorable=True),
 )
-RemoveRaftVoterResponse.SCHEMA = Schema("RemoveRaftVoterResponse", "response", 81, (0, 0), (0, 0))
+RemoveRaftVoterResponse.SCHEMA = Schema("RemoveRaftVoterResponse", "response", 81, V(0, 0), V(0, 0))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["RenewDelegationTokenRequest", "RenewDelegationTokenResponse"]
 
@@ -49,13 +50,13 @@ class RenewDelegationTokenResponse(Message):
 
 
 RenewDelegationTokenRequest.FIELDS = (
-    Field("hmac", "bytes", (1, 2), default=b""),
-    Field("renew_period_ms", "int64", (1, 2), default=0),
+    Field("hmac", "bytes", V(1, 2), default=b""),
+    Field("renew_period_ms", "int64", V(1, 2), default=0),
 )
-RenewDelegationTokenRequest.SCHEMA = Schema("RenewDelegationTokenRequest", "request", 39, (1, 2), (2, 2))
+RenewDelegationTokenRequest.SCHEMA = Schema("RenewDelegationTokenRequest", "request", 39, V(1, 2), V(2, 2))
 RenewDelegationTokenResponse.FIELDS = (
-    Field("error_code", "int16", (1, 2), default=0),
-    Field("expiry_timestamp_ms", "int64", (1, 2), default=0),
-    Field("throttle_time_ms", "int32", (1, 2), default=0),
+    Field("error_code", "int16", V(1, 2), default=0),
+    Field("expiry_timestamp_ms", "int64", V(1, 2), default=0),
+    Field("throttle_time_ms", "int32", V(1, 2), default=0),
 )
-RenewDelegationTokenResponse.SCHEMA = Schema("RenewDelegationTokenResponse", "response", 39, (1, 2), (2, 2))
+RenewDelegationTokenResponse.SCHEMA = Schema("RenewDelegationTokenResponse", "response", 39, V(1, 2), V(2, 2))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["SaslAuthenticateRequest", "SaslAuthenticateResponse"]
 
@@ -50,13 +51,13 @@ class SaslAuthenticateResponse(Message):
 
 
 SaslAuthenticateRequest.FIELDS = (
-    Field("auth_bytes", "bytes", (0, 2), default=b""),
+    Field("auth_bytes", "bytes", V(0, 2), default=b""),
 )
-SaslAuthenticateRequest.SCHEMA = Schema("SaslAuthenticateRequest", "request", 36, (0, 2), (2, 2))
+SaslAuthenticateRequest.SCHEMA = Schema("SaslAuthenticateRequest", "request", 36, V(0, 2), V(2, 2))
 SaslAuthenticateResponse.FIELDS = (
-    Field("error_code", "int16", (0, 2), default=0),
-    Field("error_message", "string", (0, 2), default="", nullable=(0, 2)),
-    Field("auth_bytes", "bytes", (0, 2), default=b""),
-    Field("session_lifetime_ms", "int64", (1, 2), default=0, ignorable=True),
+    Field("error_code", "int16", V(0, 2), default=0),
+    Field("error_message", "string", V(0, 2), default="", nullable=V(0, 2)),
+    Field("auth_bytes", "bytes", V(0, 2), default=b""),
+    Field("session_lifetime_ms", "int64", V(1, 2), default=0, ignorable=True),
 )
-SaslAuthenticateResponse.SCHEMA = Schema("SaslAuthenticateResponse", "response", 36, (0, 2), (2, 2))
+SaslAuthenticateResponse.SCHEMA = Schema("SaslAuthenticateResponse", "response", 36, V(0, 2), V(2, 2))

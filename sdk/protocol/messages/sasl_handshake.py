@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["SaslHandshakeRequest", "SaslHandshakeResponse"]
 
@@ -42,11 +43,11 @@ class SaslHandshakeResponse(Message):
 
 
 SaslHandshakeRequest.FIELDS = (
-    Field("mechanism", "string", (0, 1), default=""),
+    Field("mechanism", "string", V(0, 1), default=""),
 )
-SaslHandshakeRequest.SCHEMA = Schema("SaslHandshakeRequest", "request", 17, (0, 1), None)
+SaslHandshakeRequest.SCHEMA = Schema("SaslHandshakeRequest", "request", 17, V(0, 1), None)
 SaslHandshakeResponse.FIELDS = (
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("mechanisms", "string", (0, 1), default=(), array=True),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("mechanisms", "string", V(0, 1), default=(), array=True),
 )
-SaslHandshakeResponse.SCHEMA = Schema("SaslHandshakeResponse", "response", 17, (0, 1), None)
+SaslHandshakeResponse.SCHEMA = Schema("SaslHandshakeResponse", "response", 17, V(0, 1), None)

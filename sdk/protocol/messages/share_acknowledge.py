@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ShareAcknowledgeRequest", "ShareAcknowledgeResponse"]
 
@@ -206,52 +207,52 @@ class ShareAcknowledgeResponse(Message):
 
 
 ShareAcknowledgeRequest.AcknowledgementBatch.FIELDS = (
-    Field("first_offset", "int64", (1, 2), default=0),
-    Field("last_offset", "int64", (1, 2), default=0),
-    Field("acknowledge_types", "int8", (1, 2), default=(), array=True),
+    Field("first_offset", "int64", V(1, 2), default=0),
+    Field("last_offset", "int64", V(1, 2), default=0),
+    Field("acknowledge_types", "int8", V(1, 2), default=(), array=True),
 )
 ShareAcknowledgeRequest.AcknowledgePartition.FIELDS = (
-    Field("partition_index", "int32", (1, 2), default=0),
-    Field("acknowledgement_batches", ShareAcknowledgeRequest.AcknowledgementBatch, (1, 2), default=(), array=True),
+    Field("partition_index", "int32", V(1, 2), default=0),
+    Field("acknowledgement_batches", ShareAcknowledgeRequest.AcknowledgementBatch, V(1, 2), default=(), array=True),
 )
 ShareAcknowledgeRequest.AcknowledgeTopic.FIELDS = (
-    Field("topic_id", "uuid", (1, 2), default=bytes(16)),
-    Field("partitions", ShareAcknowledgeRequest.AcknowledgePartition, (1, 2), default=(), array=True),
+    Field("topic_id", "uuid", V(1, 2), default=bytes(16)),
+    Field("partitions", ShareAcknowledgeRequest.AcknowledgePartition, V(1, 2), default=(), array=True),
 )
 ShareAcknowledgeRequest.FIELDS = (
-    Field("group_id", "string", (1, 2), default=None, nullable=(1, 2)),
-    Field("member_id", "string", (1, 2), default="", nullable=(1, 2)),
-    Field("share_session_epoch", "int32", (1, 2), default=0),
-    Field("is_renew_ack", "bool", (2, 2), default=False),
-    Field("topics", ShareAcknowledgeRequest.AcknowledgeTopic, (1, 2), default=(), array=True),
+    Field("group_id", "string", V(1, 2), default=None, nullable=V(1, 2)),
+    Field("member_id", "string", V(1, 2), default="", nullable=V(1, 2)),
+    Field("share_session_epoch", "int32", V(1, 2), default=0),
+    Field("is_renew_ack", "bool", V(2, 2), default=False),
+    Field("topics", ShareAcknowledgeRequest.AcknowledgeTopic, V(1, 2), default=(), array=True),
 )
-ShareAcknowledgeRequest.SCHEMA = Schema("ShareAcknowledgeRequest", "request", 79, (1, 2), (1, 2))
+ShareAcknowledgeRequest.SCHEMA = Schema("ShareAcknowledgeRequest", "request", 79, V(1, 2), V(1, 2))
 ShareAcknowledgeResponse.LeaderIdAndEpoch.FIELDS = (
-    Field("leader_id", "int32", (1, 2), default=0),
-    Field("leader_epoch", "int32", (1, 2), default=0),
+    Field("leader_id", "int32", V(1, 2), default=0),
+    Field("leader_epoch", "int32", V(1, 2), default=0),
 )
 ShareAcknowledgeResponse.PartitionData.FIELDS = (
-    Field("partition_index", "int32", (1, 2), default=0),
-    Field("error_code", "int16", (1, 2), default=0),
-    Field("error_message", "string", (1, 2), default=None, nullable=(1, 2)),
-    Field("current_leader", ShareAcknowledgeResponse.LeaderIdAndEpoch, (1, 2)),
+    Field("partition_index", "int32", V(1, 2), default=0),
+    Field("error_code", "int16", V(1, 2), default=0),
+    Field("error_message", "string", V(1, 2), default=None, nullable=V(1, 2)),
+    Field("current_leader", ShareAcknowledgeResponse.LeaderIdAndEpoch, V(1, 2)),
 )
 ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse.FIELDS = (
-    Field("topic_id", "uuid", (1, 2), default=bytes(16)),
-    Field("partitions", ShareAcknowledgeResponse.PartitionData, (1, 2), default=(), array=True),
+    Field("topic_id", "uuid", V(1, 2), default=bytes(16)),
+    Field("partitions", ShareAcknowledgeResponse.PartitionData, V(1, 2), default=(), array=True),
 )
 ShareAcknowledgeResponse.NodeEndpoint.FIELDS = (
-    Field("node_id", "int32", (1, 2), default=0),
-    Field("host", "string", (1, 2), default=""),
-    Field("port", "int32", (1, 2), default=0),
-    Field("rack", "string", (1, 2), default=None, nullable=(1, 2)),
+    Field("node_id", "int32", V(1, 2), default=0),
+    Field("host", "string", V(1, 2), default=""),
+    Field("port", "int32", V(1, 2), default=0),
+    Field("rack", "string", V(1, 2), default=None, nullable=V(1, 2)),
 )
 ShareAcknowledgeResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (1, 2), default=0),
-    Field("error_code", "int16", (1, 2), default=0),
-    Field("error_message", "string", (1, 2), default=None, nullable=(1, 2)),
-    Field("acquisition_lock_timeout_ms", "int32", (2, 2), default=0, ignorable=True),
-    Field("responses", ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse, (1, 2), default=(), array=True),
-    Field("node_endpoints", ShareAcknowledgeResponse.NodeEndpoint, (1, 2), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(1, 2), default=0),
+    Field("error_code", "int16", V(1, 2), default=0),
+    Field("error_message", "string", V(1, 2), default=None, nullable=V(1, 2)),
+    Field("acquisition_lock_timeout_ms", "int32", V(2, 2), default=0, ignorable=True),
+    Field("responses", ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse, V(1, 2), default=(), array=True),
+    Field("node_endpoints", ShareAcknowledgeResponse.NodeEndpoint, V(1, 2), default=(), array=True),
 )
-ShareAcknowledgeResponse.SCHEMA = Schema("ShareAcknowledgeResponse", "response", 79, (1, 2), (1, 2))
+ShareAcknowledgeResponse.SCHEMA = Schema("ShareAcknowledgeResponse", "response", 79, V(1, 2), V(1, 2))

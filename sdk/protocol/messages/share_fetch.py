@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import DEFAULT, Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ShareFetchRequest", "ShareFetchResponse"]
 
@@ -303,73 +304,73 @@ class ShareFetchResponse(Message):
 
 
 ShareFetchRequest.AcknowledgementBatch.FIELDS = (
-    Field("first_offset", "int64", (1, 2), default=0),
-    Field("last_offset", "int64", (1, 2), default=0),
-    Field("acknowledge_types", "int8", (1, 2), default=(), array=True),
+    Field("first_offset", "int64", V(1, 2), default=0),
+    Field("last_offset", "int64", V(1, 2), default=0),
+    Field("acknowledge_types", "int8", V(1, 2), default=(), array=True),
 )
 ShareFetchRequest.FetchPartition.FIELDS = (
-    Field("partition_index", "int32", (1, 2), default=0),
-    Field("partition_max_bytes", "int32", (0, -1), default=0),
-    Field("acknowledgement_batches", ShareFetchRequest.AcknowledgementBatch, (1, 2), default=(), array=True),
+    Field("partition_index", "int32", V(1, 2), default=0),
+    Field("partition_max_bytes", "int32", V(0, -1), default=0),
+    Field("acknowledgement_batches", ShareFetchRequest.AcknowledgementBatch, V(1, 2), default=(), array=True),
 )
 ShareFetchRequest.FetchTopic.FIELDS = (
-    Field("topic_id", "uuid", (1, 2), default=bytes(16)),
-    Field("partitions", ShareFetchRequest.FetchPartition, (1, 2), default=(), array=True),
+    Field("topic_id", "uuid", V(1, 2), default=bytes(16)),
+    Field("partitions", ShareFetchRequest.FetchPartition, V(1, 2), default=(), array=True),
 )
 ShareFetchRequest.ForgottenTopic.FIELDS = (
-    Field("topic_id", "uuid", (1, 2), default=bytes(16)),
-    Field("partitions", "int32", (1, 2), default=(), array=True),
+    Field("topic_id", "uuid", V(1, 2), default=bytes(16)),
+    Field("partitions", "int32", V(1, 2), default=(), array=True),
 )
 ShareFetchRequest.FIELDS = (
-    Field("group_id", "string", (1, 2), default=None, nullable=(1, 2)),
-    Field("member_id", "string", (1, 2), default="", nullable=(1, 2)),
-    Field("share_session_epoch", "int32", (1, 2), default=0),
-    Field("max_wait_ms", "int32", (1, 2), default=0),
-    Field("min_bytes", "int32", (1, 2), default=0),
-    Field("max_bytes", "int32", (1, 2), default=2147483647),
-    Field("max_records", "int32", (1, 2), default=0),
-    Field("batch_size", "int32", (1, 2), default=0),
-    Field("share_acquire_mode", "int8", (2, 2), default=0, ignorable=True),
-    Field("is_renew_ack", "bool", (2, 2), default=False),
-    Field("topics", ShareFetchRequest.FetchTopic, (1, 2), default=(), array=True),
-    Field("forgotten_topics_data", ShareFetchRequest.ForgottenTopic, (1, 2), default=(), array=True),
+    Field("group_id", "string", V(1, 2), default=None, nullable=V(1, 2)),
+    Field("member_id", "string", V(1, 2), default="", nullable=V(1, 2)),
+    Field("share_session_epoch", "int32", V(1, 2), default=0),
+    Field("max_wait_ms", "int32", V(1, 2), default=0),
+    Field("min_bytes", "int32", V(1, 2), default=0),
+    Field("max_bytes", "int32", V(1, 2), default=2147483647),
+    Field("max_records", "int32", V(1, 2), default=0),
+    Field("batch_size", "int32", V(1, 2), default=0),
+    Field("share_acquire_mode", "int8", V(2, 2), default=0, ignorable=True),
+    Field("is_renew_ack", "bool", V(2, 2), default=False),
+    Field("topics", ShareFetchRequest.FetchTopic, V(1, 2), default=(), array=True),
+    Field("forgotten_topics_data", ShareFetchRequest.ForgottenTopic, V(1, 2), default=(), array=True),
 )
-ShareFetchRequest.SCHEMA = Schema("ShareFetchRequest", "request", 78, (1, 2), (1, 2))
+ShareFetchRequest.SCHEMA = Schema("ShareFetchRequest", "request", 78, V(1, 2), V(1, 2))
 ShareFetchResponse.LeaderIdAndEpoch.FIELDS = (
-    Field("leader_id", "int32", (1, 2), default=0),
-    Field("leader_epoch", "int32", (1, 2), default=0),
+    Field("leader_id", "int32", V(1, 2), default=0),
+    Field("leader_epoch", "int32", V(1, 2), default=0),
 )
 ShareFetchResponse.AcquiredRecords.FIELDS = (
-    Field("first_offset", "int64", (1, 2), default=0),
-    Field("last_offset", "int64", (1, 2), default=0),
-    Field("delivery_count", "int16", (1, 2), default=0),
+    Field("first_offset", "int64", V(1, 2), default=0),
+    Field("last_offset", "int64", V(1, 2), default=0),
+    Field("delivery_count", "int16", V(1, 2), default=0),
 )
 ShareFetchResponse.PartitionData.FIELDS = (
-    Field("partition_index", "int32", (1, 2), default=0),
-    Field("error_code", "int16", (1, 2), default=0),
-    Field("error_message", "string", (1, 2), default=None, nullable=(1, 2)),
-    Field("acknowledge_error_code", "int16", (1, 2), default=0),
-    Field("acknowledge_error_message", "string", (1, 2), default=None, nullable=(1, 2)),
-    Field("current_leader", ShareFetchResponse.LeaderIdAndEpoch, (1, 2)),
-    Field("records", "records", (1, 2), default=None),
-    Field("acquired_records", ShareFetchResponse.AcquiredRecords, (1, 2), default=(), array=True),
+    Field("partition_index", "int32", V(1, 2), default=0),
+    Field("error_code", "int16", V(1, 2), default=0),
+    Field("error_message", "string", V(1, 2), default=None, nullable=V(1, 2)),
+    Field("acknowledge_error_code", "int16", V(1, 2), default=0),
+    Field("acknowledge_error_message", "string", V(1, 2), default=None, nullable=V(1, 2)),
+    Field("current_leader", ShareFetchResponse.LeaderIdAndEpoch, V(1, 2)),
+    Field("records", "records", V(1, 2), default=None),
+    Field("acquired_records", ShareFetchResponse.AcquiredRecords, V(1, 2), default=(), array=True),
 )
 ShareFetchResponse.ShareFetchableTopicResponse.FIELDS = (
-    Field("topic_id", "uuid", (1, 2), default=bytes(16)),
-    Field("partitions", ShareFetchResponse.PartitionData, (1, 2), default=(), array=True),
+    Field("topic_id", "uuid", V(1, 2), default=bytes(16)),
+    Field("partitions", ShareFetchResponse.PartitionData, V(1, 2), default=(), array=True),
 )
 ShareFetchResponse.NodeEndpoint.FIELDS = (
-    Field("node_id", "int32", (1, 2), default=0),
-    Field("host", "string", (1, 2), default=""),
-    Field("port", "int32", (1, 2), default=0),
-    Field("rack", "string", (1, 2), default=None, nullable=(1, 2)),
+    Field("node_id", "int32", V(1, 2), default=0),
+    Field("host", "string", V(1, 2), default=""),
+    Field("port", "int32", V(1, 2), default=0),
+    Field("rack", "string", V(1, 2), default=None, nullable=V(1, 2)),
 )
 ShareFetchResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (1, 2), default=0),
-    Field("error_code", "int16", (1, 2), default=0),
-    Field("error_message", "string", (1, 2), default=None, nullable=(1, 2)),
-    Field("acquisition_lock_timeout_ms", "int32", (1, 2), default=0),
-    Field("responses", ShareFetchResponse.ShareFetchableTopicResponse, (1, 2), default=(), array=True),
-    Field("node_endpoints", ShareFetchResponse.NodeEndpoint, (1, 2), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(1, 2), default=0),
+    Field("error_code", "int16", V(1, 2), default=0),
+    Field("error_message", "string", V(1, 2), default=None, nullable=V(1, 2)),
+    Field("acquisition_lock_timeout_ms", "int32", V(1, 2), default=0),
+    Field("responses", ShareFetchResponse.ShareFetchableTopicResponse, V(1, 2), default=(), array=True),
+    Field("node_endpoints", ShareFetchResponse.NodeEndpoint, V(1, 2), default=(), array=True),
 )
-ShareFetchResponse.SCHEMA = Schema("ShareFetchResponse", "response", 78, (1, 2), (1, 2))
+ShareFetchResponse.SCHEMA = Schema("ShareFetchResponse", "response", 78, V(1, 2), V(1, 2))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ShareGroupDescribeRequest", "ShareGroupDescribeResponse"]
 
@@ -167,40 +168,40 @@ class ShareGroupDescribeResponse(Message):
 
 
 ShareGroupDescribeRequest.FIELDS = (
-    Field("group_ids", "string", (1, 1), default=(), array=True),
-    Field("include_authorized_operations", "bool", (1, 1), default=False),
+    Field("group_ids", "string", V(1, 1), default=(), array=True),
+    Field("include_authorized_operations", "bool", V(1, 1), default=False),
 )
-ShareGroupDescribeRequest.SCHEMA = Schema("ShareGroupDescribeRequest", "request", 77, (1, 1), (1, 1))
+ShareGroupDescribeRequest.SCHEMA = Schema("ShareGroupDescribeRequest", "request", 77, V(1, 1), V(1, 1))
 ShareGroupDescribeResponse.TopicPartitions.FIELDS = (
-    Field("topic_id", "uuid", (1, 1), default=bytes(16)),
-    Field("topic_name", "string", (1, 1), default=""),
-    Field("partitions", "int32", (1, 1), default=(), array=True),
+    Field("topic_id", "uuid", V(1, 1), default=bytes(16)),
+    Field("topic_name", "string", V(1, 1), default=""),
+    Field("partitions", "int32", V(1, 1), default=(), array=True),
 )
 ShareGroupDescribeResponse.Assignment.FIELDS = (
-    Field("topic_partitions", ShareGroupDescribeResponse.TopicPartitions, (1, 1), default=(), array=True),
+    Field("topic_partitions", ShareGroupDescribeResponse.TopicPartitions, V(1, 1), default=(), array=True),
 )
 ShareGroupDescribeResponse.Member.FIELDS = (
-    Field("member_id", "string", (1, 1), default=""),
-    Field("rack_id", "string", (1, 1), default=None, nullable=(1, 1)),
-    Field("member_epoch", "int32", (1, 1), default=0),
-    Field("client_id", "string", (1, 1), default=""),
-    Field("client_host", "string", (1, 1), default=""),
-    Field("subscribed_topic_names", "string", (1, 1), default=(), array=True),
-    Field("assignment", ShareGroupDescribeResponse.Assignment, (1, 1)),
+    Field("member_id", "string", V(1, 1), default=""),
+    Field("rack_id", "string", V(1, 1), default=None, nullable=V(1, 1)),
+    Field("member_epoch", "int32", V(1, 1), default=0),
+    Field("client_id", "string", V(1, 1), default=""),
+    Field("client_host", "string", V(1, 1), default=""),
+    Field("subscribed_topic_names", "string", V(1, 1), default=(), array=True),
+    Field("assignment", ShareGroupDescribeResponse.Assignment, V(1, 1)),
 )
 ShareGroupDescribeResponse.DescribedGroup.FIELDS = (
-    Field("error_code", "int16", (1, 1), default=0),
-    Field("error_message", "string", (1, 1), default=None, nullable=(1, 1)),
-    Field("group_id", "string", (1, 1), default=""),
-    Field("group_state", "string", (1, 1), default=""),
-    Field("group_epoch", "int32", (1, 1), default=0),
-    Field("assignment_epoch", "int32", (1, 1), default=0),
-    Field("assignor_name", "string", (1, 1), default=""),
-    Field("members", ShareGroupDescribeResponse.Member, (1, 1), default=(), array=True),
-    Field("authorized_operations", "int32", (1, 1), default=-2147483648),
+    Field("error_code", "int16", V(1, 1), default=0),
+    Field("error_message", "string", V(1, 1), default=None, nullable=V(1, 1)),
+    Field("group_id", "string", V(1, 1), default=""),
+    Field("group_state", "string", V(1, 1), default=""),
+    Field("group_epoch", "int32", V(1, 1), default=0),
+    Field("assignment_epoch", "int32", V(1, 1), default=0),
+    Field("assignor_name", "string", V(1, 1), default=""),
+    Field("members", ShareGroupDescribeResponse.Member, V(1, 1), default=(), array=True),
+    Field("authorized_operations", "int32", V(1, 1), default=-2147483648),
 )
 ShareGroupDescribeResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (1, 1), default=0),
-    Field("groups", ShareGroupDescribeResponse.DescribedGroup, (1, 1), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(1, 1), default=0),
+    Field("groups", ShareGroupDescribeResponse.DescribedGroup, V(1, 1), default=(), array=True),
 )
-ShareGroupDescribeResponse.SCHEMA = Schema("ShareGroupDescribeResponse", "response", 77, (1, 1), (1, 1))
+ShareGroupDescribeResponse.SCHEMA = Schema("ShareGroupDescribeResponse", "response", 77, V(1, 1), V(1, 1))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ShareGroupHeartbeatRequest", "ShareGroupHeartbeatResponse"]
 
@@ -111,27 +112,27 @@ class ShareGroupHeartbeatResponse(Message):
 
 
 ShareGroupHeartbeatRequest.FIELDS = (
-    Field("group_id", "string", (1, 1), default=""),
-    Field("member_id", "string", (1, 1), default=""),
-    Field("member_epoch", "int32", (1, 1), default=0),
-    Field("rack_id", "string", (1, 1), default=None, nullable=(1, 1)),
-    Field("subscribed_topic_names", "string", (1, 1), default=None, array=True, nullable=(1, 1)),
+    Field("group_id", "string", V(1, 1), default=""),
+    Field("member_id", "string", V(1, 1), default=""),
+    Field("member_epoch", "int32", V(1, 1), default=0),
+    Field("rack_id", "string", V(1, 1), default=None, nullable=V(1, 1)),
+    Field("subscribed_topic_names", "string", V(1, 1), default=None, array=True, nullable=V(1, 1)),
 )
-ShareGroupHeartbeatRequest.SCHEMA = Schema("ShareGroupHeartbeatRequest", "request", 76, (1, 1), (1, 1))
+ShareGroupHeartbeatRequest.SCHEMA = Schema("ShareGroupHeartbeatRequest", "request", 76, V(1, 1), V(1, 1))
 ShareGroupHeartbeatResponse.TopicPartitions.FIELDS = (
-    Field("topic_id", "uuid", (1, 1), default=bytes(16)),
-    Field("partitions", "int32", (1, 1), default=(), array=True),
+    Field("topic_id", "uuid", V(1, 1), default=bytes(16)),
+    Field("partitions", "int32", V(1, 1), default=(), array=True),
 )
 ShareGroupHeartbeatResponse.Assignment.FIELDS = (
-    Field("topic_partitions", ShareGroupHeartbeatResponse.TopicPartitions, (1, 1), default=(), array=True),
+    Field("topic_partitions", ShareGroupHeartbeatResponse.TopicPartitions, V(1, 1), default=(), array=True),
 )
 ShareGroupHeartbeatResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (1, 1), default=0),
-    Field("error_code", "int16", (1, 1), default=0),
-    Field("error_message", "string", (1, 1), default=None, nullable=(1, 1)),
-    Field("member_id", "string", (1, 1), default=None, nullable=(1, 1)),
-    Field("member_epoch", "int32", (1, 1), default=0),
-    Field("heartbeat_interval_ms", "int32", (1, 1), default=0),
-    Field("assignment", ShareGroupHeartbeatResponse.Assignment, (1, 1), default=None, nullable=(1, 1)),
+    Field("throttle_time_ms", "int32", V(1, 1), default=0),
+    Field("error_code", "int16", V(1, 1), default=0),
+    Field("error_message", "string", V(1, 1), default=None, nullable=V(1, 1)),
+    Field("member_id", "string", V(1, 1), default=None, nullable=V(1, 1)),
+    Field("member_epoch", "int32", V(1, 1), default=0),
+    Field("heartbeat_interval_ms", "int32", V(1, 1), default=0),
+    Field("assignment", ShareGroupHeartbeatResponse.Assignment, V(1, 1), default=None, nullable=V(1, 1)),
 )
-ShareGroupHeartbeatResponse.SCHEMA = Schema("ShareGroupHeartbeatResponse", "response", 76, (1, 1), (1, 1))
+ShareGroupHeartbeatResponse.SCHEMA = Schema("ShareGroupHeartbeatResponse", "response", 76, V(1, 1), V(1, 1))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["StreamsGroupDescribeRequest", "StreamsGroupDescribeResponse"]
 
@@ -329,79 +330,86 @@ class StreamsGroupDescribeResponse(Message):
 
 
 StreamsGroupDescribeRequest.FIELDS = (
-    Field("group_ids", "string", (0, 0), default=(), array=True),
-    Field("include_authorized_operations", "bool", (0, 0), default=False),
+    Field("group_ids", "string", V(0, 0), default=(), array=True),
+    Field("include_authorized_operations", "bool", V(0, 0), default=False),
 )
-StreamsGroupDescribeRequest.SCHEMA = Schema("StreamsGroupDescribeRequest", "request", 89, (0, 0), (0, 0))
+StreamsGroupDescribeRequest.SCHEMA = Schema("StreamsGroupDescribeRequest", "request", 89, V(0, 0), V(0, 0))
 StreamsGroupDescribeResponse.Endpoint.FIELDS = (
-    Field("host", "string", (0, 0), default=""),
-    Field("port", "uint16", (0, 0), default=0),
+    Field("host", "string", V(0, 0), default=""),
+    Field("port", "uint16", V(0, 0), default=0),
 )
 StreamsGroupDescribeResponse.TaskOffset.FIELDS = (
-    Field("subtopology_id", "string", (0, 0), default=""),
-    Field("partition", "int32", (0, 0), default=0),
-    Field("offset", "int64", (0, 0), default=0),
+    Field("subtopology_id", "string", V(0, 0), default=""),
+    Field("partition", "int32", V(0, 0), default=0),
+    Field("offset", "int64", V(0, 0), default=0),
 )
 StreamsGroupDescribeResponse.Assignment.FIELDS = (
-    Field("active_tasks", StreamsGroupDescribeResponse.TaskIds, (0, 0), default=(), array=True),
-    Field("standby_tasks", StreamsGroupDescribeResponse.TaskIds, (0, 0), default=(), array=True),
-    Field("warmup_tasks", StreamsGroupDescribeResponse.TaskIds, (0, 0), default=(), array=True),
+    Field("active_tasks", StreamsGroupDescribeResponse.TaskIds, V(0, 0), default=(), array=True),
+    Field("standby_tasks", StreamsGroupDescribeResponse.TaskIds, V(0, 0), default=(), array=True),
+    Field("warmup_tasks", StreamsGroupDescribeResponse.TaskIds, V(0, 0), default=(), array=True),
 )
 StreamsGroupDescribeResponse.TaskIds.FIELDS = (
-    Field("subtopology_id", "string", (0, 0), default=""),
-    Field("partitions", "int32", (0, 0), default=(), array=True),
+    Field("subtopology_id", "string", V(0, 0), default=""),
+    Field("partitions", "int32", V(0, 0), default=(), array=True),
 )
 StreamsGroupDescribeResponse.KeyValue.FIELDS = (
-    Field("key", "string", (0, 0), default=""),
-    Field("value", "string", (0, 0), default=""),
+    Field("key", "string", V(0, 0), default=""),
+    Field("value", "string", V(0, 0), default=""),
 )
 StreamsGroupDescribeResponse.TopicInfo.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("partitions", "int32", (0, 0), default=0),
-    Field("replication_factor", "int16", (0, 0), default=0),
-    Field("topic_configs", StreamsGroupDescribeResponse.KeyValue, (0, 0), default=(), array=True),
+    Field("name", "string", V(0, 0), default=""),
+    Field("partitions", "int32", V(0, 0), default=0),
+    Field("replication_factor", "int16", V(0, 0), default=0),
+    Field("topic_configs", StreamsGroupDescribeResponse.KeyValue, V(0, 0), default=(), array=True),
 )
 StreamsGroupDescribeResponse.Subtopology.FIELDS = (
-    Field("subtopology_id", "string", (0, 0), default=""),
-    Field("source_topics", "string", (0, 0), default=(), array=True),
-    Field("repartition_sink_topics", "string", (0, 0), default=(), array=True),
-    Field("state_changelog_topics", StreamsGroupDescribeResponse.TopicInfo, (0, 0), default=(), array=True),
-    Field("repartition_source_topics", StreamsGroupDescribeResponse.TopicInfo, (0, 0), default=(), array=True),
+    Field("subtopology_id", "string", V(0, 0), default=""),
+    Field("source_topics", "string", V(0, 0), default=(), array=True),
+    Field("repartition_sink_topics", "string", V(0, 0), default=(), array=True),
+    Field("state_changelog_topics", StreamsGroupDescribeResponse.TopicInfo, V(0, 0), default=(), array=True),
+    Field("repartition_source_topics", StreamsGroupDescribeResponse.TopicInfo, V(0, 0), default=(), array=True),
 )
 StreamsGroupDescribeResponse.Topology.FIELDS = (
-    Field("epoch", "int32", (0, 0), default=0),
-    Field("subtopologies", StreamsGroupDescribeResponse.Subtopology, (0, 0), default=None, array=True, nullable=(0, 0)),
+    Field("epoch", "int32", V(0, 0), default=0),
+    Field(
+        "subtopologies",
+        StreamsGroupDescribeResponse.Subtopology,
+        V(0, 0),
+        default=None,
+        array=True,
+        nullable=V(0, 0),
+    ),
 )
 StreamsGroupDescribeResponse.Member.FIELDS = (
-    Field("member_id", "string", (0, 0), default=""),
-    Field("member_epoch", "int32", (0, 0), default=0),
-    Field("instance_id", "string", (0, 0), default=None, nullable=(0, 0)),
-    Field("rack_id", "string", (0, 0), default=None, nullable=(0, 0)),
-    Field("client_id", "string", (0, 0), default=""),
-    Field("client_host", "string", (0, 0), default=""),
-    Field("topology_epoch", "int32", (0, 0), default=0),
-    Field("process_id", "string", (0, 0), default=""),
-    Field("user_endpoint", StreamsGroupDescribeResponse.Endpoint, (0, 0), default=None, nullable=(0, 0)),
-    Field("client_tags", StreamsGroupDescribeResponse.KeyValue, (0, 0), default=(), array=True),
-    Field("task_offsets", StreamsGroupDescribeResponse.TaskOffset, (0, 0), default=(), array=True),
-    Field("task_end_offsets", StreamsGroupDescribeResponse.TaskOffset, (0, 0), default=(), array=True),
-    Field("assignment", StreamsGroupDescribeResponse.Assignment, (0, 0)),
-    Field("target_assignment", StreamsGroupDescribeResponse.Assignment, (0, 0)),
-    Field("is_classic", "bool", (0, 0), default=False),
+    Field("member_id", "string", V(0, 0), default=""),
+    Field("member_epoch", "int32", V(0, 0), default=0),
+    Field("instance_id", "string", V(0, 0), default=None, nullable=V(0, 0)),
+    Field("rack_id", "string", V(0, 0), default=None, nullable=V(0, 0)),
+    Field("client_id", "string", V(0, 0), default=""),
+    Field("client_host", "string", V(0, 0), default=""),
+    Field("topology_epoch", "int32", V(0, 0), default=0),
+    Field("process_id", "string", V(0, 0), default=""),
+    Field("user_endpoint", StreamsGroupDescribeResponse.Endpoint, V(0, 0), default=None, nullable=V(0, 0)),
+    Field("client_tags", StreamsGroupDescribeResponse.KeyValue, V(0, 0), default=(), array=True),
+    Field("task_offsets", StreamsGroupDescribeResponse.TaskOffset, V(0, 0), default=(), array=True),
+    Field("task_end_offsets", StreamsGroupDescribeResponse.TaskOffset, V(0, 0), default=(), array=True),
+    Field("assignment", StreamsGroupDescribeResponse.Assignment, V(0, 0)),
+    Field("target_assignment", StreamsGroupDescribeResponse.Assignment, V(0, 0)),
+    Field("is_classic", "bool", V(0, 0), default=False),
 )
 StreamsGroupDescribeResponse.DescribedGroup.FIELDS = (
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("error_message", "string", (0, 0), default=None, nullable=(0, 0)),
-    Field("group_id", "string", (0, 0), default=""),
-    Field("group_state", "string", (0, 0), default=""),
-    Field("group_epoch", "int32", (0, 0), default=0),
-    Field("assignment_epoch", "int32", (0, 0), default=0),
-    Field("topology", StreamsGroupDescribeResponse.Topology, (0, 0), default=None, nullable=(0, 0)),
-    Field("members", StreamsGroupDescribeResponse.Member, (0, 0), default=(), array=True),
-    Field("authorized_operations", "int32", (0, 0), default=-2147483648),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("error_message", "string", V(0, 0), default=None, nullable=V(0, 0)),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("group_state", "string", V(0, 0), default=""),
+    Field("group_epoch", "int32", V(0, 0), default=0),
+    Field("assignment_epoch", "int32", V(0, 0), default=0),
+    Field("topology", StreamsGroupDescribeResponse.Topology, V(0, 0), default=None, nullable=V(0, 0)),
+    Field("members", StreamsGroupDescribeResponse.Member, V(0, 0), default=(), array=True),
+    Field("authorized_operations", "int32", V(0, 0), default=-2147483648),
 )
 StreamsGroupDescribeResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0),
-    Field("groups", StreamsGroupDescribeResponse.DescribedGroup, (0, 0), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0),
+    Field("groups", StreamsGroupDescribeResponse.DescribedGroup, V(0, 0), default=(), array=True),
 )
-StreamsGroupDescribeResponse.SCHEMA = Schema("StreamsGroupDescribeResponse", "response", 89, (0, 0), (0, 0))
+StreamsGroupDescribeResponse.SCHEMA = Schema("StreamsGroupDescribeResponse", "response", 89, V(0, 0), V(0, 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["StreamsGroupHeartbeatRequest", "StreamsGroupHeartbeatResponse"]
 
@@ -404,115 +405,115 @@ class StreamsGroupHeartbeatResponse(Message):
 
 
 StreamsGroupHeartbeatRequest.KeyValue.FIELDS = (
-    Field("key", "string", (0, 0), default=""),
-    Field("value", "string", (0, 0), default=""),
+    Field("key", "string", V(0, 0), default=""),
+    Field("value", "string", V(0, 0), default=""),
 )
 StreamsGroupHeartbeatRequest.TopicInfo.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("partitions", "int32", (0, 0), default=0),
-    Field("replication_factor", "int16", (0, 0), default=0),
-    Field("topic_configs", StreamsGroupHeartbeatRequest.KeyValue, (0, 0), default=(), array=True),
+    Field("name", "string", V(0, 0), default=""),
+    Field("partitions", "int32", V(0, 0), default=0),
+    Field("replication_factor", "int16", V(0, 0), default=0),
+    Field("topic_configs", StreamsGroupHeartbeatRequest.KeyValue, V(0, 0), default=(), array=True),
 )
 StreamsGroupHeartbeatRequest.Endpoint.FIELDS = (
-    Field("host", "string", (0, 0), default=""),
-    Field("port", "uint16", (0, 0), default=0),
+    Field("host", "string", V(0, 0), default=""),
+    Field("port", "uint16", V(0, 0), default=0),
 )
 StreamsGroupHeartbeatRequest.TaskOffset.FIELDS = (
-    Field("subtopology_id", "string", (0, 0), default=""),
-    Field("partition", "int32", (0, 0), default=0),
-    Field("offset", "int64", (0, 0), default=0),
+    Field("subtopology_id", "string", V(0, 0), default=""),
+    Field("partition", "int32", V(0, 0), default=0),
+    Field("offset", "int64", V(0, 0), default=0),
 )
 StreamsGroupHeartbeatRequest.TaskIds.FIELDS = (
-    Field("subtopology_id", "string", (0, 0), default=""),
-    Field("partitions", "int32", (0, 0), default=(), array=True),
+    Field("subtopology_id", "string", V(0, 0), default=""),
+    Field("partitions", "int32", V(0, 0), default=(), array=True),
 )
 StreamsGroupHeartbeatRequest.CopartitionGroup.FIELDS = (
-    Field("source_topics", "int16", (0, 0), default=(), array=True),
-    Field("source_topic_regex", "int16", (0, 0), default=(), array=True),
-    Field("repartition_source_topics", "int16", (0, 0), default=(), array=True),
+    Field("source_topics", "int16", V(0, 0), default=(), array=True),
+    Field("source_topic_regex", "int16", V(0, 0), default=(), array=True),
+    Field("repartition_source_topics", "int16", V(0, 0), default=(), array=True),
 )
 StreamsGroupHeartbeatRequest.Subtopology.FIELDS = (
-    Field("subtopology_id", "string", (0, 0), default=""),
-    Field("source_topics", "string", (0, 0), default=(), array=True),
-    Field("source_topic_regex", "string", (0, 0), default=(), array=True),
-    Field("state_changelog_topics", StreamsGroupHeartbeatRequest.TopicInfo, (0, 0), default=(), array=True),
-    Field("repartition_sink_topics", "string", (0, 0), default=(), array=True),
-    Field("repartition_source_topics", StreamsGroupHeartbeatRequest.TopicInfo, (0, 0), default=(), array=True),
-    Field("copartition_groups", StreamsGroupHeartbeatRequest.CopartitionGroup, (0, 0), default=(), array=True),
+    Field("subtopology_id", "string", V(0, 0), default=""),
+    Field("source_topics", "string", V(0, 0), default=(), array=True),
+    Field("source_topic_regex", "string", V(0, 0), default=(), array=True),
+    Field("state_changelog_topics", StreamsGroupHeartbeatRequest.TopicInfo, V(0, 0), default=(), array=True),
+    Field("repartition_sink_topics", "string", V(0, 0), default=(), array=True),
+    Field("repartition_source_topics", StreamsGroupHeartbeatRequest.TopicInfo, V(0, 0), default=(), array=True),
+    Field("copartition_groups", StreamsGroupHeartbeatRequest.CopartitionGroup, V(0, 0), default=(), array=True),
 )
 StreamsGroupHeartbeatRequest.Topology.FIELDS = (
-    Field("epoch", "int32", (0, 0), default=0),
-    Field("subtopologies", StreamsGroupHeartbeatRequest.Subtopology, (0, 0), default=(), array=True),
+    Field("epoch", "int32", V(0, 0), default=0),
+    Field("subtopologies", StreamsGroupHeartbeatRequest.Subtopology, V(0, 0), default=(), array=True),
 )
 StreamsGroupHeartbeatRequest.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("member_id", "string", (0, 0), default=""),
-    Field("member_epoch", "int32", (0, 0), default=0),
-    Field("endpoint_information_epoch", "int32", (0, 0), default=0),
-    Field("instance_id", "string", (0, 0), default=None, nullable=(0, 0)),
-    Field("rack_id", "string", (0, 0), default=None, nullable=(0, 0)),
-    Field("rebalance_timeout_ms", "int32", (0, 0), default=-1),
-    Field("topology", StreamsGroupHeartbeatRequest.Topology, (0, 0), default=None, nullable=(0, 0)),
-    Field("active_tasks", StreamsGroupHeartbeatRequest.TaskIds, (0, 0), default=None, array=True, nullable=(0, 0)),
-    Field("standby_tasks", StreamsGroupHeartbeatRequest.TaskIds, (0, 0), default=None, array=True, nullable=(0, 0)),
-    Field("warmup_tasks", StreamsGroupHeartbeatRequest.TaskIds, (0, 0), default=None, array=True, nullable=(0, 0)),
-    Field("process_id", "string", (0, 0), default=None, nullable=(0, 0)),
-    Field("user_endpoint", StreamsGroupHeartbeatRequest.Endpoint, (0, 0), default=None, nullable=(0, 0)),
-    Field("client_tags", StreamsGroupHeartbeatRequest.KeyValue, (0, 0), default=None, array=True, nullable=(0, 0)),
-    Field("task_offsets", StreamsGroupHeartbeatRequest.TaskOffset, (0, 0), default=None, array=True, nullable=(0, 0)),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("member_id", "string", V(0, 0), default=""),
+    Field("member_epoch", "int32", V(0, 0), default=0),
+    Field("endpoint_information_epoch", "int32", V(0, 0), default=0),
+    Field("instance_id", "string", V(0, 0), default=None, nullable=V(0, 0)),
+    Field("rack_id", "string", V(0, 0), default=None, nullable=V(0, 0)),
+    Field("rebalance_timeout_ms", "int32", V(0, 0), default=-1),
+    Field("topology", StreamsGroupHeartbeatRequest.Topology, V(0, 0), default=None, nullable=V(0, 0)),
+    Field("active_tasks", StreamsGroupHeartbeatRequest.TaskIds, V(0, 0), default=None, array=True, nullable=V(0, 0)),
+    Field("standby_tasks", StreamsGroupHeartbeatRequest.TaskIds, V(0, 0), default=None, array=True, nullable=V(0, 0)),
+    Field("warmup_tasks", StreamsGroupHeartbeatRequest.TaskIds, V(0, 0), default=None, array=True, nullable=V(0, 0)),
+    Field("process_id", "string", V(0, 0), default=None, nullable=V(0, 0)),
+    Field("user_endpoint", StreamsGroupHeartbeatRequest.Endpoint, V(0, 0), default=None, nullable=V(0, 0)),
+    Field("client_tags", StreamsGroupHeartbeatRequest.KeyValue, V(0, 0), default=None, array=True, nullable=V(0, 0)),
+    Field("task_offsets", StreamsGroupHeartbeatRequest.TaskOffset, V(0, 0), default=None, array=True, nullable=V(0, 0)),
     Field(
         "task_end_offsets",
         StreamsGroupHeartbeatRequest.TaskOffset,
-        (0, 0),
+        V(0, 0),
         default=None,
         array=True,
-        nullable=(0, 0),
+        nullable=V(0, 0),
     ),
-    Field("shutdown_application", "bool", (0, 0), default=False),
+    Field("shutdown_application", "bool", V(0, 0), default=False),
 )
-StreamsGroupHeartbeatRequest.SCHEMA = Schema("StreamsGroupHeartbeatRequest", "request", 88, (0, 0), (0, 0))
+StreamsGroupHeartbeatRequest.SCHEMA = Schema("StreamsGroupHeartbeatRequest", "request", 88, V(0, 0), V(0, 0))
 StreamsGroupHeartbeatResponse.Status.FIELDS = (
-    Field("status_code", "int8", (0, 0), default=0),
-    Field("status_detail", "string", (0, 0), default=""),
+    Field("status_code", "int8", V(0, 0), default=0),
+    Field("status_detail", "string", V(0, 0), default=""),
 )
 StreamsGroupHeartbeatResponse.TopicPartition.FIELDS = (
-    Field("topic", "string", (0, 0), default=""),
-    Field("partitions", "int32", (0, 0), default=(), array=True),
+    Field("topic", "string", V(0, 0), default=""),
+    Field("partitions", "int32", V(0, 0), default=(), array=True),
 )
 StreamsGroupHeartbeatResponse.TaskIds.FIELDS = (
-    Field("subtopology_id", "string", (0, 0), default=""),
-    Field("partitions", "int32", (0, 0), default=(), array=True),
+    Field("subtopology_id", "string", V(0, 0), default=""),
+    Field("partitions", "int32", V(0, 0), default=(), array=True),
 )
 StreamsGroupHeartbeatResponse.Endpoint.FIELDS = (
-    Field("host", "string", (0, 0), default=""),
-    Field("port", "uint16", (0, 0), default=0),
+    Field("host", "string", V(0, 0), default=""),
+    Field("port", "uint16", V(0, 0), default=0),
 )
 StreamsGroupHeartbeatResponse.EndpointToPartitions.FIELDS = (
-    Field("user_endpoint", StreamsGroupHeartbeatResponse.Endpoint, (0, 0)),
-    Field("active_partitions", StreamsGroupHeartbeatResponse.TopicPartition, (0, 0), default=(), array=True),
-    Field("standby_partitions", StreamsGroupHeartbeatResponse.TopicPartition, (0, 0), default=(), array=True),
+    Field("user_endpoint", StreamsGroupHeartbeatResponse.Endpoint, V(0, 0)),
+    Field("active_partitions", StreamsGroupHeartbeatResponse.TopicPartition, V(0, 0), default=(), array=True),
+    Field("standby_partitions", StreamsGroupHeartbeatResponse.TopicPartition, V(0, 0), default=(), array=True),
 )
 StreamsGroupHeartbeatResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("error_message", "string", (0, 0), default=None, nullable=(0, 0)),
-    Field("member_id", "string", (0, 0), default=""),
-    Field("member_epoch", "int32", (0, 0), default=0),
-    Field("heartbeat_interval_ms", "int32", (0, 0), default=0),
-    Field("acceptable_recovery_lag", "int32", (0, 0), default=0),
-    Field("task_offset_interval_ms", "int32", (0, 0), default=0),
-    Field("status", StreamsGroupHeartbeatResponse.Status, (0, 0), default=(), array=True, nullable=(0, 0)),
-    Field("active_tasks", StreamsGroupHeartbeatResponse.TaskIds, (0, 0), default=None, array=True, nullable=(0, 0)),
-    Field("standby_tasks", StreamsGroupHeartbeatResponse.TaskIds, (0, 0), default=None, array=True, nullable=(0, 0)),
-    Field("warmup_tasks", StreamsGroupHeartbeatResponse.TaskIds, (0, 0), default=None, array=True, nullable=(0, 0)),
-    Field("endpoint_information_epoch", "int32", (0, 0), default=0),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("error_message", "string", V(0, 0), default=None, nullable=V(0, 0)),
+    Field("member_id", "string", V(0, 0), default=""),
+    Field("member_epoch", "int32", V(0, 0), default=0),
+    Field("heartbeat_interval_ms", "int32", V(0, 0), default=0),
+    Field("acceptable_recovery_lag", "int32", V(0, 0), default=0),
+    Field("task_offset_interval_ms", "int32", V(0, 0), default=0),
+    Field("status", StreamsGroupHeartbeatResponse.Status, V(0, 0), default=(), array=True, nullable=V(0, 0)),
+    Field("active_tasks", StreamsGroupHeartbeatResponse.TaskIds, V(0, 0), default=None, array=True, nullable=V(0, 0)),
+    Field("standby_tasks", StreamsGroupHeartbeatResponse.TaskIds, V(0, 0), default=None, array=True, nullable=V(0, 0)),
+    Field("warmup_tasks", StreamsGroupHeartbeatResponse.TaskIds, V(0, 0), default=None, array=True, nullable=V(0, 0)),
+    Field("endpoint_information_epoch", "int32", V(0, 0), default=0),
     Field(
         "partitions_by_user_endpoint",
         StreamsGroupHeartbeatResponse.EndpointToPartitions,
-        (0, 0),
+        V(0, 0),
         default=None,
         array=True,
-        nullable=(0, 0),
+        nullable=V(0, 0),
     ),
 )
-StreamsGroupHeartbeatResponse.SCHEMA = Schema("StreamsGroupHeartbeatResponse", "response", 88, (0, 0), (0, 0))
+StreamsGroupHeartbeatResponse.SCHEMA = Schema("StreamsGroupHeartbeatResponse", "response", 88, V(0, 0), V(0, 0))

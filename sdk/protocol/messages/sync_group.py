@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["SyncGroupRequest", "SyncGroupResponse"]
 
@@ -98,24 +99,24 @@ class SyncGroupResponse(Message):
 
 
 SyncGroupRequest.SyncGroupRequestAssignment.FIELDS = (
-    Field("member_id", "string", (0, 5), default=""),
-    Field("assignment", "bytes", (0, 5), default=b""),
+    Field("member_id", "string", V(0, 5), default=""),
+    Field("assignment", "bytes", V(0, 5), default=b""),
 )
 SyncGroupRequest.FIELDS = (
-    Field("group_id", "string", (0, 5), default=""),
-    Field("generation_id", "int32", (0, 5), default=0),
-    Field("member_id", "string", (0, 5), default=""),
-    Field("group_instance_id", "string", (3, 5), default=None, nullable=(3, 5)),
-    Field("protocol_type", "string", (5, 5), default=None, nullable=(5, 5), ignorable=True),
-    Field("protocol_name", "string", (5, 5), default=None, nullable=(5, 5), ignorable=True),
-    Field("assignments", SyncGroupRequest.SyncGroupRequestAssignment, (0, 5), default=(), array=True),
+    Field("group_id", "string", V(0, 5), default=""),
+    Field("generation_id", "int32", V(0, 5), default=0),
+    Field("member_id", "string", V(0, 5), default=""),
+    Field("group_instance_id", "string", V(3, 5), default=None, nullable=V(3, 5)),
+    Field("protocol_type", "string", V(5, 5), default=None, nullable=V(5, 5), ignorable=True),
+    Field("protocol_name", "string", V(5, 5), default=None, nullable=V(5, 5), ignorable=True),
+    Field("assignments", SyncGroupRequest.SyncGroupRequestAssignment, V(0, 5), default=(), array=True),
 )
-SyncGroupRequest.SCHEMA = Schema("SyncGroupRequest", "request", 14, (0, 5), (4, 5))
+SyncGroupRequest.SCHEMA = Schema("SyncGroupRequest", "request", 14, V(0, 5), V(4, 5))
 SyncGroupResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (1, 5), default=0, ignorable=True),
-    Field("error_code", "int16", (0, 5), default=0),
-    Field("protocol_type", "string", (5, 5), default=None, nullable=(5, 5), ignorable=True),
-    Field("protocol_name", "string", (5, 5), default=None, nullable=(5, 5), ignorable=True),
-    Field("assignment", "bytes", (0, 5), default=b""),
+    Field("throttle_time_ms", "int32", V(1, 5), default=0, ignorable=True),
+    Field("error_code", "int16", V(0, 5), default=0),
+    Field("protocol_type", "string", V(5, 5), default=None, nullable=V(5, 5), ignorable=True),
+    Field("protocol_name", "string", V(5, 5), default=None, nullable=V(5, 5), ignorable=True),
+    Field("assignment", "bytes", V(0, 5), default=b""),
 )
-SyncGroupResponse.SCHEMA = Schema("SyncGroupResponse", "response", 14, (0, 5), (4, 5))
+SyncGroupResponse.SCHEMA = Schema("SyncGroupResponse", "response", 14, V(0, 5), V(4, 5))

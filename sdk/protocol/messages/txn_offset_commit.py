@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["TxnOffsetCommitRequest", "TxnOffsetCommitResponse"]
 
@@ -145,36 +146,36 @@ class TxnOffsetCommitResponse(Message):
 
 
 TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition.FIELDS = (
-    Field("partition_index", "int32", (0, 5), default=0),
-    Field("committed_offset", "int64", (0, 5), default=0),
-    Field("committed_leader_epoch", "int32", (2, 5), default=-1, ignorable=True),
-    Field("committed_metadata", "string", (0, 5), default="", nullable=(0, 5)),
+    Field("partition_index", "int32", V(0, 5), default=0),
+    Field("committed_offset", "int64", V(0, 5), default=0),
+    Field("committed_leader_epoch", "int32", V(2, 5), default=-1, ignorable=True),
+    Field("committed_metadata", "string", V(0, 5), default="", nullable=V(0, 5)),
 )
 TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic.FIELDS = (
-    Field("name", "string", (0, 5), default=""),
-    Field("partitions", TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition, (0, 5), default=(), array=True),
+    Field("name", "string", V(0, 5), default=""),
+    Field("partitions", TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition, V(0, 5), default=(), array=True),
 )
 TxnOffsetCommitRequest.FIELDS = (
-    Field("transactional_id", "string", (0, 5), default=""),
-    Field("group_id", "string", (0, 5), default=""),
-    Field("producer_id", "int64", (0, 5), default=0),
-    Field("producer_epoch", "int16", (0, 5), default=0),
-    Field("generation_id", "int32", (3, 5), default=-1),
-    Field("member_id", "string", (3, 5), default=""),
-    Field("group_instance_id", "string", (3, 5), default=None, nullable=(3, 5)),
-    Field("topics", TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic, (0, 5), default=(), array=True),
+    Field("transactional_id", "string", V(0, 5), default=""),
+    Field("group_id", "string", V(0, 5), default=""),
+    Field("producer_id", "int64", V(0, 5), default=0),
+    Field("producer_epoch", "int16", V(0, 5), default=0),
+    Field("generation_id", "int32", V(3, 5), default=-1),
+    Field("member_id", "string", V(3, 5), default=""),
+    Field("group_instance_id", "string", V(3, 5), default=None, nullable=V(3, 5)),
+    Field("topics", TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic, V(0, 5), default=(), array=True),
 )
-TxnOffsetCommitRequest.SCHEMA = Schema("TxnOffsetCommitRequest", "request", 28, (0, 5), (3, 5))
+TxnOffsetCommitRequest.SCHEMA = Schema("TxnOffsetCommitRequest", "request", 28, V(0, 5), V(3, 5))
 TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition.FIELDS = (
-    Field("partition_index", "int32", (0, 5), default=0),
-    Field("error_code", "int16", (0, 5), default=0),
+    Field("partition_index", "int32", V(0, 5), default=0),
+    Field("error_code", "int16", V(0, 5), default=0),
 )
 TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic.FIELDS = (
-    Field("name", "string", (0, 5), default=""),
-    Field("partitions", TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition, (0, 5), default=(), array=True),
+    Field("name", "string", V(0, 5), default=""),
+    Field("partitions", TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition, V(0, 5), default=(), array=True),
 )
 TxnOffsetCommitResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 5), default=0),
-    Field("topics", TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic, (0, 5), default=(), array=True),
+    Field("throttle_time_ms", "int32", V(0, 5), default=0),
+    Field("topics", TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic, V(0, 5), default=(), array=True),
 )
-TxnOffsetCommitResponse.SCHEMA = Schema("TxnOffsetCommitResponse", "response", 28, (0, 5), (3, 5))
+TxnOffsetCommitResponse.SCHEMA = Schema("TxnOffsetCommitResponse", "response", 28, V(0, 5), V(3, 5))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["UnregisterBrokerRequest", "UnregisterBrokerResponse"]
 
@@ -39,12 +40,12 @@ class UnregisterBrokerResponse(Message):
 
 
 UnregisterBrokerRequest.FIELDS = (
-    Field("broker_id", "int32", (0, 0), default=0),
+    Field("broker_id", "int32", V(0, 0), default=0),
 )
-UnregisterBrokerRequest.SCHEMA = Schema("UnregisterBrokerRequest", "request", 64, (0, 0), (0, 0))
+UnregisterBrokerRequest.SCHEMA = Schema("UnregisterBrokerRequest", "request", 64, V(0, 0), V(0, 0))
 UnregisterBrokerResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("error_message", "string", (0, 0), default="", nullable=(0, 0)),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("error_message", "string", V(0, 0), default="", nullable=V(0, 0)),
 )
-UnregisterBrokerResponse.SCHEMA = Schema("UnregisterBrokerResponse", "response", 64, (0, 0), (0, 0))
+UnregisterBrokerResponse.SCHEMA = Schema("UnregisterBrokerResponse", "response", 64, V(0, 0), V(0, 0))

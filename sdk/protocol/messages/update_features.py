@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["UpdateFeaturesRequest", "UpdateFeaturesResponse"]
 
@@ -103,26 +104,26 @@ class UpdateFeaturesResponse(Message):
 
 
 UpdateFeaturesRequest.FeatureUpdateKey.FIELDS = (
-    Field("feature", "string", (0, 2), default=""),
-    Field("max_version_level", "int16", (0, 2), default=0),
-    Field("allow_downgrade", "bool", (0, 0), default=False),
-    Field("upgrade_type", "int8", (1, 2), default=1),
+    Field("feature", "string", V(0, 2), default=""),
+    Field("max_version_level", "int16", V(0, 2), default=0),
+    Field("allow_downgrade", "bool", V(0, 0), default=False),
+    Field("upgrade_type", "int8", V(1, 2), default=1),
 )
 UpdateFeaturesRequest.FIELDS = (
-    Field("timeout_ms", "int32", (0, 2), default=60000),
-    Field("feature_updates", UpdateFeaturesRequest.FeatureUpdateKey, (0, 2), default=(), array=True),
-    Field("validate_only", "bool", (1, 2), default=False),
+    Field("timeout_ms", "int32", V(0, 2), default=60000),
+    Field("feature_updates", UpdateFeaturesRequest.FeatureUpdateKey, V(0, 2), default=(), array=True),
+    Field("validate_only", "bool", V(1, 2), default=False),
 )
-UpdateFeaturesRequest.SCHEMA = Schema("UpdateFeaturesRequest", "request", 57, (0, 2), (0, 2))
+UpdateFeaturesRequest.SCHEMA = Schema("UpdateFeaturesRequest", "request", 57, V(0, 2), V(0, 2))
 UpdateFeaturesResponse.UpdatableFeatureResult.FIELDS = (
-    Field("feature", "string", (0, 2), default=""),
-    Field("error_code", "int16", (0, 2), default=0),
-    Field("error_message", "string", (0, 2), default="", nullable=(0, 2)),
+    Field("feature", "string", V(0, 2), default=""),
+    Field("error_code", "int16", V(0, 2), default=0),
+    Field("error_message", "string", V(0, 2), default="", nullable=V(0, 2)),
 )
 UpdateFeaturesResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 2), default=0),
-    Field("error_code", "int16", (0, 2), default=0),
-    Field("error_message", "string", (0, 2), default="", nullable=(0, 2)),
-    Field("results", UpdateFeaturesResponse.UpdatableFeatureResult, (0, 1), default=(), array=True, ignorable=True),
+    Field("throttle_time_ms", "int32", V(0, 2), default=0),
+    Field("error_code", "int16", V(0, 2), default=0),
+    Field("error_message", "string", V(0, 2), default="", nullable=V(0, 2)),
+    Field("results", UpdateFeaturesResponse.UpdatableFeatureResult, V(0, 1), default=(), array=True, ignorable=True),
 )
-UpdateFeaturesResponse.SCHEMA = Schema("UpdateFeaturesResponse", "response", 57, (0, 2), (0, 2))
+UpdateFeaturesResponse.SCHEMA = Schema("UpdateFeaturesResponse", "response", 57, V(0, 2), V(0, 2))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["UpdateRaftVoterRequest", "UpdateRaftVoterResponse"]
 
@@ -125,32 +126,32 @@ class UpdateRaftVoterResponse(Message):
 
 
 UpdateRaftVoterRequest.Listener.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("host", "string", (0, 0), default=""),
-    Field("port", "uint16", (0, 0), default=0),
+    Field("name", "string", V(0, 0), default=""),
+    Field("host", "string", V(0, 0), default=""),
+    Field("port", "uint16", V(0, 0), default=0),
 )
 UpdateRaftVoterRequest.KRaftVersionFeature.FIELDS = (
-    Field("min_supported_version", "int16", (0, 0), default=0),
-    Field("max_supported_version", "int16", (0, 0), default=0),
+    Field("min_supported_version", "int16", V(0, 0), default=0),
+    Field("max_supported_version", "int16", V(0, 0), default=0),
 )
 UpdateRaftVoterRequest.FIELDS = (
-    Field("cluster_id", "string", (0, 0), default="", nullable=(0, 0)),
-    Field("current_leader_epoch", "int32", (0, 0), default=0),
-    Field("voter_id", "int32", (0, 0), default=0),
-    Field("voter_directory_id", "uuid", (0, 0), default=bytes(16)),
-    Field("listeners", UpdateRaftVoterRequest.Listener, (0, 0), default=(), array=True),
-    Field("k_raft_version_feature", UpdateRaftVoterRequest.KRaftVersionFeature, (0, 0)),
+    Field("cluster_id", "string", V(0, 0), default="", nullable=V(0, 0)),
+    Field("current_leader_epoch", "int32", V(0, 0), default=0),
+    Field("voter_id", "int32", V(0, 0), default=0),
+    Field("voter_directory_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("listeners", UpdateRaftVoterRequest.Listener, V(0, 0), default=(), array=True),
+    Field("k_raft_version_feature", UpdateRaftVoterRequest.KRaftVersionFeature, V(0, 0)),
 )
-UpdateRaftVoterRequest.SCHEMA = Schema("UpdateRaftVoterRequest", "request", 82, (0, 0), (0, 0))
+UpdateRaftVoterRequest.SCHEMA = Schema("UpdateRaftVoterRequest", "request", 82, V(0, 0), V(0, 0))
 UpdateRaftVoterResponse.CurrentLeader.FIELDS = (
-    Field("leader_id", "int32", (0, 0), default=-1),
-    Field("leader_epoch", "int32", (0, 0), default=-1),
-    Field("host", "string", (0, 0), default=""),
-    Field("port", "int32", (0, 0), default=0),
+    Field("leader_id", "int32", V(0, 0), default=-1),
+    Field("leader_epoch", "int32", V(0, 0), default=-1),
+    Field("host", "string", V(0, 0), default=""),
+    Field("port", "int32", V(0, 0), default=0),
 )
 UpdateRaftVoterResponse.FIELDS = (
-    Field("throttle_time_ms", "int32", (0, 0), default=0),
-    Field("error_code", "int16", (0, 0), default=0),
-    Field("current_leader", UpdateRaftVoterResponse.CurrentLeader, (0, 0), tag=0, tagged=(0, 0)),
+    Field("throttle_time_ms", "int32", V(0, 0), default=0),
+    Field("error_code", "int16", V(0, 0), default=0),
+    Field("current_leader", UpdateRaftVoterResponse.CurrentLeader, V(0, 0), tag=0, tagged=V(0, 0)),
 )
-UpdateRaftVoterResponse.SCHEMA = Schema("UpdateRaftVoterResponse", "response", 82, (0, 0), (0, 0))
+UpdateRaftVoterResponse.SCHEMA = Schema("UpdateRaftVoterResponse", "response", 82, V(0, 0), V(0, 0))

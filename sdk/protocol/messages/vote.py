@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["VoteRequest", "VoteResponse"]
 
@@ -174,44 +175,44 @@ class VoteResponse(Message):
 
 
 VoteRequest.PartitionData.FIELDS = (
-    Field("partition_index", "int32", (0, 2), default=0),
-    Field("replica_epoch", "int32", (0, 2), default=0),
-    Field("replica_id", "int32", (0, 2), default=0),
-    Field("replica_directory_id", "uuid", (1, 2), default=bytes(16), ignorable=True),
-    Field("voter_directory_id", "uuid", (1, 2), default=bytes(16), ignorable=True),
-    Field("last_offset_epoch", "int32", (0, 2), default=0),
-    Field("last_offset", "int64", (0, 2), default=0),
-    Field("pre_vote", "bool", (2, 2), default=False),
+    Field("partition_index", "int32", V(0, 2), default=0),
+    Field("replica_epoch", "int32", V(0, 2), default=0),
+    Field("replica_id", "int32", V(0, 2), default=0),
+    Field("replica_directory_id", "uuid", V(1, 2), default=bytes(16), ignorable=True),
+    Field("voter_directory_id", "uuid", V(1, 2), default=bytes(16), ignorable=True),
+    Field("last_offset_epoch", "int32", V(0, 2), default=0),
+    Field("last_offset", "int64", V(0, 2), default=0),
+    Field("pre_vote", "bool", V(2, 2), default=False),
 )
 VoteRequest.TopicData.FIELDS = (
-    Field("topic_name", "string", (0, 2), default=""),
-    Field("partitions", VoteRequest.PartitionData, (0, 2), default=(), array=True),
+    Field("topic_name", "string", V(0, 2), default=""),
+    Field("partitions", VoteRequest.PartitionData, V(0, 2), default=(), array=True),
 )
 VoteRequest.FIELDS = (
-    Field("cluster_id", "string", (0, 2), default=None, nullable=(0, 2)),
-    Field("voter_id", "int32", (1, 2), default=-1, ignorable=True),
-    Field("topics", VoteRequest.TopicData, (0, 2), default=(), array=True),
+    Field("cluster_id", "string", V(0, 2), default=None, nullable=V(0, 2)),
+    Field("voter_id", "int32", V(1, 2), default=-1, ignorable=True),
+    Field("topics", VoteRequest.TopicData, V(0, 2), default=(), array=True),
 )
-VoteRequest.SCHEMA = Schema("VoteRequest", "request", 52, (0, 2), (0, 2))
+VoteRequest.SCHEMA = Schema("VoteRequest", "request", 52, V(0, 2), V(0, 2))
 VoteResponse.PartitionData.FIELDS = (
-    Field("partition_index", "int32", (0, 2), default=0),
-    Field("error_code", "int16", (0, 2), default=0),
-    Field("leader_id", "int32", (0, 2), default=0),
-    Field("leader_epoch", "int32", (0, 2), default=0),
-    Field("vote_granted", "bool", (0, 2), default=False),
+    Field("partition_index", "int32", V(0, 2), default=0),
+    Field("error_code", "int16", V(0, 2), default=0),
+    Field("leader_id", "int32", V(0, 2), default=0),
+    Field("leader_epoch", "int32", V(0, 2), default=0),
+    Field("vote_granted", "bool", V(0, 2), default=False),
 )
 VoteResponse.TopicData.FIELDS = (
-    Field("topic_name", "string", (0, 2), default=""),
-    Field("partitions", VoteResponse.PartitionData, (0, 2), default=(), array=True),
+    Field("topic_name", "string", V(0, 2), default=""),
+    Field("partitions", VoteResponse.PartitionData, V(0, 2), default=(), array=True),
 )
 VoteResponse.NodeEndpoint.FIELDS = (
-    Field("node_id", "int32", (1, 2), default=0),
-    Field("host", "string", (1, 2), default=""),
-    Field("port", "uint16", (1, 2), default=0),
+    Field("node_id", "int32", V(1, 2), default=0),
+    Field("host", "string", V(1, 2), default=""),
+    Field("port", "uint16", V(1, 2), default=0),
 )
 VoteResponse.FIELDS = (
-    Field("error_code", "int16", (0, 2), default=0),
-    Field("topics", VoteResponse.TopicData, (0, 2), default=(), array=True),
-    Field("node_endpoints", VoteResponse.NodeEndpoint, (1, 2), default=(), array=True, tag=0, tagged=(1, 2)),
+    Field("error_code", "int16", V(0, 2), default=0),
+    Field("topics", VoteResponse.TopicData, V(0, 2), default=(), array=True),
+    Field("node_endpoints", VoteResponse.NodeEndpoint, V(1, 2), default=(), array=True, tag=0, tagged=V(1, 2)),
 )
-VoteResponse.SCHEMA = Schema("VoteResponse", "response", 52, (0, 2), (0, 2))
+VoteResponse.SCHEMA = Schema("VoteResponse", "response", 52, V(0, 2), V(0, 2))

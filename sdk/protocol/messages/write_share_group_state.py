@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["WriteShareGroupStateRequest", "WriteShareGroupStateResponse"]
 
@@ -154,38 +155,38 @@ class WriteShareGroupStateResponse(Message):
 
 
 WriteShareGroupStateRequest.StateBatch.FIELDS = (
-    Field("first_offset", "int64", (0, 1), default=0),
-    Field("last_offset", "int64", (0, 1), default=0),
-    Field("delivery_state", "int8", (0, 1), default=0),
-    Field("delivery_count", "int16", (0, 1), default=0),
+    Field("first_offset", "int64", V(0, 1), default=0),
+    Field("last_offset", "int64", V(0, 1), default=0),
+    Field("delivery_state", "int8", V(0, 1), default=0),
+    Field("delivery_count", "int16", V(0, 1), default=0),
 )
 WriteShareGroupStateRequest.PartitionData.FIELDS = (
-    Field("partition", "int32", (0, 1), default=0),
-    Field("state_epoch", "int32", (0, 1), default=0),
-    Field("leader_epoch", "int32", (0, 1), default=0),
-    Field("start_offset", "int64", (0, 1), default=0),
-    Field("delivery_complete_count", "int32", (1, 1), default=-1, ignorable=True),
-    Field("state_batches", WriteShareGroupStateRequest.StateBatch, (0, 1), default=(), array=True),
+    Field("partition", "int32", V(0, 1), default=0),
+    Field("state_epoch", "int32", V(0, 1), default=0),
+    Field("leader_epoch", "int32", V(0, 1), default=0),
+    Field("start_offset", "int64", V(0, 1), default=0),
+    Field("delivery_complete_count", "int32", V(1, 1), default=-1, ignorable=True),
+    Field("state_batches", WriteShareGroupStateRequest.StateBatch, V(0, 1), default=(), array=True),
 )
 WriteShareGroupStateRequest.WriteStateData.FIELDS = (
-    Field("topic_id", "uuid", (0, 1), default=bytes(16)),
-    Field("partitions", WriteShareGroupStateRequest.PartitionData, (0, 1), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 1), default=bytes(16)),
+    Field("partitions", WriteShareGroupStateRequest.PartitionData, V(0, 1), default=(), array=True),
 )
 WriteShareGroupStateRequest.FIELDS = (
-    Field("group_id", "string", (0, 1), default=""),
-    Field("topics", WriteShareGroupStateRequest.WriteStateData, (0, 1), default=(), array=True),
+    Field("group_id", "string", V(0, 1), default=""),
+    Field("topics", WriteShareGroupStateRequest.WriteStateData, V(0, 1), default=(), array=True),
 )
-WriteShareGroupStateRequest.SCHEMA = Schema("WriteShareGroupStateRequest", "request", 85, (0, 1), (0, 1))
+WriteShareGroupStateRequest.SCHEMA = Schema("WriteShareGroupStateRequest", "request", 85, V(0, 1), V(0, 1))
 WriteShareGroupStateResponse.PartitionResult.FIELDS = (
-    Field("partition", "int32", (0, 1), default=0),
-    Field("error_code", "int16", (0, 1), default=0),
-    Field("error_message", "string", (0, 1), default=None, nullable=(0, 1)),
+    Field("partition", "int32", V(0, 1), default=0),
+    Field("error_code", "int16", V(0, 1), default=0),
+    Field("error_message", "string", V(0, 1), default=None, nullable=V(0, 1)),
 )
 WriteShareGroupStateResponse.WriteStateResult.FIELDS = (
-    Field("topic_id", "uuid", (0, 1), default=bytes(16)),
-    Field("partitions", WriteShareGroupStateResponse.PartitionResult, (0, 1), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 1), default=bytes(16)),
+    Field("partitions", WriteShareGroupStateResponse.PartitionResult, V(0, 1), default=(), array=True),
 )
 WriteShareGroupStateResponse.FIELDS = (
-    Field("results", WriteShareGroupStateResponse.WriteStateResult, (0, 1), default=(), array=True),
+    Field("results", WriteShareGroupStateResponse.WriteStateResult, V(0, 1), default=(), array=True),
 )
-WriteShareGroupStateResponse.SCHEMA = Schema("WriteShareGroupStateResponse", "response", 85, (0, 1), (0, 1))
+WriteShareGroupStateResponse.SCHEMA = Schema("WriteShareGroupStateResponse", "response", 85, V(0, 1), V(0, 1))

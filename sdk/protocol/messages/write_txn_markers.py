@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["WriteTxnMarkersRequest", "WriteTxnMarkersResponse"]
 
@@ -138,34 +139,34 @@ class WriteTxnMarkersResponse(Message):
 
 
 WriteTxnMarkersRequest.WritableTxnMarkerTopic.FIELDS = (
-    Field("name", "string", (1, 2), default=""),
-    Field("partition_indexes", "int32", (1, 2), default=(), array=True),
+    Field("name", "string", V(1, 2), default=""),
+    Field("partition_indexes", "int32", V(1, 2), default=(), array=True),
 )
 WriteTxnMarkersRequest.WritableTxnMarker.FIELDS = (
-    Field("producer_id", "int64", (1, 2), default=0),
-    Field("producer_epoch", "int16", (1, 2), default=0),
-    Field("transaction_result", "bool", (1, 2), default=False),
-    Field("topics", WriteTxnMarkersRequest.WritableTxnMarkerTopic, (1, 2), default=(), array=True),
-    Field("coordinator_epoch", "int32", (1, 2), default=0),
-    Field("transaction_version", "int8", (2, 2), default=0, ignorable=True),
+    Field("producer_id", "int64", V(1, 2), default=0),
+    Field("producer_epoch", "int16", V(1, 2), default=0),
+    Field("transaction_result", "bool", V(1, 2), default=False),
+    Field("topics", WriteTxnMarkersRequest.WritableTxnMarkerTopic, V(1, 2), default=(), array=True),
+    Field("coordinator_epoch", "int32", V(1, 2), default=0),
+    Field("transaction_version", "int8", V(2, 2), default=0, ignorable=True),
 )
 WriteTxnMarkersRequest.FIELDS = (
-    Field("markers", WriteTxnMarkersRequest.WritableTxnMarker, (1, 2), default=(), array=True),
+    Field("markers", WriteTxnMarkersRequest.WritableTxnMarker, V(1, 2), default=(), array=True),
 )
-WriteTxnMarkersRequest.SCHEMA = Schema("WriteTxnMarkersRequest", "request", 27, (1, 2), (1, 2))
+WriteTxnMarkersRequest.SCHEMA = Schema("WriteTxnMarkersRequest", "request", 27, V(1, 2), V(1, 2))
 WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult.FIELDS = (
-    Field("partition_index", "int32", (1, 2), default=0),
-    Field("error_code", "int16", (1, 2), default=0),
+    Field("partition_index", "int32", V(1, 2), default=0),
+    Field("error_code", "int16", V(1, 2), default=0),
 )
 WriteTxnMarkersResponse.WritableTxnMarkerTopicResult.FIELDS = (
-    Field("name", "string", (1, 2), default=""),
-    Field("partitions", WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult, (1, 2), default=(), array=True),
+    Field("name", "string", V(1, 2), default=""),
+    Field("partitions", WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult, V(1, 2), default=(), array=True),
 )
 WriteTxnMarkersResponse.WritableTxnMarkerResult.FIELDS = (
-    Field("producer_id", "int64", (1, 2), default=0),
-    Field("topics", WriteTxnMarkersResponse.WritableTxnMarkerTopicResult, (1, 2), default=(), array=True),
+    Field("producer_id", "int64", V(1, 2), default=0),
+    Field("topics", WriteTxnMarkersResponse.WritableTxnMarkerTopicResult, V(1, 2), default=(), array=True),
 )
 WriteTxnMarkersResponse.FIELDS = (
-    Field("markers", WriteTxnMarkersResponse.WritableTxnMarkerResult, (1, 2), default=(), array=True),
+    Field("markers", WriteTxnMarkersResponse.WritableTxnMarkerResult, V(1, 2), default=(), array=True),
 )
-WriteTxnMarkersResponse.SCHEMA = Schema("WriteTxnMarkersResponse", "response", 27, (1, 2), (1, 2))
+WriteTxnMarkersResponse.SCHEMA = Schema("WriteTxnMarkersResponse", "response", 27, V(1, 2), V(1, 2))

@@ -16,6 +16,7 @@ import pytest
 from kafkawire.codegen.emit.messages import emit_messages, module_name
 from kafkawire.codegen.load import load_file
 from kafkawire.sdk.protocol.schema import DEFAULT, Field
+from kafkawire.sdk.protocol.versions import VersionRange as V
 from tests.codegen.conftest import Write
 
 PING = """\
@@ -89,10 +90,10 @@ def test_classes(ping: ModuleType) -> None:
 def test_fields(ping: ModuleType) -> None:
     request = ping.PingRequest
     fields = {field.name: field for field in request.FIELDS}
-    assert fields["text"] == Field("text", "string", (1, 3), default="")
-    assert fields["items"] == Field("items", request.Item, (1, 2), default=(), array=True)
-    assert fields["nodes"] == Field("nodes", request.Node, (2, 3), default=None, array=True, nullable=(2, 3))
-    assert fields["rack"] == Field("rack", "string", (2, 3), None, False, (2, 3), 0, (2, 3), True)
+    assert fields["text"] == Field("text", "string", V(1, 3), default="")
+    assert fields["items"] == Field("items", request.Item, V(1, 2), default=(), array=True)
+    assert fields["nodes"] == Field("nodes", request.Node, V(2, 3), default=None, array=True, nullable=V(2, 3))
+    assert fields["rack"] == Field("rack", "string", V(2, 3), None, False, V(2, 3), 0, V(2, 3), True)
     assert fields["blob"].compact is False
     assert request.Item.FIELDS[1].default is DEFAULT
 

@@ -5,10 +5,10 @@ Method: a broker without sockets; refused topics must not exist afterwards.
 
 import pytest
 
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.enums import ConfigSource
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import ConfigSource
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import versions_of
 
 Topic = CreateTopicsRequest.CreatableTopic

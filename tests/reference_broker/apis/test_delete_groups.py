@@ -6,9 +6,9 @@ Method: a broker without sockets; the broker is started again to see that the gr
 import pytest
 
 from kafkawire.reference_broker.groups.offsets import Committed
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.group_of_one import stable
 from tests.reference_broker.broker_bench import versions_of
 

@@ -6,9 +6,9 @@ Method: a broker without sockets.
 import pytest
 
 from kafkawire.reference_broker.groups.offsets import Committed
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import versions_of
 from tests.reference_broker.log.produced_batches import produced
 

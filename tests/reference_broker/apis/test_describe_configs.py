@@ -5,10 +5,10 @@ Method: a broker without sockets, with one default of its own and one topic that
 
 import pytest
 
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.enums import ConfigResourceType, ConfigSource, ConfigType
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, ConfigType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 
 Resource = DescribeConfigsRequest.DescribeConfigsResource

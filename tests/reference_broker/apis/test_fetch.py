@@ -6,10 +6,10 @@ Method: a broker without sockets; waiting is ended by producing or by letting ti
 import pytest
 
 from kafkawire.reference_broker.waiting import Waiting
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 from tests.reference_broker.log.produced_batches import produced, values_in
 

@@ -5,10 +5,10 @@ Method: a broker without sockets.
 
 import pytest
 
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.enums import CoordinatorType
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import CoordinatorType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import versions_of
 
 VERSIONS = versions_of(ApiKey.FIND_COORDINATOR)

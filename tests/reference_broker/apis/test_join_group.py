@@ -5,9 +5,9 @@ Method: a broker without sockets; the coordinator's behaviour itself is tested i
 
 import pytest
 
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import versions_of
 
 Protocol = JoinGroupRequest.JoinGroupRequestProtocol

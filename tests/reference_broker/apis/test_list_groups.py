@@ -5,8 +5,8 @@ Method: a broker without sockets, one stable and one empty group.
 
 import pytest
 
-from kafkawire.sdk.protocol.apis import ApiKey
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 from tests.reference_broker.apis.group_of_one import stable
 from tests.reference_broker.broker_bench import versions_of
 

@@ -5,10 +5,10 @@ Method: a broker without sockets, a log of three batches with known timestamps.
 
 import pytest
 
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.enums import OffsetTimestamp
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import NOW_MS, versions_of
 from tests.reference_broker.log.produced_batches import produced
 

@@ -7,9 +7,9 @@ files.
 import pytest
 
 from kafkawire.reference_broker.groups.offsets import Committed
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.group_of_one import stable
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 

@@ -6,9 +6,9 @@ Method: a broker without sockets, offsets put into the store directly.
 import pytest
 
 from kafkawire.reference_broker.groups.offsets import Committed
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import versions_of
 
 Topic = OffsetFetchRequest.OffsetFetchRequestTopic

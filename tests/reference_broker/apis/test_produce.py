@@ -7,10 +7,10 @@ import pytest
 
 from kafkawire.reference_broker.waiting import Waiting
 from kafkawire.sdk.errors import RemoteProtocolError
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
-from kafkawire.sdk.protocol.record_formats import Compression
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.record_formats import Compression
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 from tests.reference_broker.log.produced_batches import produced
 

@@ -8,8 +8,8 @@ from importlib import import_module
 
 from kafkawire.reference_broker import apis
 from kafkawire.reference_broker.apis.registry import load, since
-from kafkawire.sdk.protocol.apis import APIS
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.tables.apis import APIS
 
 
 def test_every_module_serves_an_api():

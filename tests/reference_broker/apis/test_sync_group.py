@@ -5,9 +5,9 @@ Method: a broker without sockets and a group of one member.
 
 import pytest
 
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.group_of_one import join
 from tests.reference_broker.broker_bench import versions_of
 

@@ -14,7 +14,7 @@ from kafkawire.reference_broker.groups.group import GroupState
 from kafkawire.reference_broker.groups.requests import GroupLimits, Join, Sync
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000

@@ -10,7 +10,7 @@ import pytest
 from kafkawire.reference_broker.groups.group import Group, GroupState, Member
 from kafkawire.reference_broker.groups.offsets import Committed, OffsetStore, java_hash, offsets_partition
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 TOPIC_ID = bytes(range(16))
 ENTRY = Committed(7, 3, "meta", 1000, TOPIC_ID)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kafkawire.sdk.protocol.enums import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
-from kafkawire.sdk.protocol.record_formats import Compression
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.records import BatchBuilder, walk
 
 __all__ = ["NOW_MS", "produced", "values_in"]

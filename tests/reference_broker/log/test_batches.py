@@ -16,7 +16,7 @@ from kafkawire.reference_broker.log.batches import (
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.file import LogFile
 from kafkawire.reference_broker.log.partition_log import PartitionLog
-from kafkawire.sdk.protocol.record_formats import Compression
+from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.records import stamp
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
 

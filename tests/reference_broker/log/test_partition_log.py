@@ -12,8 +12,8 @@ from kafkawire.reference_broker.log.batches import parse_header, records_in
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.enums import NO_TIMESTAMP
-from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import walk
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
 

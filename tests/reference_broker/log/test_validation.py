@@ -13,9 +13,9 @@ from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.validation import InvalidBatch, validate
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol import record_formats as formats
-from kafkawire.sdk.protocol.error_codes import ErrorCode
-from kafkawire.sdk.protocol.record_formats import Compression
+from kafkawire.sdk.protocol.tables import record_formats as formats
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.records import BatchBuilder, crc32c
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
 

@@ -15,15 +15,16 @@ from kafkawire.sdk.admin.descriptions import ConfigEntry, GroupListing, NewTopic
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.consumer.consumer_protocol import encode_assignment
 from kafkawire.sdk.errors import BrokerError, Closed, LocalProtocolError
-from kafkawire.sdk.protocol.apis import ApiKey
 from kafkawire.sdk.protocol.connection import Request
-from kafkawire.sdk.protocol.enums import ConfigResourceType, ConfigSource, OffsetTimestamp
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsResponse
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsResponse
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsResponse
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, OffsetTimestamp
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.versions import VersionRange
 from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
 
 T0 = TopicPartition("t", 0)
@@ -108,7 +109,7 @@ def test_delete_topics(highest: int) -> None:
 
     async def run() -> None:
         broker = StoringBroker({"t": 2})
-        broker.supported[ApiKey.DELETE_TOPICS] = (1, highest)
+        broker.supported[ApiKey.DELETE_TOPICS] = VersionRange(1, highest)
         async with Admin(str(BROKER), network=broker.network) as admin:
             await test(broker, admin)
 

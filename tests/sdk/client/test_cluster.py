@@ -16,12 +16,12 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError, ConnectFailed, ConnectionLost
 from kafkawire.sdk.options import AdminOptions, read_options
-from kafkawire.sdk.protocol.apis import ApiKey
 from kafkawire.sdk.protocol.connection import Request
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.scripted_broker import BROKER, Later, StoringBroker
 
 T0 = TopicPartition("t", 0)

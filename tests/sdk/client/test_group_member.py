@@ -9,10 +9,10 @@ import pytest
 
 from kafkawire.sdk.client.group_member import GroupMember, GroupSettings, MemberInfo, Step
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 SETTINGS = GroupSettings("g", None, "consumer", 10_000, 60_000, 3_000)
 

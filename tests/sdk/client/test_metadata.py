@@ -9,8 +9,8 @@ import pytest
 
 from kafkawire.sdk.client.metadata import Metadata, Partition
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 ID, OTHER_ID = b"\1" * 16, b"\2" * 16
 T0 = TopicPartition("t", 0)

@@ -16,12 +16,12 @@ from kafkawire.sdk.client.offsets import commit_offsets, fetch_committed, list_o
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.options import AdminOptions, read_options
-from kafkawire.sdk.protocol.apis import ApiKey
 from kafkawire.sdk.protocol.connection import Request
-from kafkawire.sdk.protocol.enums import OffsetTimestamp
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

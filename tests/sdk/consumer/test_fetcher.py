@@ -13,9 +13,9 @@ from kafkawire.sdk.consumer.fetcher import Fetcher
 from kafkawire.sdk.consumer.positions import Positions
 from kafkawire.sdk.errors import BrokerError, DecodeError, NoOffset, RemoteProtocolError
 from kafkawire.sdk.options import ConsumerOptions, read_options
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import BatchBuilder, stamp
 
 ID = b"T" * 16

@@ -15,11 +15,11 @@ from kafkawire.sdk.client.cluster import Cluster
 from kafkawire.sdk.client.group_member import GroupMember, GroupSettings, MemberInfo, Step
 from kafkawire.sdk.consumer.group_driver import GroupDriver
 from kafkawire.sdk.options import ConsumerOptions, read_options
-from kafkawire.sdk.protocol.apis import ApiKey
 from kafkawire.sdk.protocol.connection import Request
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 #: Short, so that a few milliseconds are late for it; the scripted broker does not watch it.

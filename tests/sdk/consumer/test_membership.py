@@ -19,7 +19,7 @@ from kafkawire.sdk.consumer.membership import Membership
 from kafkawire.sdk.consumer.positions import Positions
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import ConsumerOptions, read_options
-from kafkawire.sdk.protocol.apis import ApiKey
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))

@@ -11,7 +11,7 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import BrokerError, BufferFull, Closed, DeliveryTimedOut, EncodeError, RecordTooLarge
 from kafkawire.sdk.options import ProducerOptions, read_options
 from kafkawire.sdk.producer.accumulator import Accumulator, ProducerBatch
-from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import RecordBatch, walk
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)

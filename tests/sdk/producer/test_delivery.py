@@ -13,7 +13,7 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import BrokerError, Closed
 from kafkawire.sdk.producer.accumulator import ProducerBatch
 from kafkawire.sdk.producer.delivery import Delivery, RecordMetadata, settled
-from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import BatchBuilder
 
 

@@ -22,11 +22,11 @@ from kafkawire.sdk.errors import (
     RemoteProtocolError,
 )
 from kafkawire.sdk.producer.producer import Producer
-from kafkawire.sdk.protocol.apis import ApiKey
 from kafkawire.sdk.protocol.connection import Request
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.frames import frame
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import Compression, walk
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 

@@ -12,9 +12,9 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.producer.accumulator import ProducerBatch
 from kafkawire.sdk.producer.requests import outcomes, produce_request
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import BatchBuilder
 
 IDS = {"a": b"A" * 16, "b": b"B" * 16}

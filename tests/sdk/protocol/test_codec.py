@@ -16,8 +16,8 @@ from construct import FormatField, Prefixed, SizeofError, Struct
 
 from kafkawire.sdk.errors import DecodeError, EncodeError, KafkaWireError, LocalProtocolError, UnsupportedVersion
 from kafkawire.sdk.protocol.codec import Codec, codec, message_class
-from kafkawire.sdk.protocol.construct_form import construct_text
-from kafkawire.sdk.protocol.engine import ENGINE, ENGINES, native
+from kafkawire.sdk.protocol.engines.construct import construct_text
+from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES, native
 from kafkawire.sdk.protocol.layout import FieldLayout, Layout, layout
 from kafkawire.sdk.protocol.messages import MODULES
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
@@ -147,7 +147,7 @@ def test_the_default_engine() -> None:
 
 
 def test_an_unknown_version_names_message_version_and_range() -> None:
-    with pytest.raises(UnsupportedVersion, match="MetadataRequest has no version 99, versions 0 to 13 exist"):
+    with pytest.raises(UnsupportedVersion, match="MetadataRequest has no version 99, versions 0-13 exist"):
         codec("MetadataRequest", 99)
 
 

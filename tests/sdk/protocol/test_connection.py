@@ -11,15 +11,16 @@ from itertools import permutations
 import pytest
 
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError, UnsupportedVersion
-from kafkawire.sdk.protocol.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.connection import ClientConnection, Request, Sent, ServerConnection
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.frames import FrameBuffer
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.versions import VersionRange
 
 ALL = {key: api.versions for key, api in APIS.items()}
 
@@ -33,11 +34,11 @@ def deliver(server: ServerConnection, sent: Sent) -> Request:
     return server.receive(frame)
 
 
-def supported(**ranges: tuple[int, int]) -> dict[ApiKey, tuple[int, int]]:
-    return {ApiKey[name]: versions for name, versions in ranges.items()}
+def supported(**ranges: tuple[int, int]) -> dict[ApiKey, VersionRange]:
+    return {ApiKey[name]: VersionRange(*versions) for name, versions in ranges.items()}
 
 
-def offer(ranges: dict[ApiKey, tuple[int, int]], error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
+def offer(ranges: dict[ApiKey, VersionRange], error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
     entries = [ApiVersionsResponse.ApiVersion(key, low, high) for key, (low, high) in ranges.items()]
     return ApiVersionsResponse(error_code=error, api_keys=entries)
 
@@ -79,14 +80,14 @@ def test_request_without_response_does_not_hold_back_others() -> None:
     ids=["same", "older", "oldest", "newer"],
 )
 def test_handshake(theirs: tuple[int, int], asked: list[int]) -> None:
-    client, server = ClientConnection(), ServerConnection(ALL | {ApiKey.API_VERSIONS: theirs})
+    client, server = ClientConnection(), ServerConnection(ALL | {ApiKey.API_VERSIONS: VersionRange(*theirs)})
     versions, done = [], False
     while not done:
         sent = client.handshake()
         versions.append(sent.version)
         request = deliver(server, sent)
         error = ErrorCode.UNSUPPORTED_VERSION if request.version_error else ErrorCode.NONE
-        answer = offer(ALL | {ApiKey.API_VERSIONS: theirs}, error)
+        answer = offer(ALL | {ApiKey.API_VERSIONS: VersionRange(*theirs)}, error)
         (frame,) = frames(server.respond(request, answer))
         response = client.receive(frame).message
         assert isinstance(response, ApiVersionsResponse)
@@ -109,11 +110,11 @@ def test_handshake_with_a_broker_that_lists_nothing_falls_back_to_the_lowest() -
     [
         (supported(HEARTBEAT=(0, 2)), 2),
         (supported(HEARTBEAT=(4, 20)), 4),
-        (supported(HEARTBEAT=(5, 6)), "known here, the broker offers 5 to 6"),
+        (supported(HEARTBEAT=(5, 6)), "known here, the broker offers 5-6"),
         (supported(FETCH=(4, 6)), "the broker does not offer it"),
     ],
 )
-def test_version_for(ranges: dict[ApiKey, tuple[int, int]], version: int | str) -> None:
+def test_version_for(ranges: dict[ApiKey, VersionRange], version: int | str) -> None:
     client = ClientConnection()
     assert client.negotiate(offer(ranges))
     if isinstance(version, int):
@@ -163,7 +164,7 @@ def test_a_response_to_another_request() -> None:
         (b"", "request of 0 bytes"),
         (b"\x00\x01\x00", "request of 3 bytes"),
         (b"\x03\xe7\x00\x00\x00\x00\x00\x00", "API key 999 is not served"),
-        (b"\x00\x0c\x00\x63\x00\x00\x00\x00\xff\xff", "Heartbeat version 99 is not served here, 0 to 4 are"),
+        (b"\x00\x0c\x00\x63\x00\x00\x00\x00\xff\xff", "Heartbeat version 99 is not served here, 0-4 are"),
         (b"\x00\x0c\x00\x00\x00\x00\x00\x00\xff\xff\x00", "group_id"),
     ],
 )

@@ -15,11 +15,12 @@ from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.primitives import FIXED
 from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 
 class Inner(Message):
     __slots__ = ("old", "new", "unknown_tags")
-    FIELDS = (Field("old", "int8", (0, 1), default=0), Field("new", "int16", (2, 3), default=0))
+    FIELDS = (Field("old", "int8", V(0, 1), default=0), Field("new", "int16", V(2, 3), default=0))
 
     def __init__(self, old: int = 0, new: int = 0, unknown_tags: UnknownTags = ()) -> None:
         self.old, self.new, self.unknown_tags = old, new, unknown_tags
@@ -28,12 +29,12 @@ class Inner(Message):
 class Outer(Message):
     __slots__ = ("early", "moved", "inner", "names", "unknown_tags")
     FIELDS = (
-        Field("early", "int32", (0, 1), default=-1, ignorable=True),
-        Field("moved", "string", (0, 3), default="", nullable=(1, 3), tag=1, tagged=(3, 3)),
-        Field("inner", Inner, (1, 3)),
-        Field("names", "string", (0, 3), default=(), array=True, tag=0, tagged=(3, 3), compact=False),
+        Field("early", "int32", V(0, 1), default=-1, ignorable=True),
+        Field("moved", "string", V(0, 3), default="", nullable=V(1, 3), tag=1, tagged=V(3, 3)),
+        Field("inner", Inner, V(1, 3)),
+        Field("names", "string", V(0, 3), default=(), array=True, tag=0, tagged=V(3, 3), compact=False),
     )
-    SCHEMA = Schema("Outer", "data", None, (0, 3), (2, 3))
+    SCHEMA = Schema("Outer", "data", None, V(0, 3), V(2, 3))
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ def test_a_field_that_is_only_ever_tagged() -> None:
 
 @pytest.mark.parametrize("version", [-1, 4])
 def test_a_version_that_does_not_exist(version: int) -> None:
-    with pytest.raises(UnsupportedVersion, match=f"Outer has no version {version}, versions 0 to 3 exist"):
+    with pytest.raises(UnsupportedVersion, match=f"Outer has no version {version}, versions 0-3 exist"):
         layout(Outer, version)
 
 
@@ -122,8 +123,8 @@ def test_records_are_found_inside_structures() -> None:
 def test_records_in_a_tagged_field_are_refused() -> None:
     class Tagged(Message):
         __slots__ = ("records", "unknown_tags")
-        FIELDS = (Field("records", "records", (0, 0), default=None, tag=0, tagged=(0, 0)),)
-        SCHEMA = Schema("Tagged", "data", None, (0, 0), (0, 0))
+        FIELDS = (Field("records", "records", V(0, 0), default=None, tag=0, tagged=V(0, 0)),)
+        SCHEMA = Schema("Tagged", "data", None, V(0, 0), V(0, 0))
 
         def __init__(self, records: bytes | None = None, unknown_tags: UnknownTags = ()) -> None:
             self.records, self.unknown_tags = records, unknown_tags

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.protocol.apis import APIS
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, equal, hidden_slot
+from kafkawire.sdk.protocol.tables.apis import APIS
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 TOPIC = MetadataRequest.MetadataRequestTopic
 
@@ -105,11 +106,11 @@ def test_two_messages_do_not_share_a_structure() -> None:
 
 
 def test_default_values() -> None:
-    assert Field("a", "int32", (0, 0), default=-1).default_value() == -1
-    made = [Field("a", ResponseHeader, (0, 0)).default_value() for _ in range(2)]
+    assert Field("a", "int32", V(0, 0), default=-1).default_value() == -1
+    made = [Field("a", ResponseHeader, V(0, 0)).default_value() for _ in range(2)]
     assert made[0] == ResponseHeader()
     assert made[0] is not made[1]
-    assert Field("a", ResponseHeader, (0, 0), default=None).default_value() is None
+    assert Field("a", ResponseHeader, V(0, 0), default=None).default_value() is None
 
 
 def test_a_message_without_fields() -> None:

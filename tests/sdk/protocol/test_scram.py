@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from kafkawire.conformance.misc_vectors import check_misc_vector
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError, RemoteProtocolError
-from kafkawire.sdk.protocol.engine import ENGINE
-from kafkawire.sdk.protocol.error_codes import ErrorCode
+from kafkawire.sdk.protocol.engines.selection import ENGINE
 from kafkawire.sdk.protocol.scram import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
@@ -26,6 +25,7 @@ from kafkawire.sdk.protocol.scram import (
     ScramServer,
     make_credential,
 )
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.vectors import read_vectors
 
 MECHANISM = "SCRAM-SHA-256"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafkawire.conformance.misc_vectors import check_misc_vector
 from kafkawire.sdk.errors import LocalProtocolError
-from kafkawire.sdk.protocol.engine import ENGINE
+from kafkawire.sdk.protocol.engines.selection import ENGINE
 from kafkawire.sdk.protocol.uuids import (
     METADATA_TOPIC_UUID,
     RESERVED_UUIDS,

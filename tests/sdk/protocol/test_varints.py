@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kafkawire.conformance.misc_vectors import check_misc_vector
 from kafkawire.sdk.errors import DecodeError, EncodeError
-from kafkawire.sdk.protocol.engine import ENGINE
+from kafkawire.sdk.protocol.engines.selection import ENGINE
 from kafkawire.sdk.protocol.varints import (
     read_unsigned_varint,
     read_varint,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import strategies as st
 
-from kafkawire.sdk.records import engine as engines
+from kafkawire.sdk.records.engines import selection as engines
 
 #: (timestamp, key, value, headers) of records of every shape.
 ROWS = [

@@ -8,11 +8,11 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.enums import ControlRecordType
 from kafkawire.sdk.protocol.messages.records.control.end_txn_marker import EndTxnMarker
 from kafkawire.sdk.protocol.messages.records.control.k_raft_version_record import KRaftVersionRecord
 from kafkawire.sdk.protocol.messages.records.control.leader_change_message import LeaderChangeMessage
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import ControlRecordType
 from kafkawire.sdk.records import (
     ControlKey,
     ControlRecord,

@@ -11,7 +11,7 @@ import crc32c as package
 import pytest
 
 from kafkawire.sdk.records import crc32, crc32c
-from kafkawire.sdk.records import engine as engines
+from kafkawire.sdk.records.engines import selection as engines
 
 SIZES = [*range(70), *(step + delta for step in (256, 768, 4096, 12288, 70000) for delta in (-1, 0, 1, 9))]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import inspect
 
 from kafkawire.sdk.records import decompress, limits, walk
-from kafkawire.sdk.records.twin_batch import RecordBatch
-from kafkawire.sdk.records.twin_builder import BatchBuilder
+from kafkawire.sdk.records.engines.python_batch import RecordBatch
+from kafkawire.sdk.records.engines.python_builder import BatchBuilder
 
 
 def test_defaults() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.record_formats import TimestampType
+from kafkawire.sdk.protocol.tables.record_formats import TimestampType
 from kafkawire.sdk.records import BatchBuilder, Compression, MessageSetBuilder
 from tests.vectors import read_vectors
 

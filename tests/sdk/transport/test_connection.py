@@ -19,13 +19,14 @@ from kafkawire.sdk.errors import (
     RequestTimedOut,
     UnsupportedVersion,
 )
-from kafkawire.sdk.protocol.apis import ApiKey
-from kafkawire.sdk.protocol.error_codes import ErrorCode
 from kafkawire.sdk.protocol.frames import frame
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.versions import VersionRange as V
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.wire import Address
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
@@ -65,7 +66,9 @@ def test_answers_find_their_requests() -> None:
 
 def test_version_is_the_highest_of_both() -> None:
     async def run() -> None:
-        broker = ScriptedBroker(supported={ApiKey.API_VERSIONS: (0, 2), ApiKey.METADATA: (0, 9), ApiKey.FETCH: (0, 3)})
+        broker = ScriptedBroker(
+            supported={ApiKey.API_VERSIONS: V(0, 2), ApiKey.METADATA: V(0, 9), ApiKey.FETCH: V(0, 3)}
+        )
         broker.script(
             ApiKey.API_VERSIONS, lambda request: ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         )
@@ -73,7 +76,7 @@ def test_version_is_the_highest_of_both() -> None:
         assert connection.version_for(MetadataRequest) == 9
         with pytest.raises(UnsupportedVersion, match="FindCoordinator: the broker does not offer it"):
             connection.version_for(FindCoordinatorRequest)
-        with pytest.raises(UnsupportedVersion, match="the broker offers 0 to 3"):
+        with pytest.raises(UnsupportedVersion, match="the broker offers 0-3"):
             connection.version_for(FetchRequest)
         connection.close()
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["AbortTransactionRecord"]
 
@@ -25,6 +26,6 @@ class AbortTransactionRecord(Message):
 
 
 AbortTransactionRecord.FIELDS = (
-    Field("reason", "string", (0, 0), default=None, nullable=(0, 0), tag=0, tagged=(0, 0)),
+    Field("reason", "string", V(0, 0), default=None, nullable=V(0, 0), tag=0, tagged=V(0, 0)),
 )
-AbortTransactionRecord.SCHEMA = Schema("AbortTransactionRecord", "metadata", 25, (0, 0), (0, 0))
+AbortTransactionRecord.SCHEMA = Schema("AbortTransactionRecord", "metadata", 25, V(0, 0), V(0, 0))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["AccessControlEntryRecord"]
 
@@ -59,13 +60,13 @@ class AccessControlEntryRecord(Message):
 
 
 AccessControlEntryRecord.FIELDS = (
-    Field("id", "uuid", (0, 0), default=bytes(16)),
-    Field("resource_type", "int8", (0, 0), default=0),
-    Field("resource_name", "string", (0, 0), default=""),
-    Field("pattern_type", "int8", (0, 0), default=0),
-    Field("principal", "string", (0, 0), default=""),
-    Field("host", "string", (0, 0), default=""),
-    Field("operation", "int8", (0, 0), default=0),
-    Field("permission_type", "int8", (0, 0), default=0),
+    Field("id", "uuid", V(0, 0), default=bytes(16)),
+    Field("resource_type", "int8", V(0, 0), default=0),
+    Field("resource_name", "string", V(0, 0), default=""),
+    Field("pattern_type", "int8", V(0, 0), default=0),
+    Field("principal", "string", V(0, 0), default=""),
+    Field("host", "string", V(0, 0), default=""),
+    Field("operation", "int8", V(0, 0), default=0),
+    Field("permission_type", "int8", V(0, 0), default=0),
 )
-AccessControlEntryRecord.SCHEMA = Schema("AccessControlEntryRecord", "metadata", 18, (0, 0), (0, 0))
+AccessControlEntryRecord.SCHEMA = Schema("AccessControlEntryRecord", "metadata", 18, V(0, 0), V(0, 0))

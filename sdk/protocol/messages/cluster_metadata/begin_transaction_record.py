@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["BeginTransactionRecord"]
 
@@ -25,6 +26,6 @@ class BeginTransactionRecord(Message):
 
 
 BeginTransactionRecord.FIELDS = (
-    Field("name", "string", (0, 0), default=None, nullable=(0, 0), tag=0, tagged=(0, 0)),
+    Field("name", "string", V(0, 0), default=None, nullable=V(0, 0), tag=0, tagged=V(0, 0)),
 )
-BeginTransactionRecord.SCHEMA = Schema("BeginTransactionRecord", "metadata", 23, (0, 0), (0, 0))
+BeginTransactionRecord.SCHEMA = Schema("BeginTransactionRecord", "metadata", 23, V(0, 0), V(0, 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["BrokerRegistrationChangeRecord"]
 
@@ -53,11 +54,11 @@ class BrokerRegistrationChangeRecord(Message):
 
 
 BrokerRegistrationChangeRecord.FIELDS = (
-    Field("broker_id", "int32", (0, 3), default=0),
-    Field("broker_epoch", "int64", (0, 3), default=0),
-    Field("fenced", "int8", (0, 3), default=0, tag=0, tagged=(0, 3)),
-    Field("in_controlled_shutdown", "int8", (1, 3), default=0, tag=1, tagged=(1, 3)),
-    Field("log_dirs", "uuid", (2, 3), default=(), array=True, tag=2, tagged=(2, 3)),
-    Field("cordoned_log_dirs", "uuid", (3, 3), default=None, array=True, nullable=(3, 3), tag=3, tagged=(3, 3)),
+    Field("broker_id", "int32", V(0, 3), default=0),
+    Field("broker_epoch", "int64", V(0, 3), default=0),
+    Field("fenced", "int8", V(0, 3), default=0, tag=0, tagged=V(0, 3)),
+    Field("in_controlled_shutdown", "int8", V(1, 3), default=0, tag=1, tagged=V(1, 3)),
+    Field("log_dirs", "uuid", V(2, 3), default=(), array=True, tag=2, tagged=V(2, 3)),
+    Field("cordoned_log_dirs", "uuid", V(3, 3), default=None, array=True, nullable=V(3, 3), tag=3, tagged=V(3, 3)),
 )
-BrokerRegistrationChangeRecord.SCHEMA = Schema("BrokerRegistrationChangeRecord", "metadata", 17, (0, 3), (0, 3))
+BrokerRegistrationChangeRecord.SCHEMA = Schema("BrokerRegistrationChangeRecord", "metadata", 17, V(0, 3), V(0, 3))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ClearElrRecord"]
 
@@ -25,6 +26,6 @@ class ClearElrRecord(Message):
 
 
 ClearElrRecord.FIELDS = (
-    Field("topic_name", "string", (0, 0), default=""),
+    Field("topic_name", "string", V(0, 0), default=""),
 )
-ClearElrRecord.SCHEMA = Schema("ClearElrRecord", "metadata", 28, (0, 0), (0, 0))
+ClearElrRecord.SCHEMA = Schema("ClearElrRecord", "metadata", 28, V(0, 0), V(0, 0))

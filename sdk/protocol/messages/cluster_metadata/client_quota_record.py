@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ClientQuotaRecord"]
 
@@ -54,13 +55,13 @@ class ClientQuotaRecord(Message):
 
 
 ClientQuotaRecord.EntityData.FIELDS = (
-    Field("entity_type", "string", (0, 0), default=""),
-    Field("entity_name", "string", (0, 0), default="", nullable=(0, 0)),
+    Field("entity_type", "string", V(0, 0), default=""),
+    Field("entity_name", "string", V(0, 0), default="", nullable=V(0, 0)),
 )
 ClientQuotaRecord.FIELDS = (
-    Field("entity", ClientQuotaRecord.EntityData, (0, 0), default=(), array=True),
-    Field("key", "string", (0, 0), default=""),
-    Field("value", "float64", (0, 0), default=0.0),
-    Field("remove", "bool", (0, 0), default=False),
+    Field("entity", ClientQuotaRecord.EntityData, V(0, 0), default=(), array=True),
+    Field("key", "string", V(0, 0), default=""),
+    Field("value", "float64", V(0, 0), default=0.0),
+    Field("remove", "bool", V(0, 0), default=False),
 )
-ClientQuotaRecord.SCHEMA = Schema("ClientQuotaRecord", "metadata", 14, (0, 0), (0, 0))
+ClientQuotaRecord.SCHEMA = Schema("ClientQuotaRecord", "metadata", 14, V(0, 0), V(0, 0))

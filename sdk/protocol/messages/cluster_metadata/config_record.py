@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ConfigRecord"]
 
@@ -37,9 +38,9 @@ class ConfigRecord(Message):
 
 
 ConfigRecord.FIELDS = (
-    Field("resource_type", "int8", (0, 0), default=0),
-    Field("resource_name", "string", (0, 0), default=""),
-    Field("name", "string", (0, 0), default=""),
-    Field("value", "string", (0, 0), default="", nullable=(0, 0)),
+    Field("resource_type", "int8", V(0, 0), default=0),
+    Field("resource_name", "string", V(0, 0), default=""),
+    Field("name", "string", V(0, 0), default=""),
+    Field("value", "string", V(0, 0), default="", nullable=V(0, 0)),
 )
-ConfigRecord.SCHEMA = Schema("ConfigRecord", "metadata", 4, (0, 0), (0, 0))
+ConfigRecord.SCHEMA = Schema("ConfigRecord", "metadata", 4, V(0, 0), V(0, 0))

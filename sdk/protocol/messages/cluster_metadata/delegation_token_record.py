@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["DelegationTokenRecord"]
 
@@ -57,12 +58,12 @@ class DelegationTokenRecord(Message):
 
 
 DelegationTokenRecord.FIELDS = (
-    Field("owner", "string", (0, 0), default=""),
-    Field("requester", "string", (0, 0), default=""),
-    Field("renewers", "string", (0, 0), default=(), array=True),
-    Field("issue_timestamp", "int64", (0, 0), default=0),
-    Field("max_timestamp", "int64", (0, 0), default=0),
-    Field("expiration_timestamp", "int64", (0, 0), default=0),
-    Field("token_id", "string", (0, 0), default=""),
+    Field("owner", "string", V(0, 0), default=""),
+    Field("requester", "string", V(0, 0), default=""),
+    Field("renewers", "string", V(0, 0), default=(), array=True),
+    Field("issue_timestamp", "int64", V(0, 0), default=0),
+    Field("max_timestamp", "int64", V(0, 0), default=0),
+    Field("expiration_timestamp", "int64", V(0, 0), default=0),
+    Field("token_id", "string", V(0, 0), default=""),
 )
-DelegationTokenRecord.SCHEMA = Schema("DelegationTokenRecord", "metadata", 10, (0, 0), (0, 0))
+DelegationTokenRecord.SCHEMA = Schema("DelegationTokenRecord", "metadata", 10, V(0, 0), V(0, 0))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["EndTransactionRecord"]
 
@@ -19,4 +20,4 @@ class EndTransactionRecord(Message):
         self.unknown_tags = unknown_tags
 
 
-EndTransactionRecord.SCHEMA = Schema("EndTransactionRecord", "metadata", 24, (0, 0), (0, 0))
+EndTransactionRecord.SCHEMA = Schema("EndTransactionRecord", "metadata", 24, V(0, 0), V(0, 0))

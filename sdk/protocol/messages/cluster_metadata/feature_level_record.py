@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["FeatureLevelRecord"]
 
@@ -26,7 +27,7 @@ class FeatureLevelRecord(Message):
 
 
 FeatureLevelRecord.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("feature_level", "int16", (0, 0), default=0),
+    Field("name", "string", V(0, 0), default=""),
+    Field("feature_level", "int16", V(0, 0), default=0),
 )
-FeatureLevelRecord.SCHEMA = Schema("FeatureLevelRecord", "metadata", 12, (0, 0), (0, 0))
+FeatureLevelRecord.SCHEMA = Schema("FeatureLevelRecord", "metadata", 12, V(0, 0), V(0, 0))

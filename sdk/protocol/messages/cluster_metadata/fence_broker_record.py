@@ -7,6 +7,7 @@ BrokerRegistrationChangeRecord."""
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["FenceBrokerRecord"]
 
@@ -27,7 +28,7 @@ class FenceBrokerRecord(Message):
 
 
 FenceBrokerRecord.FIELDS = (
-    Field("id", "int32", (0, 0), default=0),
-    Field("epoch", "int64", (0, 0), default=0),
+    Field("id", "int32", V(0, 0), default=0),
+    Field("epoch", "int64", V(0, 0), default=0),
 )
-FenceBrokerRecord.SCHEMA = Schema("FenceBrokerRecord", "metadata", 7, (0, 0), (0, 0))
+FenceBrokerRecord.SCHEMA = Schema("FenceBrokerRecord", "metadata", 7, V(0, 0), V(0, 0))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["NoOpRecord"]
 
@@ -19,4 +20,4 @@ class NoOpRecord(Message):
         self.unknown_tags = unknown_tags
 
 
-NoOpRecord.SCHEMA = Schema("NoOpRecord", "metadata", 20, (0, 0), (0, 0))
+NoOpRecord.SCHEMA = Schema("NoOpRecord", "metadata", 20, V(0, 0), V(0, 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["PartitionChangeRecord"]
 
@@ -72,16 +73,25 @@ class PartitionChangeRecord(Message):
 
 
 PartitionChangeRecord.FIELDS = (
-    Field("partition_id", "int32", (0, 2), default=-1),
-    Field("topic_id", "uuid", (0, 2), default=bytes(16)),
-    Field("isr", "int32", (0, 2), default=None, array=True, nullable=(0, 2), tag=0, tagged=(0, 2)),
-    Field("leader", "int32", (0, 2), default=-2, tag=1, tagged=(0, 2)),
-    Field("replicas", "int32", (0, 2), default=None, array=True, nullable=(0, 2), tag=2, tagged=(0, 2)),
-    Field("removing_replicas", "int32", (0, 2), default=None, array=True, nullable=(0, 2), tag=3, tagged=(0, 2)),
-    Field("adding_replicas", "int32", (0, 2), default=None, array=True, nullable=(0, 2), tag=4, tagged=(0, 2)),
-    Field("leader_recovery_state", "int8", (0, 2), default=-1, tag=5, tagged=(0, 2)),
-    Field("directories", "uuid", (1, 2), default=None, array=True, nullable=(1, 2), tag=8, tagged=(1, 2)),
-    Field("eligible_leader_replicas", "int32", (2, 2), default=None, array=True, nullable=(2, 2), tag=6, tagged=(2, 2)),
-    Field("last_known_elr", "int32", (2, 2), default=None, array=True, nullable=(2, 2), tag=7, tagged=(2, 2)),
+    Field("partition_id", "int32", V(0, 2), default=-1),
+    Field("topic_id", "uuid", V(0, 2), default=bytes(16)),
+    Field("isr", "int32", V(0, 2), default=None, array=True, nullable=V(0, 2), tag=0, tagged=V(0, 2)),
+    Field("leader", "int32", V(0, 2), default=-2, tag=1, tagged=V(0, 2)),
+    Field("replicas", "int32", V(0, 2), default=None, array=True, nullable=V(0, 2), tag=2, tagged=V(0, 2)),
+    Field("removing_replicas", "int32", V(0, 2), default=None, array=True, nullable=V(0, 2), tag=3, tagged=V(0, 2)),
+    Field("adding_replicas", "int32", V(0, 2), default=None, array=True, nullable=V(0, 2), tag=4, tagged=V(0, 2)),
+    Field("leader_recovery_state", "int8", V(0, 2), default=-1, tag=5, tagged=V(0, 2)),
+    Field("directories", "uuid", V(1, 2), default=None, array=True, nullable=V(1, 2), tag=8, tagged=V(1, 2)),
+    Field(
+        "eligible_leader_replicas",
+        "int32",
+        V(2, 2),
+        default=None,
+        array=True,
+        nullable=V(2, 2),
+        tag=6,
+        tagged=V(2, 2),
+    ),
+    Field("last_known_elr", "int32", V(2, 2), default=None, array=True, nullable=V(2, 2), tag=7, tagged=V(2, 2)),
 )
-PartitionChangeRecord.SCHEMA = Schema("PartitionChangeRecord", "metadata", 5, (0, 2), (0, 2))
+PartitionChangeRecord.SCHEMA = Schema("PartitionChangeRecord", "metadata", 5, V(0, 2), V(0, 2))

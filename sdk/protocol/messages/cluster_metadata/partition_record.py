@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["PartitionRecord"]
 
@@ -80,18 +81,27 @@ class PartitionRecord(Message):
 
 
 PartitionRecord.FIELDS = (
-    Field("partition_id", "int32", (0, 2), default=-1),
-    Field("topic_id", "uuid", (0, 2), default=bytes(16)),
-    Field("replicas", "int32", (0, 2), default=(), array=True),
-    Field("isr", "int32", (0, 2), default=(), array=True),
-    Field("removing_replicas", "int32", (0, 2), default=(), array=True),
-    Field("adding_replicas", "int32", (0, 2), default=(), array=True),
-    Field("leader", "int32", (0, 2), default=-1),
-    Field("leader_recovery_state", "int8", (0, 2), default=0, tag=0, tagged=(0, 2)),
-    Field("leader_epoch", "int32", (0, 2), default=-1),
-    Field("partition_epoch", "int32", (0, 2), default=-1),
-    Field("directories", "uuid", (1, 2), default=(), array=True),
-    Field("eligible_leader_replicas", "int32", (2, 2), default=None, array=True, nullable=(2, 2), tag=1, tagged=(2, 2)),
-    Field("last_known_elr", "int32", (2, 2), default=None, array=True, nullable=(2, 2), tag=2, tagged=(2, 2)),
+    Field("partition_id", "int32", V(0, 2), default=-1),
+    Field("topic_id", "uuid", V(0, 2), default=bytes(16)),
+    Field("replicas", "int32", V(0, 2), default=(), array=True),
+    Field("isr", "int32", V(0, 2), default=(), array=True),
+    Field("removing_replicas", "int32", V(0, 2), default=(), array=True),
+    Field("adding_replicas", "int32", V(0, 2), default=(), array=True),
+    Field("leader", "int32", V(0, 2), default=-1),
+    Field("leader_recovery_state", "int8", V(0, 2), default=0, tag=0, tagged=V(0, 2)),
+    Field("leader_epoch", "int32", V(0, 2), default=-1),
+    Field("partition_epoch", "int32", V(0, 2), default=-1),
+    Field("directories", "uuid", V(1, 2), default=(), array=True),
+    Field(
+        "eligible_leader_replicas",
+        "int32",
+        V(2, 2),
+        default=None,
+        array=True,
+        nullable=V(2, 2),
+        tag=1,
+        tagged=V(2, 2),
+    ),
+    Field("last_known_elr", "int32", V(2, 2), default=None, array=True, nullable=V(2, 2), tag=2, tagged=V(2, 2)),
 )
-PartitionRecord.SCHEMA = Schema("PartitionRecord", "metadata", 3, (0, 2), (0, 2))
+PartitionRecord.SCHEMA = Schema("PartitionRecord", "metadata", 3, V(0, 2), V(0, 2))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ProducerIdsRecord"]
 
@@ -34,8 +35,8 @@ class ProducerIdsRecord(Message):
 
 
 ProducerIdsRecord.FIELDS = (
-    Field("broker_id", "int32", (0, 0), default=0),
-    Field("broker_epoch", "int64", (0, 0), default=-1),
-    Field("next_producer_id", "int64", (0, 0), default=0),
+    Field("broker_id", "int32", V(0, 0), default=0),
+    Field("broker_epoch", "int64", V(0, 0), default=-1),
+    Field("next_producer_id", "int64", V(0, 0), default=0),
 )
-ProducerIdsRecord.SCHEMA = Schema("ProducerIdsRecord", "metadata", 15, (0, 0), (0, 0))
+ProducerIdsRecord.SCHEMA = Schema("ProducerIdsRecord", "metadata", 15, V(0, 0), V(0, 0))

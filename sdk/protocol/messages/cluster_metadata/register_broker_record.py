@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["RegisterBrokerRecord"]
 
@@ -112,27 +113,27 @@ class RegisterBrokerRecord(Message):
 
 
 RegisterBrokerRecord.BrokerEndpoint.FIELDS = (
-    Field("name", "string", (0, 4), default=""),
-    Field("host", "string", (0, 4), default=""),
-    Field("port", "uint16", (0, 4), default=0),
-    Field("security_protocol", "int16", (0, 4), default=0),
+    Field("name", "string", V(0, 4), default=""),
+    Field("host", "string", V(0, 4), default=""),
+    Field("port", "uint16", V(0, 4), default=0),
+    Field("security_protocol", "int16", V(0, 4), default=0),
 )
 RegisterBrokerRecord.BrokerFeature.FIELDS = (
-    Field("name", "string", (0, 4), default=""),
-    Field("min_supported_version", "int16", (0, 4), default=0),
-    Field("max_supported_version", "int16", (0, 4), default=0),
+    Field("name", "string", V(0, 4), default=""),
+    Field("min_supported_version", "int16", V(0, 4), default=0),
+    Field("max_supported_version", "int16", V(0, 4), default=0),
 )
 RegisterBrokerRecord.FIELDS = (
-    Field("broker_id", "int32", (0, 4), default=0),
-    Field("is_migrating_zk_broker", "bool", (2, 4), default=False),
-    Field("incarnation_id", "uuid", (0, 4), default=bytes(16)),
-    Field("broker_epoch", "int64", (0, 4), default=0),
-    Field("end_points", RegisterBrokerRecord.BrokerEndpoint, (0, 4), default=(), array=True),
-    Field("features", RegisterBrokerRecord.BrokerFeature, (0, 4), default=(), array=True),
-    Field("rack", "string", (0, 4), default="", nullable=(0, 4)),
-    Field("fenced", "bool", (0, 4), default=True),
-    Field("in_controlled_shutdown", "bool", (1, 4), default=False),
-    Field("log_dirs", "uuid", (3, 4), default=(), array=True, tag=0, tagged=(3, 4)),
-    Field("cordoned_log_dirs", "uuid", (4, 4), default=None, array=True, nullable=(4, 4), tag=1, tagged=(4, 4)),
+    Field("broker_id", "int32", V(0, 4), default=0),
+    Field("is_migrating_zk_broker", "bool", V(2, 4), default=False),
+    Field("incarnation_id", "uuid", V(0, 4), default=bytes(16)),
+    Field("broker_epoch", "int64", V(0, 4), default=0),
+    Field("end_points", RegisterBrokerRecord.BrokerEndpoint, V(0, 4), default=(), array=True),
+    Field("features", RegisterBrokerRecord.BrokerFeature, V(0, 4), default=(), array=True),
+    Field("rack", "string", V(0, 4), default="", nullable=V(0, 4)),
+    Field("fenced", "bool", V(0, 4), default=True),
+    Field("in_controlled_shutdown", "bool", V(1, 4), default=False),
+    Field("log_dirs", "uuid", V(3, 4), default=(), array=True, tag=0, tagged=V(3, 4)),
+    Field("cordoned_log_dirs", "uuid", V(4, 4), default=None, array=True, nullable=V(4, 4), tag=1, tagged=V(4, 4)),
 )
-RegisterBrokerRecord.SCHEMA = Schema("RegisterBrokerRecord", "metadata", 0, (0, 4), (0, 4))
+RegisterBrokerRecord.SCHEMA = Schema("RegisterBrokerRecord", "metadata", 0, V(0, 4), V(0, 4))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["RegisterControllerRecord"]
 
@@ -82,21 +83,21 @@ class RegisterControllerRecord(Message):
 
 
 RegisterControllerRecord.ControllerEndpoint.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("host", "string", (0, 0), default=""),
-    Field("port", "uint16", (0, 0), default=0),
-    Field("security_protocol", "int16", (0, 0), default=0),
+    Field("name", "string", V(0, 0), default=""),
+    Field("host", "string", V(0, 0), default=""),
+    Field("port", "uint16", V(0, 0), default=0),
+    Field("security_protocol", "int16", V(0, 0), default=0),
 )
 RegisterControllerRecord.ControllerFeature.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("min_supported_version", "int16", (0, 0), default=0),
-    Field("max_supported_version", "int16", (0, 0), default=0),
+    Field("name", "string", V(0, 0), default=""),
+    Field("min_supported_version", "int16", V(0, 0), default=0),
+    Field("max_supported_version", "int16", V(0, 0), default=0),
 )
 RegisterControllerRecord.FIELDS = (
-    Field("controller_id", "int32", (0, 0), default=0),
-    Field("incarnation_id", "uuid", (0, 0), default=bytes(16)),
-    Field("zk_migration_ready", "bool", (0, 0), default=False),
-    Field("end_points", RegisterControllerRecord.ControllerEndpoint, (0, 0), default=(), array=True),
-    Field("features", RegisterControllerRecord.ControllerFeature, (0, 0), default=(), array=True),
+    Field("controller_id", "int32", V(0, 0), default=0),
+    Field("incarnation_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("zk_migration_ready", "bool", V(0, 0), default=False),
+    Field("end_points", RegisterControllerRecord.ControllerEndpoint, V(0, 0), default=(), array=True),
+    Field("features", RegisterControllerRecord.ControllerFeature, V(0, 0), default=(), array=True),
 )
-RegisterControllerRecord.SCHEMA = Schema("RegisterControllerRecord", "metadata", 27, (0, 0), (0, 0))
+RegisterControllerRecord.SCHEMA = Schema("RegisterControllerRecord", "metadata", 27, V(0, 0), V(0, 0))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["RemoveAccessControlEntryRecord"]
 
@@ -21,6 +22,6 @@ class RemoveAccessControlEntryRecord(Message):
 
 
 RemoveAccessControlEntryRecord.FIELDS = (
-    Field("id", "uuid", (0, 0), default=bytes(16)),
+    Field("id", "uuid", V(0, 0), default=bytes(16)),
 )
-RemoveAccessControlEntryRecord.SCHEMA = Schema("RemoveAccessControlEntryRecord", "metadata", 19, (0, 0), (0, 0))
+RemoveAccessControlEntryRecord.SCHEMA = Schema("RemoveAccessControlEntryRecord", "metadata", 19, V(0, 0), V(0, 0))

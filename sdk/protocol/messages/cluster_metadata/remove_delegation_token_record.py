@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["RemoveDelegationTokenRecord"]
 
@@ -21,6 +22,6 @@ class RemoveDelegationTokenRecord(Message):
 
 
 RemoveDelegationTokenRecord.FIELDS = (
-    Field("token_id", "string", (0, 0), default=""),
+    Field("token_id", "string", V(0, 0), default=""),
 )
-RemoveDelegationTokenRecord.SCHEMA = Schema("RemoveDelegationTokenRecord", "metadata", 26, (0, 0), (0, 0))
+RemoveDelegationTokenRecord.SCHEMA = Schema("RemoveDelegationTokenRecord", "metadata", 26, V(0, 0), V(0, 0))

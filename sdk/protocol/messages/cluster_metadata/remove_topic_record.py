@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["RemoveTopicRecord"]
 
@@ -21,6 +22,6 @@ class RemoveTopicRecord(Message):
 
 
 RemoveTopicRecord.FIELDS = (
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
 )
-RemoveTopicRecord.SCHEMA = Schema("RemoveTopicRecord", "metadata", 9, (0, 0), (0, 0))
+RemoveTopicRecord.SCHEMA = Schema("RemoveTopicRecord", "metadata", 9, V(0, 0), V(0, 0))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["RemoveUserScramCredentialRecord"]
 
@@ -26,7 +27,7 @@ class RemoveUserScramCredentialRecord(Message):
 
 
 RemoveUserScramCredentialRecord.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("mechanism", "int8", (0, 0), default=0),
+    Field("name", "string", V(0, 0), default=""),
+    Field("mechanism", "int8", V(0, 0), default=0),
 )
-RemoveUserScramCredentialRecord.SCHEMA = Schema("RemoveUserScramCredentialRecord", "metadata", 22, (0, 0), (0, 0))
+RemoveUserScramCredentialRecord.SCHEMA = Schema("RemoveUserScramCredentialRecord", "metadata", 22, V(0, 0), V(0, 0))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["TopicRecord"]
 
@@ -22,7 +23,7 @@ class TopicRecord(Message):
 
 
 TopicRecord.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
+    Field("name", "string", V(0, 0), default=""),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
 )
-TopicRecord.SCHEMA = Schema("TopicRecord", "metadata", 2, (0, 0), (0, 0))
+TopicRecord.SCHEMA = Schema("TopicRecord", "metadata", 2, V(0, 0), V(0, 0))

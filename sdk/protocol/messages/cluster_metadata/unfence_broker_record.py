@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["UnfenceBrokerRecord"]
 
@@ -26,7 +27,7 @@ class UnfenceBrokerRecord(Message):
 
 
 UnfenceBrokerRecord.FIELDS = (
-    Field("id", "int32", (0, 0), default=0),
-    Field("epoch", "int64", (0, 0), default=0),
+    Field("id", "int32", V(0, 0), default=0),
+    Field("epoch", "int64", V(0, 0), default=0),
 )
-UnfenceBrokerRecord.SCHEMA = Schema("UnfenceBrokerRecord", "metadata", 8, (0, 0), (0, 0))
+UnfenceBrokerRecord.SCHEMA = Schema("UnfenceBrokerRecord", "metadata", 8, V(0, 0), V(0, 0))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["UnregisterBrokerRecord"]
 
@@ -26,7 +27,7 @@ class UnregisterBrokerRecord(Message):
 
 
 UnregisterBrokerRecord.FIELDS = (
-    Field("broker_id", "int32", (0, 0), default=0),
-    Field("broker_epoch", "int64", (0, 0), default=0),
+    Field("broker_id", "int32", V(0, 0), default=0),
+    Field("broker_epoch", "int64", V(0, 0), default=0),
 )
-UnregisterBrokerRecord.SCHEMA = Schema("UnregisterBrokerRecord", "metadata", 1, (0, 0), (0, 0))
+UnregisterBrokerRecord.SCHEMA = Schema("UnregisterBrokerRecord", "metadata", 1, V(0, 0), V(0, 0))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["UserScramCredentialRecord"]
 
@@ -43,11 +44,11 @@ class UserScramCredentialRecord(Message):
 
 
 UserScramCredentialRecord.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("mechanism", "int8", (0, 0), default=0),
-    Field("salt", "bytes", (0, 0), default=b""),
-    Field("stored_key", "bytes", (0, 0), default=b""),
-    Field("server_key", "bytes", (0, 0), default=b""),
-    Field("iterations", "int32", (0, 0), default=0),
+    Field("name", "string", V(0, 0), default=""),
+    Field("mechanism", "int8", V(0, 0), default=0),
+    Field("salt", "bytes", V(0, 0), default=b""),
+    Field("stored_key", "bytes", V(0, 0), default=b""),
+    Field("server_key", "bytes", V(0, 0), default=b""),
+    Field("iterations", "int32", V(0, 0), default=0),
 )
-UserScramCredentialRecord.SCHEMA = Schema("UserScramCredentialRecord", "metadata", 11, (0, 0), (0, 0))
+UserScramCredentialRecord.SCHEMA = Schema("UserScramCredentialRecord", "metadata", 11, V(0, 0), V(0, 0))

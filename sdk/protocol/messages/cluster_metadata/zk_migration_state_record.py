@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ZkMigrationStateRecord"]
 
@@ -21,6 +22,6 @@ class ZkMigrationStateRecord(Message):
 
 
 ZkMigrationStateRecord.FIELDS = (
-    Field("zk_migration_state", "int8", (0, 0), default=0),
+    Field("zk_migration_state", "int8", V(0, 0), default=0),
 )
-ZkMigrationStateRecord.SCHEMA = Schema("ZkMigrationStateRecord", "metadata", 21, (0, 0), (0, 0))
+ZkMigrationStateRecord.SCHEMA = Schema("ZkMigrationStateRecord", "metadata", 21, V(0, 0), V(0, 0))

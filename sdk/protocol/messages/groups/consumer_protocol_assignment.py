@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ConsumerProtocolAssignment"]
 
@@ -43,11 +44,11 @@ class ConsumerProtocolAssignment(Message):
 
 
 ConsumerProtocolAssignment.TopicPartition.FIELDS = (
-    Field("topic", "string", (0, 3), default=""),
-    Field("partitions", "int32", (0, 3), default=(), array=True),
+    Field("topic", "string", V(0, 3), default=""),
+    Field("partitions", "int32", V(0, 3), default=(), array=True),
 )
 ConsumerProtocolAssignment.FIELDS = (
-    Field("assigned_partitions", ConsumerProtocolAssignment.TopicPartition, (0, 3), default=(), array=True),
-    Field("user_data", "bytes", (0, 3), default=None, nullable=(0, 3)),
+    Field("assigned_partitions", ConsumerProtocolAssignment.TopicPartition, V(0, 3), default=(), array=True),
+    Field("user_data", "bytes", V(0, 3), default=None, nullable=V(0, 3)),
 )
-ConsumerProtocolAssignment.SCHEMA = Schema("ConsumerProtocolAssignment", "data", None, (0, 3), None)
+ConsumerProtocolAssignment.SCHEMA = Schema("ConsumerProtocolAssignment", "data", None, V(0, 3), None)

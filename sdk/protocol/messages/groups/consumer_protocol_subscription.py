@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ConsumerProtocolSubscription"]
 
@@ -52,21 +53,21 @@ class ConsumerProtocolSubscription(Message):
 
 
 ConsumerProtocolSubscription.TopicPartition.FIELDS = (
-    Field("topic", "string", (1, 3), default=""),
-    Field("partitions", "int32", (1, 3), default=(), array=True),
+    Field("topic", "string", V(1, 3), default=""),
+    Field("partitions", "int32", V(1, 3), default=(), array=True),
 )
 ConsumerProtocolSubscription.FIELDS = (
-    Field("topics", "string", (0, 3), default=(), array=True),
-    Field("user_data", "bytes", (0, 3), default=None, nullable=(0, 3)),
+    Field("topics", "string", V(0, 3), default=(), array=True),
+    Field("user_data", "bytes", V(0, 3), default=None, nullable=V(0, 3)),
     Field(
         "owned_partitions",
         ConsumerProtocolSubscription.TopicPartition,
-        (1, 3),
+        V(1, 3),
         default=(),
         array=True,
         ignorable=True,
     ),
-    Field("generation_id", "int32", (2, 3), default=-1, ignorable=True),
-    Field("rack_id", "string", (3, 3), default=None, nullable=(3, 3), ignorable=True),
+    Field("generation_id", "int32", V(2, 3), default=-1, ignorable=True),
+    Field("rack_id", "string", V(3, 3), default=None, nullable=V(3, 3), ignorable=True),
 )
-ConsumerProtocolSubscription.SCHEMA = Schema("ConsumerProtocolSubscription", "data", None, (0, 3), None)
+ConsumerProtocolSubscription.SCHEMA = Schema("ConsumerProtocolSubscription", "data", None, V(0, 3), None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import DEFAULT, Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["RemoteLogSegmentMetadataRecord"]
 
@@ -121,35 +122,35 @@ class RemoteLogSegmentMetadataRecord(Message):
 
 
 RemoteLogSegmentMetadataRecord.TopicIdPartitionEntry.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("id", "uuid", (0, 0), default=bytes(16)),
-    Field("partition", "int32", (0, 0), default=0),
+    Field("name", "string", V(0, 0), default=""),
+    Field("id", "uuid", V(0, 0), default=bytes(16)),
+    Field("partition", "int32", V(0, 0), default=0),
 )
 RemoteLogSegmentMetadataRecord.RemoteLogSegmentIdEntry.FIELDS = (
-    Field("topic_id_partition", RemoteLogSegmentMetadataRecord.TopicIdPartitionEntry, (0, 0)),
-    Field("id", "uuid", (0, 0), default=bytes(16)),
+    Field("topic_id_partition", RemoteLogSegmentMetadataRecord.TopicIdPartitionEntry, V(0, 0)),
+    Field("id", "uuid", V(0, 0), default=bytes(16)),
 )
 RemoteLogSegmentMetadataRecord.SegmentLeaderEpochEntry.FIELDS = (
-    Field("leader_epoch", "int32", (0, 0), default=0),
-    Field("offset", "int64", (0, 0), default=0),
+    Field("leader_epoch", "int32", V(0, 0), default=0),
+    Field("offset", "int64", V(0, 0), default=0),
 )
 RemoteLogSegmentMetadataRecord.FIELDS = (
-    Field("remote_log_segment_id", RemoteLogSegmentMetadataRecord.RemoteLogSegmentIdEntry, (0, 0)),
-    Field("start_offset", "int64", (0, 0), default=0),
-    Field("end_offset", "int64", (0, 0), default=0),
-    Field("broker_id", "int32", (0, 0), default=0),
-    Field("max_timestamp_ms", "int64", (0, 0), default=0),
-    Field("event_timestamp_ms", "int64", (0, 0), default=0),
+    Field("remote_log_segment_id", RemoteLogSegmentMetadataRecord.RemoteLogSegmentIdEntry, V(0, 0)),
+    Field("start_offset", "int64", V(0, 0), default=0),
+    Field("end_offset", "int64", V(0, 0), default=0),
+    Field("broker_id", "int32", V(0, 0), default=0),
+    Field("max_timestamp_ms", "int64", V(0, 0), default=0),
+    Field("event_timestamp_ms", "int64", V(0, 0), default=0),
     Field(
         "segment_leader_epochs",
         RemoteLogSegmentMetadataRecord.SegmentLeaderEpochEntry,
-        (0, 0),
+        V(0, 0),
         default=(),
         array=True,
     ),
-    Field("segment_size_in_bytes", "int32", (0, 0), default=0),
-    Field("custom_metadata", "bytes", (0, 0), default=None, nullable=(0, 0)),
-    Field("remote_log_segment_state", "int8", (0, 0), default=0),
-    Field("txn_index_empty", "bool", (0, 0), default=False, tag=0, tagged=(0, 0)),
+    Field("segment_size_in_bytes", "int32", V(0, 0), default=0),
+    Field("custom_metadata", "bytes", V(0, 0), default=None, nullable=V(0, 0)),
+    Field("remote_log_segment_state", "int8", V(0, 0), default=0),
+    Field("txn_index_empty", "bool", V(0, 0), default=False, tag=0, tagged=V(0, 0)),
 )
-RemoteLogSegmentMetadataRecord.SCHEMA = Schema("RemoteLogSegmentMetadataRecord", "metadata", 0, (0, 0), (0, 0))
+RemoteLogSegmentMetadataRecord.SCHEMA = Schema("RemoteLogSegmentMetadataRecord", "metadata", 0, V(0, 0), V(0, 0))

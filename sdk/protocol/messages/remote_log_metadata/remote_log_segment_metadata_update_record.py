@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import DEFAULT, Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["RemoteLogSegmentMetadataUpdateRecord"]
 
@@ -83,25 +84,25 @@ class RemoteLogSegmentMetadataUpdateRecord(Message):
 
 
 RemoteLogSegmentMetadataUpdateRecord.TopicIdPartitionEntry.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("id", "uuid", (0, 0), default=bytes(16)),
-    Field("partition", "int32", (0, 0), default=0),
+    Field("name", "string", V(0, 0), default=""),
+    Field("id", "uuid", V(0, 0), default=bytes(16)),
+    Field("partition", "int32", V(0, 0), default=0),
 )
 RemoteLogSegmentMetadataUpdateRecord.RemoteLogSegmentIdEntry.FIELDS = (
-    Field("topic_id_partition", RemoteLogSegmentMetadataUpdateRecord.TopicIdPartitionEntry, (0, 0)),
-    Field("id", "uuid", (0, 0), default=bytes(16)),
+    Field("topic_id_partition", RemoteLogSegmentMetadataUpdateRecord.TopicIdPartitionEntry, V(0, 0)),
+    Field("id", "uuid", V(0, 0), default=bytes(16)),
 )
 RemoteLogSegmentMetadataUpdateRecord.FIELDS = (
-    Field("remote_log_segment_id", RemoteLogSegmentMetadataUpdateRecord.RemoteLogSegmentIdEntry, (0, 0)),
-    Field("broker_id", "int32", (0, 0), default=0),
-    Field("event_timestamp_ms", "int64", (0, 0), default=0),
-    Field("custom_metadata", "bytes", (0, 0), default=None, nullable=(0, 0)),
-    Field("remote_log_segment_state", "int8", (0, 0), default=0),
+    Field("remote_log_segment_id", RemoteLogSegmentMetadataUpdateRecord.RemoteLogSegmentIdEntry, V(0, 0)),
+    Field("broker_id", "int32", V(0, 0), default=0),
+    Field("event_timestamp_ms", "int64", V(0, 0), default=0),
+    Field("custom_metadata", "bytes", V(0, 0), default=None, nullable=V(0, 0)),
+    Field("remote_log_segment_state", "int8", V(0, 0), default=0),
 )
 RemoteLogSegmentMetadataUpdateRecord.SCHEMA = Schema(
     "RemoteLogSegmentMetadataUpdateRecord",
     "metadata",
     1,
-    (0, 0),
-    (0, 0),
+    V(0, 0),
+    V(0, 0),
 )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["RemotePartitionDeleteMetadataRecord"]
 
@@ -60,20 +61,20 @@ class RemotePartitionDeleteMetadataRecord(Message):
 
 
 RemotePartitionDeleteMetadataRecord.TopicIdPartitionEntry.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("id", "uuid", (0, 0), default=bytes(16)),
-    Field("partition", "int32", (0, 0), default=0),
+    Field("name", "string", V(0, 0), default=""),
+    Field("id", "uuid", V(0, 0), default=bytes(16)),
+    Field("partition", "int32", V(0, 0), default=0),
 )
 RemotePartitionDeleteMetadataRecord.FIELDS = (
-    Field("topic_id_partition", RemotePartitionDeleteMetadataRecord.TopicIdPartitionEntry, (0, 0)),
-    Field("broker_id", "int32", (0, 0), default=0),
-    Field("event_timestamp_ms", "int64", (0, 0), default=0),
-    Field("remote_partition_delete_state", "int8", (0, 0), default=0),
+    Field("topic_id_partition", RemotePartitionDeleteMetadataRecord.TopicIdPartitionEntry, V(0, 0)),
+    Field("broker_id", "int32", V(0, 0), default=0),
+    Field("event_timestamp_ms", "int64", V(0, 0), default=0),
+    Field("remote_partition_delete_state", "int8", V(0, 0), default=0),
 )
 RemotePartitionDeleteMetadataRecord.SCHEMA = Schema(
     "RemotePartitionDeleteMetadataRecord",
     "metadata",
     2,
-    (0, 0),
-    (0, 0),
+    V(0, 0),
+    V(0, 0),
 )

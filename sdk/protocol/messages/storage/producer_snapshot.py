@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ProducerSnapshot"]
 
@@ -81,17 +82,17 @@ class ProducerSnapshot(Message):
 
 
 ProducerSnapshot.ProducerEntry.FIELDS = (
-    Field("producer_id", "int64", (1, 1), default=0),
-    Field("epoch", "int16", (1, 1), default=0),
-    Field("last_sequence", "int32", (1, 1), default=0),
-    Field("last_offset", "int64", (1, 1), default=0),
-    Field("offset_delta", "int32", (1, 1), default=0),
-    Field("timestamp", "int64", (1, 1), default=0),
-    Field("coordinator_epoch", "int32", (1, 1), default=0),
-    Field("current_txn_first_offset", "int64", (1, 1), default=0),
+    Field("producer_id", "int64", V(1, 1), default=0),
+    Field("epoch", "int16", V(1, 1), default=0),
+    Field("last_sequence", "int32", V(1, 1), default=0),
+    Field("last_offset", "int64", V(1, 1), default=0),
+    Field("offset_delta", "int32", V(1, 1), default=0),
+    Field("timestamp", "int64", V(1, 1), default=0),
+    Field("coordinator_epoch", "int32", V(1, 1), default=0),
+    Field("current_txn_first_offset", "int64", V(1, 1), default=0),
 )
 ProducerSnapshot.FIELDS = (
-    Field("crc", "uint32", (1, 1), default=0),
-    Field("producer_entries", ProducerSnapshot.ProducerEntry, (1, 1), default=(), array=True),
+    Field("crc", "uint32", V(1, 1), default=0),
+    Field("producer_entries", ProducerSnapshot.ProducerEntry, V(1, 1), default=(), array=True),
 )
-ProducerSnapshot.SCHEMA = Schema("ProducerSnapshot", "data", None, (1, 1), None)
+ProducerSnapshot.SCHEMA = Schema("ProducerSnapshot", "data", None, V(1, 1), None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["QuorumStateData"]
 
@@ -66,15 +67,15 @@ class QuorumStateData(Message):
 
 
 QuorumStateData.Voter.FIELDS = (
-    Field("voter_id", "int32", (0, 0), default=0),
+    Field("voter_id", "int32", V(0, 0), default=0),
 )
 QuorumStateData.FIELDS = (
-    Field("cluster_id", "string", (0, 0), default=""),
-    Field("leader_id", "int32", (0, 1), default=-1),
-    Field("leader_epoch", "int32", (0, 1), default=-1),
-    Field("voted_id", "int32", (0, 1), default=-1),
-    Field("voted_directory_id", "uuid", (1, 1), default=bytes(16)),
-    Field("applied_offset", "int64", (0, 0), default=0),
-    Field("current_voters", QuorumStateData.Voter, (0, 0), default=(), array=True, nullable=(0, 0)),
+    Field("cluster_id", "string", V(0, 0), default=""),
+    Field("leader_id", "int32", V(0, 1), default=-1),
+    Field("leader_epoch", "int32", V(0, 1), default=-1),
+    Field("voted_id", "int32", V(0, 1), default=-1),
+    Field("voted_directory_id", "uuid", V(1, 1), default=bytes(16)),
+    Field("applied_offset", "int64", V(0, 0), default=0),
+    Field("current_voters", QuorumStateData.Voter, V(0, 0), default=(), array=True, nullable=V(0, 0)),
 )
-QuorumStateData.SCHEMA = Schema("QuorumStateData", "data", None, (0, 1), (0, 1))
+QuorumStateData.SCHEMA = Schema("QuorumStateData", "data", None, V(0, 1), V(0, 1))

@@ -11,7 +11,7 @@ from kafkawire.conformance.misc_vectors import check_misc_vector
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.assignors import Assignment, Assignor, PartitionCounts, ReplicaRacks, Subscriptions
 from kafkawire.sdk.consumer.consumer_protocol import Subscription
-from kafkawire.sdk.protocol.engine import ENGINE
+from kafkawire.sdk.protocol.engines.selection import ENGINE
 from tests.vectors import read_vectors
 
 __all__ = [

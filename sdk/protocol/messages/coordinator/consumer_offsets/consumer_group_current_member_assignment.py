@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ConsumerGroupCurrentMemberAssignmentKey", "ConsumerGroupCurrentMemberAssignmentValue"]
 
@@ -83,36 +84,36 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
 
 
 ConsumerGroupCurrentMemberAssignmentKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("member_id", "string", (0, 0), default=""),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("member_id", "string", V(0, 0), default=""),
 )
 ConsumerGroupCurrentMemberAssignmentKey.SCHEMA = Schema(
     "ConsumerGroupCurrentMemberAssignmentKey",
     "coordinator-key",
     8,
-    (0, 0),
+    V(0, 0),
     None,
 )
 ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions.FIELDS = (
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("partitions", "int32", (0, 0), default=(), array=True),
-    Field("assignment_epochs", "int32", (0, 0), default=(), array=True, nullable=(0, 0), tag=0, tagged=(0, 0)),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("partitions", "int32", V(0, 0), default=(), array=True),
+    Field("assignment_epochs", "int32", V(0, 0), default=(), array=True, nullable=V(0, 0), tag=0, tagged=V(0, 0)),
 )
 ConsumerGroupCurrentMemberAssignmentValue.FIELDS = (
-    Field("member_epoch", "int32", (0, 0), default=0),
-    Field("previous_member_epoch", "int32", (0, 0), default=0),
-    Field("state", "int8", (0, 0), default=0),
+    Field("member_epoch", "int32", V(0, 0), default=0),
+    Field("previous_member_epoch", "int32", V(0, 0), default=0),
+    Field("state", "int8", V(0, 0), default=0),
     Field(
         "assigned_partitions",
         ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions,
-        (0, 0),
+        V(0, 0),
         default=(),
         array=True,
     ),
     Field(
         "partitions_pending_revocation",
         ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions,
-        (0, 0),
+        V(0, 0),
         default=(),
         array=True,
     ),
@@ -121,6 +122,6 @@ ConsumerGroupCurrentMemberAssignmentValue.SCHEMA = Schema(
     "ConsumerGroupCurrentMemberAssignmentValue",
     "coordinator-value",
     8,
-    (0, 0),
-    (0, 0),
+    V(0, 0),
+    V(0, 0),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import DEFAULT, Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ConsumerGroupMemberMetadataKey", "ConsumerGroupMemberMetadataValue"]
 
@@ -110,40 +111,40 @@ class ConsumerGroupMemberMetadataValue(Message):
 
 
 ConsumerGroupMemberMetadataKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("member_id", "string", (0, 0), default=""),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("member_id", "string", V(0, 0), default=""),
 )
-ConsumerGroupMemberMetadataKey.SCHEMA = Schema("ConsumerGroupMemberMetadataKey", "coordinator-key", 5, (0, 0), None)
+ConsumerGroupMemberMetadataKey.SCHEMA = Schema("ConsumerGroupMemberMetadataKey", "coordinator-key", 5, V(0, 0), None)
 ConsumerGroupMemberMetadataValue.ClassicProtocol.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("metadata", "bytes", (0, 0), default=b""),
+    Field("name", "string", V(0, 0), default=""),
+    Field("metadata", "bytes", V(0, 0), default=b""),
 )
 ConsumerGroupMemberMetadataValue.ClassicMemberMetadata.FIELDS = (
-    Field("session_timeout_ms", "int32", (0, 0), default=0),
-    Field("supported_protocols", ConsumerGroupMemberMetadataValue.ClassicProtocol, (0, 0), default=(), array=True),
+    Field("session_timeout_ms", "int32", V(0, 0), default=0),
+    Field("supported_protocols", ConsumerGroupMemberMetadataValue.ClassicProtocol, V(0, 0), default=(), array=True),
 )
 ConsumerGroupMemberMetadataValue.FIELDS = (
-    Field("instance_id", "string", (0, 0), default="", nullable=(0, 0)),
-    Field("rack_id", "string", (0, 0), default="", nullable=(0, 0)),
-    Field("client_id", "string", (0, 0), default=""),
-    Field("client_host", "string", (0, 0), default=""),
-    Field("subscribed_topic_names", "string", (0, 0), default=(), array=True),
-    Field("subscribed_topic_regex", "string", (0, 0), default="", nullable=(0, 0)),
-    Field("rebalance_timeout_ms", "int32", (0, 0), default=-1),
-    Field("server_assignor", "string", (0, 0), default="", nullable=(0, 0)),
+    Field("instance_id", "string", V(0, 0), default="", nullable=V(0, 0)),
+    Field("rack_id", "string", V(0, 0), default="", nullable=V(0, 0)),
+    Field("client_id", "string", V(0, 0), default=""),
+    Field("client_host", "string", V(0, 0), default=""),
+    Field("subscribed_topic_names", "string", V(0, 0), default=(), array=True),
+    Field("subscribed_topic_regex", "string", V(0, 0), default="", nullable=V(0, 0)),
+    Field("rebalance_timeout_ms", "int32", V(0, 0), default=-1),
+    Field("server_assignor", "string", V(0, 0), default="", nullable=V(0, 0)),
     Field(
         "classic_member_metadata",
         ConsumerGroupMemberMetadataValue.ClassicMemberMetadata,
-        (0, 0),
-        nullable=(0, 0),
+        V(0, 0),
+        nullable=V(0, 0),
         tag=0,
-        tagged=(0, 0),
+        tagged=V(0, 0),
     ),
 )
 ConsumerGroupMemberMetadataValue.SCHEMA = Schema(
     "ConsumerGroupMemberMetadataValue",
     "coordinator-value",
     5,
-    (0, 0),
-    (0, 0),
+    V(0, 0),
+    V(0, 0),
 )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ConsumerGroupMetadataKey", "ConsumerGroupMetadataValue"]
 
@@ -37,11 +38,11 @@ class ConsumerGroupMetadataValue(Message):
 
 
 ConsumerGroupMetadataKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
+    Field("group_id", "string", V(0, 0), default=""),
 )
-ConsumerGroupMetadataKey.SCHEMA = Schema("ConsumerGroupMetadataKey", "coordinator-key", 3, (0, 0), None)
+ConsumerGroupMetadataKey.SCHEMA = Schema("ConsumerGroupMetadataKey", "coordinator-key", 3, V(0, 0), None)
 ConsumerGroupMetadataValue.FIELDS = (
-    Field("epoch", "int32", (0, 0), default=0),
-    Field("metadata_hash", "int64", (0, 0), default=0, tag=0, tagged=(0, 0)),
+    Field("epoch", "int32", V(0, 0), default=0),
+    Field("metadata_hash", "int64", V(0, 0), default=0, tag=0, tagged=V(0, 0)),
 )
-ConsumerGroupMetadataValue.SCHEMA = Schema("ConsumerGroupMetadataValue", "coordinator-value", 3, (0, 0), (0, 0))
+ConsumerGroupMetadataValue.SCHEMA = Schema("ConsumerGroupMetadataValue", "coordinator-value", 3, V(0, 0), V(0, 0))

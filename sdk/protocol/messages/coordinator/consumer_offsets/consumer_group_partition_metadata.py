@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ConsumerGroupPartitionMetadataKey", "ConsumerGroupPartitionMetadataValue"]
 
@@ -73,32 +74,32 @@ class ConsumerGroupPartitionMetadataValue(Message):
 
 
 ConsumerGroupPartitionMetadataKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
+    Field("group_id", "string", V(0, 0), default=""),
 )
 ConsumerGroupPartitionMetadataKey.SCHEMA = Schema(
     "ConsumerGroupPartitionMetadataKey",
     "coordinator-key",
     4,
-    (0, 0),
+    V(0, 0),
     None,
 )
 ConsumerGroupPartitionMetadataValue.PartitionMetadata.FIELDS = (
-    Field("partition", "int32", (0, 0), default=0),
-    Field("racks", "string", (0, 0), default=(), array=True),
+    Field("partition", "int32", V(0, 0), default=0),
+    Field("racks", "string", V(0, 0), default=(), array=True),
 )
 ConsumerGroupPartitionMetadataValue.TopicMetadata.FIELDS = (
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("topic_name", "string", (0, 0), default=""),
-    Field("num_partitions", "int32", (0, 0), default=0),
-    Field("partition_metadata", ConsumerGroupPartitionMetadataValue.PartitionMetadata, (0, 0), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("topic_name", "string", V(0, 0), default=""),
+    Field("num_partitions", "int32", V(0, 0), default=0),
+    Field("partition_metadata", ConsumerGroupPartitionMetadataValue.PartitionMetadata, V(0, 0), default=(), array=True),
 )
 ConsumerGroupPartitionMetadataValue.FIELDS = (
-    Field("topics", ConsumerGroupPartitionMetadataValue.TopicMetadata, (0, 0), default=(), array=True),
+    Field("topics", ConsumerGroupPartitionMetadataValue.TopicMetadata, V(0, 0), default=(), array=True),
 )
 ConsumerGroupPartitionMetadataValue.SCHEMA = Schema(
     "ConsumerGroupPartitionMetadataValue",
     "coordinator-value",
     4,
-    (0, 0),
-    (0, 0),
+    V(0, 0),
+    V(0, 0),
 )

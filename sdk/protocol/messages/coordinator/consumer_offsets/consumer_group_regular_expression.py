@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ConsumerGroupRegularExpressionKey", "ConsumerGroupRegularExpressionValue"]
 
@@ -53,25 +54,25 @@ class ConsumerGroupRegularExpressionValue(Message):
 
 
 ConsumerGroupRegularExpressionKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("regular_expression", "string", (0, 0), default=""),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("regular_expression", "string", V(0, 0), default=""),
 )
 ConsumerGroupRegularExpressionKey.SCHEMA = Schema(
     "ConsumerGroupRegularExpressionKey",
     "coordinator-key",
     16,
-    (0, 0),
+    V(0, 0),
     None,
 )
 ConsumerGroupRegularExpressionValue.FIELDS = (
-    Field("topics", "string", (0, 0), default=(), array=True),
-    Field("version", "int64", (0, 0), default=0),
-    Field("timestamp", "int64", (0, 0), default=0),
+    Field("topics", "string", V(0, 0), default=(), array=True),
+    Field("version", "int64", V(0, 0), default=0),
+    Field("timestamp", "int64", V(0, 0), default=0),
 )
 ConsumerGroupRegularExpressionValue.SCHEMA = Schema(
     "ConsumerGroupRegularExpressionValue",
     "coordinator-value",
     16,
-    (0, 0),
-    (0, 0),
+    V(0, 0),
+    V(0, 0),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ConsumerGroupTargetAssignmentMemberKey", "ConsumerGroupTargetAssignmentMemberValue"]
 
@@ -54,27 +55,27 @@ class ConsumerGroupTargetAssignmentMemberValue(Message):
 
 
 ConsumerGroupTargetAssignmentMemberKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("member_id", "string", (0, 0), default=""),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("member_id", "string", V(0, 0), default=""),
 )
 ConsumerGroupTargetAssignmentMemberKey.SCHEMA = Schema(
     "ConsumerGroupTargetAssignmentMemberKey",
     "coordinator-key",
     7,
-    (0, 0),
+    V(0, 0),
     None,
 )
 ConsumerGroupTargetAssignmentMemberValue.TopicPartition.FIELDS = (
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("partitions", "int32", (0, 0), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("partitions", "int32", V(0, 0), default=(), array=True),
 )
 ConsumerGroupTargetAssignmentMemberValue.FIELDS = (
-    Field("topic_partitions", ConsumerGroupTargetAssignmentMemberValue.TopicPartition, (0, 0), default=(), array=True),
+    Field("topic_partitions", ConsumerGroupTargetAssignmentMemberValue.TopicPartition, V(0, 0), default=(), array=True),
 )
 ConsumerGroupTargetAssignmentMemberValue.SCHEMA = Schema(
     "ConsumerGroupTargetAssignmentMemberValue",
     "coordinator-value",
     7,
-    (0, 0),
-    (0, 0),
+    V(0, 0),
+    V(0, 0),
 )

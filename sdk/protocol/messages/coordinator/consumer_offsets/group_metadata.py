@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Buffer, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["GroupMetadataKey", "GroupMetadataValue"]
 
@@ -110,25 +111,25 @@ class GroupMetadataValue(Message):
 
 
 GroupMetadataKey.FIELDS = (
-    Field("group", "string", (0, 0), default=""),
+    Field("group", "string", V(0, 0), default=""),
 )
-GroupMetadataKey.SCHEMA = Schema("GroupMetadataKey", "coordinator-key", 2, (0, 0), None)
+GroupMetadataKey.SCHEMA = Schema("GroupMetadataKey", "coordinator-key", 2, V(0, 0), None)
 GroupMetadataValue.MemberMetadata.FIELDS = (
-    Field("member_id", "string", (0, 4), default=""),
-    Field("group_instance_id", "string", (3, 4), default=None, nullable=(3, 4), ignorable=True),
-    Field("client_id", "string", (0, 4), default=""),
-    Field("client_host", "string", (0, 4), default=""),
-    Field("rebalance_timeout", "int32", (1, 4), default=-1, ignorable=True),
-    Field("session_timeout", "int32", (0, 4), default=0),
-    Field("subscription", "bytes", (0, 4), default=b""),
-    Field("assignment", "bytes", (0, 4), default=b""),
+    Field("member_id", "string", V(0, 4), default=""),
+    Field("group_instance_id", "string", V(3, 4), default=None, nullable=V(3, 4), ignorable=True),
+    Field("client_id", "string", V(0, 4), default=""),
+    Field("client_host", "string", V(0, 4), default=""),
+    Field("rebalance_timeout", "int32", V(1, 4), default=-1, ignorable=True),
+    Field("session_timeout", "int32", V(0, 4), default=0),
+    Field("subscription", "bytes", V(0, 4), default=b""),
+    Field("assignment", "bytes", V(0, 4), default=b""),
 )
 GroupMetadataValue.FIELDS = (
-    Field("protocol_type", "string", (0, 4), default=""),
-    Field("generation", "int32", (0, 4), default=0),
-    Field("protocol", "string", (0, 4), default="", nullable=(0, 4)),
-    Field("leader", "string", (0, 4), default="", nullable=(0, 4)),
-    Field("current_state_timestamp", "int64", (2, 4), default=-1, ignorable=True),
-    Field("members", GroupMetadataValue.MemberMetadata, (0, 4), default=(), array=True),
+    Field("protocol_type", "string", V(0, 4), default=""),
+    Field("generation", "int32", V(0, 4), default=0),
+    Field("protocol", "string", V(0, 4), default="", nullable=V(0, 4)),
+    Field("leader", "string", V(0, 4), default="", nullable=V(0, 4)),
+    Field("current_state_timestamp", "int64", V(2, 4), default=-1, ignorable=True),
+    Field("members", GroupMetadataValue.MemberMetadata, V(0, 4), default=(), array=True),
 )
-GroupMetadataValue.SCHEMA = Schema("GroupMetadataValue", "coordinator-value", 2, (0, 4), (4, 4))
+GroupMetadataValue.SCHEMA = Schema("GroupMetadataValue", "coordinator-value", 2, V(0, 4), V(4, 4))

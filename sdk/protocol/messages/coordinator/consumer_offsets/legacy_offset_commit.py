@@ -7,6 +7,7 @@ read but not written."""
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["LegacyOffsetCommitKey", "LegacyOffsetCommitValue"]
 
@@ -50,14 +51,14 @@ class LegacyOffsetCommitValue(Message):
 
 
 LegacyOffsetCommitKey.FIELDS = (
-    Field("group", "string", (0, 0), default=""),
-    Field("topic", "string", (0, 0), default=""),
-    Field("partition", "int32", (0, 0), default=0),
+    Field("group", "string", V(0, 0), default=""),
+    Field("topic", "string", V(0, 0), default=""),
+    Field("partition", "int32", V(0, 0), default=0),
 )
-LegacyOffsetCommitKey.SCHEMA = Schema("LegacyOffsetCommitKey", "coordinator-key", 0, (0, 0), None)
+LegacyOffsetCommitKey.SCHEMA = Schema("LegacyOffsetCommitKey", "coordinator-key", 0, V(0, 0), None)
 LegacyOffsetCommitValue.FIELDS = (
-    Field("offset", "int64", (0, 0), default=0),
-    Field("metadata", "string", (0, 0), default=""),
-    Field("commit_timestamp", "int64", (0, 0), default=0),
+    Field("offset", "int64", V(0, 0), default=0),
+    Field("metadata", "string", V(0, 0), default=""),
+    Field("commit_timestamp", "int64", V(0, 0), default=0),
 )
-LegacyOffsetCommitValue.SCHEMA = Schema("LegacyOffsetCommitValue", "coordinator-value", 0, (0, 0), None)
+LegacyOffsetCommitValue.SCHEMA = Schema("LegacyOffsetCommitValue", "coordinator-value", 0, V(0, 0), None)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["OffsetCommitKey", "OffsetCommitValue"]
 
@@ -64,17 +65,17 @@ class OffsetCommitValue(Message):
 
 
 OffsetCommitKey.FIELDS = (
-    Field("group", "string", (0, 0), default=""),
-    Field("topic", "string", (0, 0), default=""),
-    Field("partition", "int32", (0, 0), default=0),
+    Field("group", "string", V(0, 0), default=""),
+    Field("topic", "string", V(0, 0), default=""),
+    Field("partition", "int32", V(0, 0), default=0),
 )
-OffsetCommitKey.SCHEMA = Schema("OffsetCommitKey", "coordinator-key", 1, (0, 0), None)
+OffsetCommitKey.SCHEMA = Schema("OffsetCommitKey", "coordinator-key", 1, V(0, 0), None)
 OffsetCommitValue.FIELDS = (
-    Field("offset", "int64", (0, 4), default=0),
-    Field("leader_epoch", "int32", (3, 4), default=-1, ignorable=True),
-    Field("metadata", "string", (0, 4), default=""),
-    Field("commit_timestamp", "int64", (0, 4), default=0),
-    Field("expire_timestamp", "int64", (1, 1), default=-1, ignorable=True),
-    Field("topic_id", "uuid", (4, 4), default=bytes(16), tag=0, tagged=(4, 4), ignorable=True),
+    Field("offset", "int64", V(0, 4), default=0),
+    Field("leader_epoch", "int32", V(3, 4), default=-1, ignorable=True),
+    Field("metadata", "string", V(0, 4), default=""),
+    Field("commit_timestamp", "int64", V(0, 4), default=0),
+    Field("expire_timestamp", "int64", V(1, 1), default=-1, ignorable=True),
+    Field("topic_id", "uuid", V(4, 4), default=bytes(16), tag=0, tagged=V(4, 4), ignorable=True),
 )
-OffsetCommitValue.SCHEMA = Schema("OffsetCommitValue", "coordinator-value", 1, (0, 4), (4, 4))
+OffsetCommitValue.SCHEMA = Schema("OffsetCommitValue", "coordinator-value", 1, V(0, 4), V(4, 4))

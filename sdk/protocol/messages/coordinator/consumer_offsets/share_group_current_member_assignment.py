@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ShareGroupCurrentMemberAssignmentKey", "ShareGroupCurrentMemberAssignmentValue"]
 
@@ -67,28 +68,28 @@ class ShareGroupCurrentMemberAssignmentValue(Message):
 
 
 ShareGroupCurrentMemberAssignmentKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("member_id", "string", (0, 0), default=""),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("member_id", "string", V(0, 0), default=""),
 )
 ShareGroupCurrentMemberAssignmentKey.SCHEMA = Schema(
     "ShareGroupCurrentMemberAssignmentKey",
     "coordinator-key",
     14,
-    (0, 0),
+    V(0, 0),
     None,
 )
 ShareGroupCurrentMemberAssignmentValue.TopicPartitions.FIELDS = (
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("partitions", "int32", (0, 0), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("partitions", "int32", V(0, 0), default=(), array=True),
 )
 ShareGroupCurrentMemberAssignmentValue.FIELDS = (
-    Field("member_epoch", "int32", (0, 0), default=0),
-    Field("previous_member_epoch", "int32", (0, 0), default=0),
-    Field("state", "int8", (0, 0), default=0),
+    Field("member_epoch", "int32", V(0, 0), default=0),
+    Field("previous_member_epoch", "int32", V(0, 0), default=0),
+    Field("state", "int8", V(0, 0), default=0),
     Field(
         "assigned_partitions",
         ShareGroupCurrentMemberAssignmentValue.TopicPartitions,
-        (0, 0),
+        V(0, 0),
         default=(),
         array=True,
     ),
@@ -97,6 +98,6 @@ ShareGroupCurrentMemberAssignmentValue.SCHEMA = Schema(
     "ShareGroupCurrentMemberAssignmentValue",
     "coordinator-value",
     14,
-    (0, 0),
-    (0, 0),
+    V(0, 0),
+    V(0, 0),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ShareGroupMemberMetadataKey", "ShareGroupMemberMetadataValue"]
 
@@ -50,14 +51,20 @@ class ShareGroupMemberMetadataValue(Message):
 
 
 ShareGroupMemberMetadataKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("member_id", "string", (0, 0), default=""),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("member_id", "string", V(0, 0), default=""),
 )
-ShareGroupMemberMetadataKey.SCHEMA = Schema("ShareGroupMemberMetadataKey", "coordinator-key", 10, (0, 0), None)
+ShareGroupMemberMetadataKey.SCHEMA = Schema("ShareGroupMemberMetadataKey", "coordinator-key", 10, V(0, 0), None)
 ShareGroupMemberMetadataValue.FIELDS = (
-    Field("rack_id", "string", (0, 0), default="", nullable=(0, 0)),
-    Field("client_id", "string", (0, 0), default=""),
-    Field("client_host", "string", (0, 0), default=""),
-    Field("subscribed_topic_names", "string", (0, 0), default=(), array=True),
+    Field("rack_id", "string", V(0, 0), default="", nullable=V(0, 0)),
+    Field("client_id", "string", V(0, 0), default=""),
+    Field("client_host", "string", V(0, 0), default=""),
+    Field("subscribed_topic_names", "string", V(0, 0), default=(), array=True),
 )
-ShareGroupMemberMetadataValue.SCHEMA = Schema("ShareGroupMemberMetadataValue", "coordinator-value", 10, (0, 0), (0, 0))
+ShareGroupMemberMetadataValue.SCHEMA = Schema(
+    "ShareGroupMemberMetadataValue",
+    "coordinator-value",
+    10,
+    V(0, 0),
+    V(0, 0),
+)

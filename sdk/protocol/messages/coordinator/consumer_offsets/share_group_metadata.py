@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ShareGroupMetadataKey", "ShareGroupMetadataValue"]
 
@@ -37,11 +38,11 @@ class ShareGroupMetadataValue(Message):
 
 
 ShareGroupMetadataKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
+    Field("group_id", "string", V(0, 0), default=""),
 )
-ShareGroupMetadataKey.SCHEMA = Schema("ShareGroupMetadataKey", "coordinator-key", 11, (0, 0), None)
+ShareGroupMetadataKey.SCHEMA = Schema("ShareGroupMetadataKey", "coordinator-key", 11, V(0, 0), None)
 ShareGroupMetadataValue.FIELDS = (
-    Field("epoch", "int32", (0, 0), default=0),
-    Field("metadata_hash", "int64", (0, 0), default=0),
+    Field("epoch", "int32", V(0, 0), default=0),
+    Field("metadata_hash", "int64", V(0, 0), default=0),
 )
-ShareGroupMetadataValue.SCHEMA = Schema("ShareGroupMetadataValue", "coordinator-value", 11, (0, 0), (0, 0))
+ShareGroupMetadataValue.SCHEMA = Schema("ShareGroupMetadataValue", "coordinator-value", 11, V(0, 0), V(0, 0))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ShareGroupStatePartitionMetadataKey", "ShareGroupStatePartitionMetadataValue"]
 
@@ -77,45 +78,45 @@ class ShareGroupStatePartitionMetadataValue(Message):
 
 
 ShareGroupStatePartitionMetadataKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
+    Field("group_id", "string", V(0, 0), default=""),
 )
 ShareGroupStatePartitionMetadataKey.SCHEMA = Schema(
     "ShareGroupStatePartitionMetadataKey",
     "coordinator-key",
     15,
-    (0, 0),
+    V(0, 0),
     None,
 )
 ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo.FIELDS = (
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("topic_name", "string", (0, 0), default=""),
-    Field("partitions", "int32", (0, 0), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("topic_name", "string", V(0, 0), default=""),
+    Field("partitions", "int32", V(0, 0), default=(), array=True),
 )
 ShareGroupStatePartitionMetadataValue.TopicInfo.FIELDS = (
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("topic_name", "string", (0, 0), default=""),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("topic_name", "string", V(0, 0), default=""),
 )
 ShareGroupStatePartitionMetadataValue.FIELDS = (
     Field(
         "initializing_topics",
         ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo,
-        (0, 0),
+        V(0, 0),
         default=(),
         array=True,
     ),
     Field(
         "initialized_topics",
         ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo,
-        (0, 0),
+        V(0, 0),
         default=(),
         array=True,
     ),
-    Field("deleting_topics", ShareGroupStatePartitionMetadataValue.TopicInfo, (0, 0), default=(), array=True),
+    Field("deleting_topics", ShareGroupStatePartitionMetadataValue.TopicInfo, V(0, 0), default=(), array=True),
 )
 ShareGroupStatePartitionMetadataValue.SCHEMA = Schema(
     "ShareGroupStatePartitionMetadataValue",
     "coordinator-value",
     15,
-    (0, 0),
-    (0, 0),
+    V(0, 0),
+    V(0, 0),
 )

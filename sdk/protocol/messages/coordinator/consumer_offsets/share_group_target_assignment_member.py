@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ShareGroupTargetAssignmentMemberKey", "ShareGroupTargetAssignmentMemberValue"]
 
@@ -54,27 +55,27 @@ class ShareGroupTargetAssignmentMemberValue(Message):
 
 
 ShareGroupTargetAssignmentMemberKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("member_id", "string", (0, 0), default=""),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("member_id", "string", V(0, 0), default=""),
 )
 ShareGroupTargetAssignmentMemberKey.SCHEMA = Schema(
     "ShareGroupTargetAssignmentMemberKey",
     "coordinator-key",
     13,
-    (0, 0),
+    V(0, 0),
     None,
 )
 ShareGroupTargetAssignmentMemberValue.TopicPartition.FIELDS = (
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("partitions", "int32", (0, 0), default=(), array=True),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("partitions", "int32", V(0, 0), default=(), array=True),
 )
 ShareGroupTargetAssignmentMemberValue.FIELDS = (
-    Field("topic_partitions", ShareGroupTargetAssignmentMemberValue.TopicPartition, (0, 0), default=(), array=True),
+    Field("topic_partitions", ShareGroupTargetAssignmentMemberValue.TopicPartition, V(0, 0), default=(), array=True),
 )
 ShareGroupTargetAssignmentMemberValue.SCHEMA = Schema(
     "ShareGroupTargetAssignmentMemberValue",
     "coordinator-value",
     13,
-    (0, 0),
-    (0, 0),
+    V(0, 0),
+    V(0, 0),
 )

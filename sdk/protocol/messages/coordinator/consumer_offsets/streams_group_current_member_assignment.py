@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["StreamsGroupCurrentMemberAssignmentKey", "StreamsGroupCurrentMemberAssignmentValue"]
 
@@ -100,46 +101,46 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
 
 
 StreamsGroupCurrentMemberAssignmentKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("member_id", "string", (0, 0), default=""),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("member_id", "string", V(0, 0), default=""),
 )
 StreamsGroupCurrentMemberAssignmentKey.SCHEMA = Schema(
     "StreamsGroupCurrentMemberAssignmentKey",
     "coordinator-key",
     22,
-    (0, 0),
+    V(0, 0),
     None,
 )
 StreamsGroupCurrentMemberAssignmentValue.TaskIds.FIELDS = (
-    Field("subtopology_id", "string", (0, 0), default=""),
-    Field("partitions", "int32", (0, 0), default=(), array=True),
-    Field("assignment_epochs", "int32", (0, 0), default=(), array=True, nullable=(0, 0), tag=0, tagged=(0, 0)),
+    Field("subtopology_id", "string", V(0, 0), default=""),
+    Field("partitions", "int32", V(0, 0), default=(), array=True),
+    Field("assignment_epochs", "int32", V(0, 0), default=(), array=True, nullable=V(0, 0), tag=0, tagged=V(0, 0)),
 )
 StreamsGroupCurrentMemberAssignmentValue.FIELDS = (
-    Field("member_epoch", "int32", (0, 0), default=0),
-    Field("previous_member_epoch", "int32", (0, 0), default=0),
-    Field("state", "int8", (0, 0), default=0),
-    Field("active_tasks", StreamsGroupCurrentMemberAssignmentValue.TaskIds, (0, 0), default=(), array=True),
-    Field("standby_tasks", StreamsGroupCurrentMemberAssignmentValue.TaskIds, (0, 0), default=(), array=True),
-    Field("warmup_tasks", StreamsGroupCurrentMemberAssignmentValue.TaskIds, (0, 0), default=(), array=True),
+    Field("member_epoch", "int32", V(0, 0), default=0),
+    Field("previous_member_epoch", "int32", V(0, 0), default=0),
+    Field("state", "int8", V(0, 0), default=0),
+    Field("active_tasks", StreamsGroupCurrentMemberAssignmentValue.TaskIds, V(0, 0), default=(), array=True),
+    Field("standby_tasks", StreamsGroupCurrentMemberAssignmentValue.TaskIds, V(0, 0), default=(), array=True),
+    Field("warmup_tasks", StreamsGroupCurrentMemberAssignmentValue.TaskIds, V(0, 0), default=(), array=True),
     Field(
         "active_tasks_pending_revocation",
         StreamsGroupCurrentMemberAssignmentValue.TaskIds,
-        (0, 0),
+        V(0, 0),
         default=(),
         array=True,
     ),
     Field(
         "standby_tasks_pending_revocation",
         StreamsGroupCurrentMemberAssignmentValue.TaskIds,
-        (0, 0),
+        V(0, 0),
         default=(),
         array=True,
     ),
     Field(
         "warmup_tasks_pending_revocation",
         StreamsGroupCurrentMemberAssignmentValue.TaskIds,
-        (0, 0),
+        V(0, 0),
         default=(),
         array=True,
     ),
@@ -148,6 +149,6 @@ StreamsGroupCurrentMemberAssignmentValue.SCHEMA = Schema(
     "StreamsGroupCurrentMemberAssignmentValue",
     "coordinator-value",
     22,
-    (0, 0),
-    (0, 0),
+    V(0, 0),
+    V(0, 0),
 )

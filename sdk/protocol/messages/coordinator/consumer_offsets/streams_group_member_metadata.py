@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["StreamsGroupMemberMetadataKey", "StreamsGroupMemberMetadataValue"]
 
@@ -97,33 +98,33 @@ class StreamsGroupMemberMetadataValue(Message):
 
 
 StreamsGroupMemberMetadataKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("member_id", "string", (0, 0), default=""),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("member_id", "string", V(0, 0), default=""),
 )
-StreamsGroupMemberMetadataKey.SCHEMA = Schema("StreamsGroupMemberMetadataKey", "coordinator-key", 19, (0, 0), None)
+StreamsGroupMemberMetadataKey.SCHEMA = Schema("StreamsGroupMemberMetadataKey", "coordinator-key", 19, V(0, 0), None)
 StreamsGroupMemberMetadataValue.Endpoint.FIELDS = (
-    Field("host", "string", (0, 0), default=""),
-    Field("port", "uint16", (0, 0), default=0),
+    Field("host", "string", V(0, 0), default=""),
+    Field("port", "uint16", V(0, 0), default=0),
 )
 StreamsGroupMemberMetadataValue.KeyValue.FIELDS = (
-    Field("key", "string", (0, 0), default=""),
-    Field("value", "string", (0, 0), default=""),
+    Field("key", "string", V(0, 0), default=""),
+    Field("value", "string", V(0, 0), default=""),
 )
 StreamsGroupMemberMetadataValue.FIELDS = (
-    Field("instance_id", "string", (0, 0), default="", nullable=(0, 0)),
-    Field("rack_id", "string", (0, 0), default="", nullable=(0, 0)),
-    Field("client_id", "string", (0, 0), default=""),
-    Field("client_host", "string", (0, 0), default=""),
-    Field("rebalance_timeout_ms", "int32", (0, 0), default=-1),
-    Field("topology_epoch", "int32", (0, 0), default=0),
-    Field("process_id", "string", (0, 0), default=""),
-    Field("user_endpoint", StreamsGroupMemberMetadataValue.Endpoint, (0, 0), default=None, nullable=(0, 0)),
-    Field("client_tags", StreamsGroupMemberMetadataValue.KeyValue, (0, 0), default=(), array=True),
+    Field("instance_id", "string", V(0, 0), default="", nullable=V(0, 0)),
+    Field("rack_id", "string", V(0, 0), default="", nullable=V(0, 0)),
+    Field("client_id", "string", V(0, 0), default=""),
+    Field("client_host", "string", V(0, 0), default=""),
+    Field("rebalance_timeout_ms", "int32", V(0, 0), default=-1),
+    Field("topology_epoch", "int32", V(0, 0), default=0),
+    Field("process_id", "string", V(0, 0), default=""),
+    Field("user_endpoint", StreamsGroupMemberMetadataValue.Endpoint, V(0, 0), default=None, nullable=V(0, 0)),
+    Field("client_tags", StreamsGroupMemberMetadataValue.KeyValue, V(0, 0), default=(), array=True),
 )
 StreamsGroupMemberMetadataValue.SCHEMA = Schema(
     "StreamsGroupMemberMetadataValue",
     "coordinator-value",
     19,
-    (0, 0),
-    (0, 0),
+    V(0, 0),
+    V(0, 0),
 )

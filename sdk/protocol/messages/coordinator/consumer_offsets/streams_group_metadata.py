@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["StreamsGroupMetadataKey", "StreamsGroupMetadataValue"]
 
@@ -63,26 +64,26 @@ class StreamsGroupMetadataValue(Message):
 
 
 StreamsGroupMetadataKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
+    Field("group_id", "string", V(0, 0), default=""),
 )
-StreamsGroupMetadataKey.SCHEMA = Schema("StreamsGroupMetadataKey", "coordinator-key", 17, (0, 0), None)
+StreamsGroupMetadataKey.SCHEMA = Schema("StreamsGroupMetadataKey", "coordinator-key", 17, V(0, 0), None)
 StreamsGroupMetadataValue.LastAssignmentConfig.FIELDS = (
-    Field("key", "string", (0, 0), default=""),
-    Field("value", "string", (0, 0), default=""),
+    Field("key", "string", V(0, 0), default=""),
+    Field("value", "string", V(0, 0), default=""),
 )
 StreamsGroupMetadataValue.FIELDS = (
-    Field("epoch", "int32", (0, 0), default=0),
-    Field("metadata_hash", "int64", (0, 0), default=0),
-    Field("validated_topology_epoch", "int32", (0, 0), default=-1, tag=0, tagged=(0, 0)),
+    Field("epoch", "int32", V(0, 0), default=0),
+    Field("metadata_hash", "int64", V(0, 0), default=0),
+    Field("validated_topology_epoch", "int32", V(0, 0), default=-1, tag=0, tagged=V(0, 0)),
     Field(
         "last_assignment_configs",
         StreamsGroupMetadataValue.LastAssignmentConfig,
-        (0, 0),
+        V(0, 0),
         default=(),
         array=True,
-        nullable=(0, 0),
+        nullable=V(0, 0),
         tag=1,
-        tagged=(0, 0),
+        tagged=V(0, 0),
     ),
 )
-StreamsGroupMetadataValue.SCHEMA = Schema("StreamsGroupMetadataValue", "coordinator-value", 17, (0, 0), (0, 0))
+StreamsGroupMetadataValue.SCHEMA = Schema("StreamsGroupMetadataValue", "coordinator-value", 17, V(0, 0), V(0, 0))

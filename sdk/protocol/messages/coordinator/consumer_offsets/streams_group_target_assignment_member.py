@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["StreamsGroupTargetAssignmentMemberKey", "StreamsGroupTargetAssignmentMemberValue"]
 
@@ -64,29 +65,29 @@ class StreamsGroupTargetAssignmentMemberValue(Message):
 
 
 StreamsGroupTargetAssignmentMemberKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("member_id", "string", (0, 0), default=""),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("member_id", "string", V(0, 0), default=""),
 )
 StreamsGroupTargetAssignmentMemberKey.SCHEMA = Schema(
     "StreamsGroupTargetAssignmentMemberKey",
     "coordinator-key",
     21,
-    (0, 0),
+    V(0, 0),
     None,
 )
 StreamsGroupTargetAssignmentMemberValue.TaskIds.FIELDS = (
-    Field("subtopology_id", "string", (0, 0), default=""),
-    Field("partitions", "int32", (0, 0), default=(), array=True),
+    Field("subtopology_id", "string", V(0, 0), default=""),
+    Field("partitions", "int32", V(0, 0), default=(), array=True),
 )
 StreamsGroupTargetAssignmentMemberValue.FIELDS = (
-    Field("active_tasks", StreamsGroupTargetAssignmentMemberValue.TaskIds, (0, 0), default=(), array=True),
-    Field("standby_tasks", StreamsGroupTargetAssignmentMemberValue.TaskIds, (0, 0), default=(), array=True),
-    Field("warmup_tasks", StreamsGroupTargetAssignmentMemberValue.TaskIds, (0, 0), default=(), array=True),
+    Field("active_tasks", StreamsGroupTargetAssignmentMemberValue.TaskIds, V(0, 0), default=(), array=True),
+    Field("standby_tasks", StreamsGroupTargetAssignmentMemberValue.TaskIds, V(0, 0), default=(), array=True),
+    Field("warmup_tasks", StreamsGroupTargetAssignmentMemberValue.TaskIds, V(0, 0), default=(), array=True),
 )
 StreamsGroupTargetAssignmentMemberValue.SCHEMA = Schema(
     "StreamsGroupTargetAssignmentMemberValue",
     "coordinator-value",
     21,
-    (0, 0),
-    (0, 0),
+    V(0, 0),
+    V(0, 0),
 )

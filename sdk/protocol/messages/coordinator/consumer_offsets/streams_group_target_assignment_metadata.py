@@ -7,6 +7,7 @@ group's target assignment is for."""
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["StreamsGroupTargetAssignmentMetadataKey", "StreamsGroupTargetAssignmentMetadataValue"]
 
@@ -43,23 +44,23 @@ class StreamsGroupTargetAssignmentMetadataValue(Message):
 
 
 StreamsGroupTargetAssignmentMetadataKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
+    Field("group_id", "string", V(0, 0), default=""),
 )
 StreamsGroupTargetAssignmentMetadataKey.SCHEMA = Schema(
     "StreamsGroupTargetAssignmentMetadataKey",
     "coordinator-key",
     20,
-    (0, 0),
+    V(0, 0),
     None,
 )
 StreamsGroupTargetAssignmentMetadataValue.FIELDS = (
-    Field("assignment_epoch", "int32", (0, 0), default=0),
-    Field("assignment_timestamp", "int64", (0, 0), default=0, tag=0, tagged=(0, 0), ignorable=True),
+    Field("assignment_epoch", "int32", V(0, 0), default=0),
+    Field("assignment_timestamp", "int64", V(0, 0), default=0, tag=0, tagged=V(0, 0), ignorable=True),
 )
 StreamsGroupTargetAssignmentMetadataValue.SCHEMA = Schema(
     "StreamsGroupTargetAssignmentMetadataValue",
     "coordinator-value",
     20,
-    (0, 0),
-    (0, 0),
+    V(0, 0),
+    V(0, 0),
 )

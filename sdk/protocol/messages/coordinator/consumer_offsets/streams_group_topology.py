@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["StreamsGroupTopologyKey", "StreamsGroupTopologyValue"]
 
@@ -144,35 +145,35 @@ class StreamsGroupTopologyValue(Message):
 
 
 StreamsGroupTopologyKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
+    Field("group_id", "string", V(0, 0), default=""),
 )
-StreamsGroupTopologyKey.SCHEMA = Schema("StreamsGroupTopologyKey", "coordinator-key", 23, (0, 0), None)
+StreamsGroupTopologyKey.SCHEMA = Schema("StreamsGroupTopologyKey", "coordinator-key", 23, V(0, 0), None)
 StreamsGroupTopologyValue.TopicConfig.FIELDS = (
-    Field("key", "string", (0, 0), default=""),
-    Field("value", "string", (0, 0), default=""),
+    Field("key", "string", V(0, 0), default=""),
+    Field("value", "string", V(0, 0), default=""),
 )
 StreamsGroupTopologyValue.TopicInfo.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("partitions", "int32", (0, 0), default=0),
-    Field("replication_factor", "int16", (0, 0), default=0),
-    Field("topic_configs", StreamsGroupTopologyValue.TopicConfig, (0, 0), default=(), array=True),
+    Field("name", "string", V(0, 0), default=""),
+    Field("partitions", "int32", V(0, 0), default=0),
+    Field("replication_factor", "int16", V(0, 0), default=0),
+    Field("topic_configs", StreamsGroupTopologyValue.TopicConfig, V(0, 0), default=(), array=True),
 )
 StreamsGroupTopologyValue.CopartitionGroup.FIELDS = (
-    Field("source_topics", "int16", (0, 0), default=(), array=True),
-    Field("source_topic_regex", "int16", (0, 0), default=(), array=True),
-    Field("repartition_source_topics", "int16", (0, 0), default=(), array=True),
+    Field("source_topics", "int16", V(0, 0), default=(), array=True),
+    Field("source_topic_regex", "int16", V(0, 0), default=(), array=True),
+    Field("repartition_source_topics", "int16", V(0, 0), default=(), array=True),
 )
 StreamsGroupTopologyValue.Subtopology.FIELDS = (
-    Field("subtopology_id", "string", (0, 0), default=""),
-    Field("source_topics", "string", (0, 0), default=(), array=True),
-    Field("source_topic_regex", "string", (0, 0), default=(), array=True),
-    Field("state_changelog_topics", StreamsGroupTopologyValue.TopicInfo, (0, 0), default=(), array=True),
-    Field("repartition_sink_topics", "string", (0, 0), default=(), array=True),
-    Field("repartition_source_topics", StreamsGroupTopologyValue.TopicInfo, (0, 0), default=(), array=True),
-    Field("copartition_groups", StreamsGroupTopologyValue.CopartitionGroup, (0, 0), default=(), array=True),
+    Field("subtopology_id", "string", V(0, 0), default=""),
+    Field("source_topics", "string", V(0, 0), default=(), array=True),
+    Field("source_topic_regex", "string", V(0, 0), default=(), array=True),
+    Field("state_changelog_topics", StreamsGroupTopologyValue.TopicInfo, V(0, 0), default=(), array=True),
+    Field("repartition_sink_topics", "string", V(0, 0), default=(), array=True),
+    Field("repartition_source_topics", StreamsGroupTopologyValue.TopicInfo, V(0, 0), default=(), array=True),
+    Field("copartition_groups", StreamsGroupTopologyValue.CopartitionGroup, V(0, 0), default=(), array=True),
 )
 StreamsGroupTopologyValue.FIELDS = (
-    Field("epoch", "int32", (0, 0), default=0),
-    Field("subtopologies", StreamsGroupTopologyValue.Subtopology, (0, 0), default=(), array=True),
+    Field("epoch", "int32", V(0, 0), default=0),
+    Field("subtopologies", StreamsGroupTopologyValue.Subtopology, V(0, 0), default=(), array=True),
 )
-StreamsGroupTopologyValue.SCHEMA = Schema("StreamsGroupTopologyValue", "coordinator-value", 23, (0, 0), (0, 0))
+StreamsGroupTopologyValue.SCHEMA = Schema("StreamsGroupTopologyValue", "coordinator-value", 23, V(0, 0), V(0, 0))

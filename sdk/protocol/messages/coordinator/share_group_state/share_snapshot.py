@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ShareSnapshotKey", "ShareSnapshotValue"]
 
@@ -105,25 +106,25 @@ class ShareSnapshotValue(Message):
 
 
 ShareSnapshotKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("partition", "int32", (0, 0), default=0),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("partition", "int32", V(0, 0), default=0),
 )
-ShareSnapshotKey.SCHEMA = Schema("ShareSnapshotKey", "coordinator-key", 0, (0, 0), None)
+ShareSnapshotKey.SCHEMA = Schema("ShareSnapshotKey", "coordinator-key", 0, V(0, 0), None)
 ShareSnapshotValue.StateBatch.FIELDS = (
-    Field("first_offset", "int64", (0, 0), default=0),
-    Field("last_offset", "int64", (0, 0), default=0),
-    Field("delivery_state", "int8", (0, 0), default=0),
-    Field("delivery_count", "int16", (0, 0), default=0),
+    Field("first_offset", "int64", V(0, 0), default=0),
+    Field("last_offset", "int64", V(0, 0), default=0),
+    Field("delivery_state", "int8", V(0, 0), default=0),
+    Field("delivery_count", "int16", V(0, 0), default=0),
 )
 ShareSnapshotValue.FIELDS = (
-    Field("snapshot_epoch", "int32", (0, 0), default=0),
-    Field("state_epoch", "int32", (0, 0), default=0),
-    Field("leader_epoch", "int32", (0, 0), default=0),
-    Field("start_offset", "int64", (0, 0), default=0),
-    Field("delivery_complete_count", "int32", (0, 0), default=-1, tag=0, tagged=(0, 0)),
-    Field("create_timestamp", "int64", (0, 0), default=0),
-    Field("write_timestamp", "int64", (0, 0), default=0),
-    Field("state_batches", ShareSnapshotValue.StateBatch, (0, 0), default=(), array=True),
+    Field("snapshot_epoch", "int32", V(0, 0), default=0),
+    Field("state_epoch", "int32", V(0, 0), default=0),
+    Field("leader_epoch", "int32", V(0, 0), default=0),
+    Field("start_offset", "int64", V(0, 0), default=0),
+    Field("delivery_complete_count", "int32", V(0, 0), default=-1, tag=0, tagged=V(0, 0)),
+    Field("create_timestamp", "int64", V(0, 0), default=0),
+    Field("write_timestamp", "int64", V(0, 0), default=0),
+    Field("state_batches", ShareSnapshotValue.StateBatch, V(0, 0), default=(), array=True),
 )
-ShareSnapshotValue.SCHEMA = Schema("ShareSnapshotValue", "coordinator-value", 0, (0, 0), (0, 0))
+ShareSnapshotValue.SCHEMA = Schema("ShareSnapshotValue", "coordinator-value", 0, V(0, 0), V(0, 0))

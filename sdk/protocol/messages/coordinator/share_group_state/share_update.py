@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ShareUpdateKey", "ShareUpdateValue"]
 
@@ -96,22 +97,22 @@ class ShareUpdateValue(Message):
 
 
 ShareUpdateKey.FIELDS = (
-    Field("group_id", "string", (0, 0), default=""),
-    Field("topic_id", "uuid", (0, 0), default=bytes(16)),
-    Field("partition", "int32", (0, 0), default=0),
+    Field("group_id", "string", V(0, 0), default=""),
+    Field("topic_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("partition", "int32", V(0, 0), default=0),
 )
-ShareUpdateKey.SCHEMA = Schema("ShareUpdateKey", "coordinator-key", 1, (0, 0), None)
+ShareUpdateKey.SCHEMA = Schema("ShareUpdateKey", "coordinator-key", 1, V(0, 0), None)
 ShareUpdateValue.StateBatch.FIELDS = (
-    Field("first_offset", "int64", (0, 0), default=0),
-    Field("last_offset", "int64", (0, 0), default=0),
-    Field("delivery_state", "int8", (0, 0), default=0),
-    Field("delivery_count", "int16", (0, 0), default=0),
+    Field("first_offset", "int64", V(0, 0), default=0),
+    Field("last_offset", "int64", V(0, 0), default=0),
+    Field("delivery_state", "int8", V(0, 0), default=0),
+    Field("delivery_count", "int16", V(0, 0), default=0),
 )
 ShareUpdateValue.FIELDS = (
-    Field("snapshot_epoch", "int32", (0, 0), default=0),
-    Field("leader_epoch", "int32", (0, 0), default=0),
-    Field("start_offset", "int64", (0, 0), default=0),
-    Field("delivery_complete_count", "int32", (0, 0), default=-1, tag=0, tagged=(0, 0)),
-    Field("state_batches", ShareUpdateValue.StateBatch, (0, 0), default=(), array=True),
+    Field("snapshot_epoch", "int32", V(0, 0), default=0),
+    Field("leader_epoch", "int32", V(0, 0), default=0),
+    Field("start_offset", "int64", V(0, 0), default=0),
+    Field("delivery_complete_count", "int32", V(0, 0), default=-1, tag=0, tagged=V(0, 0)),
+    Field("state_batches", ShareUpdateValue.StateBatch, V(0, 0), default=(), array=True),
 )
-ShareUpdateValue.SCHEMA = Schema("ShareUpdateValue", "coordinator-value", 1, (0, 0), (0, 0))
+ShareUpdateValue.SCHEMA = Schema("ShareUpdateValue", "coordinator-value", 1, V(0, 0), V(0, 0))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["TransactionLogKey", "TransactionLogValue"]
 
@@ -95,31 +96,31 @@ class TransactionLogValue(Message):
 
 
 TransactionLogKey.FIELDS = (
-    Field("transactional_id", "string", (0, 0), default=""),
+    Field("transactional_id", "string", V(0, 0), default=""),
 )
-TransactionLogKey.SCHEMA = Schema("TransactionLogKey", "coordinator-key", 0, (0, 0), None)
+TransactionLogKey.SCHEMA = Schema("TransactionLogKey", "coordinator-key", 0, V(0, 0), None)
 TransactionLogValue.PartitionsSchema.FIELDS = (
-    Field("topic", "string", (0, 1), default=""),
-    Field("partition_ids", "int32", (0, 1), default=(), array=True),
+    Field("topic", "string", V(0, 1), default=""),
+    Field("partition_ids", "int32", V(0, 1), default=(), array=True),
 )
 TransactionLogValue.FIELDS = (
-    Field("producer_id", "int64", (0, 1), default=0),
-    Field("previous_producer_id", "int64", (1, 1), default=-1, tag=0, tagged=(1, 1)),
-    Field("next_producer_id", "int64", (1, 1), default=-1, tag=1, tagged=(1, 1)),
-    Field("producer_epoch", "int16", (0, 1), default=0),
-    Field("next_producer_epoch", "int16", (1, 1), default=-1, tag=3, tagged=(1, 1)),
-    Field("transaction_timeout_ms", "int32", (0, 1), default=0),
-    Field("transaction_status", "int8", (0, 1), default=0),
+    Field("producer_id", "int64", V(0, 1), default=0),
+    Field("previous_producer_id", "int64", V(1, 1), default=-1, tag=0, tagged=V(1, 1)),
+    Field("next_producer_id", "int64", V(1, 1), default=-1, tag=1, tagged=V(1, 1)),
+    Field("producer_epoch", "int16", V(0, 1), default=0),
+    Field("next_producer_epoch", "int16", V(1, 1), default=-1, tag=3, tagged=V(1, 1)),
+    Field("transaction_timeout_ms", "int32", V(0, 1), default=0),
+    Field("transaction_status", "int8", V(0, 1), default=0),
     Field(
         "transaction_partitions",
         TransactionLogValue.PartitionsSchema,
-        (0, 1),
+        V(0, 1),
         default=(),
         array=True,
-        nullable=(0, 1),
+        nullable=V(0, 1),
     ),
-    Field("transaction_last_update_timestamp_ms", "int64", (0, 1), default=0),
-    Field("transaction_start_timestamp_ms", "int64", (0, 1), default=0),
-    Field("client_transaction_version", "int16", (1, 1), default=0, tag=2, tagged=(1, 1)),
+    Field("transaction_last_update_timestamp_ms", "int64", V(0, 1), default=0),
+    Field("transaction_start_timestamp_ms", "int64", V(0, 1), default=0),
+    Field("client_transaction_version", "int16", V(1, 1), default=0, tag=2, tagged=V(1, 1)),
 )
-TransactionLogValue.SCHEMA = Schema("TransactionLogValue", "coordinator-value", 0, (0, 1), (1, 1))
+TransactionLogValue.SCHEMA = Schema("TransactionLogValue", "coordinator-value", 0, V(0, 1), V(1, 1))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["ControlRecordTypeSchema"]
 
@@ -25,6 +26,6 @@ class ControlRecordTypeSchema(Message):
 
 
 ControlRecordTypeSchema.FIELDS = (
-    Field("type", "int16", (0, 0), default=0),
+    Field("type", "int16", V(0, 0), default=0),
 )
-ControlRecordTypeSchema.SCHEMA = Schema("ControlRecordTypeSchema", "data", None, (0, 0), None)
+ControlRecordTypeSchema.SCHEMA = Schema("ControlRecordTypeSchema", "data", None, V(0, 0), None)

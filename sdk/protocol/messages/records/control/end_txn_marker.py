@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["EndTxnMarker"]
 
@@ -25,6 +26,6 @@ class EndTxnMarker(Message):
 
 
 EndTxnMarker.FIELDS = (
-    Field("coordinator_epoch", "int32", (0, 0), default=0),
+    Field("coordinator_epoch", "int32", V(0, 0), default=0),
 )
-EndTxnMarker.SCHEMA = Schema("EndTxnMarker", "data", None, (0, 0), None)
+EndTxnMarker.SCHEMA = Schema("EndTxnMarker", "data", None, V(0, 0), None)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["KRaftVersionRecord"]
 
@@ -27,7 +28,7 @@ class KRaftVersionRecord(Message):
 
 
 KRaftVersionRecord.FIELDS = (
-    Field("version", "int16", (0, 0), default=0),
-    Field("k_raft_version", "int16", (0, 0), default=0),
+    Field("version", "int16", V(0, 0), default=0),
+    Field("k_raft_version", "int16", V(0, 0), default=0),
 )
-KRaftVersionRecord.SCHEMA = Schema("KRaftVersionRecord", "data", None, (0, 0), (0, 0))
+KRaftVersionRecord.SCHEMA = Schema("KRaftVersionRecord", "data", None, V(0, 0), V(0, 0))

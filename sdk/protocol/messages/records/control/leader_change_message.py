@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["LeaderChangeMessage"]
 
@@ -58,13 +59,13 @@ class LeaderChangeMessage(Message):
 
 
 LeaderChangeMessage.Voter.FIELDS = (
-    Field("voter_id", "int32", (0, 1), default=0),
-    Field("voter_directory_id", "uuid", (1, 1), default=bytes(16)),
+    Field("voter_id", "int32", V(0, 1), default=0),
+    Field("voter_directory_id", "uuid", V(1, 1), default=bytes(16)),
 )
 LeaderChangeMessage.FIELDS = (
-    Field("version", "int16", (0, 1), default=0),
-    Field("leader_id", "int32", (0, 1), default=0),
-    Field("voters", LeaderChangeMessage.Voter, (0, 1), default=(), array=True),
-    Field("granting_voters", LeaderChangeMessage.Voter, (0, 1), default=(), array=True),
+    Field("version", "int16", V(0, 1), default=0),
+    Field("leader_id", "int32", V(0, 1), default=0),
+    Field("voters", LeaderChangeMessage.Voter, V(0, 1), default=(), array=True),
+    Field("granting_voters", LeaderChangeMessage.Voter, V(0, 1), default=(), array=True),
 )
-LeaderChangeMessage.SCHEMA = Schema("LeaderChangeMessage", "data", None, (0, 1), (0, 1))
+LeaderChangeMessage.SCHEMA = Schema("LeaderChangeMessage", "data", None, V(0, 1), V(0, 1))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["SnapshotFooterRecord"]
 
@@ -25,6 +26,6 @@ class SnapshotFooterRecord(Message):
 
 
 SnapshotFooterRecord.FIELDS = (
-    Field("version", "int16", (0, 0), default=0),
+    Field("version", "int16", V(0, 0), default=0),
 )
-SnapshotFooterRecord.SCHEMA = Schema("SnapshotFooterRecord", "data", None, (0, 0), (0, 0))
+SnapshotFooterRecord.SCHEMA = Schema("SnapshotFooterRecord", "data", None, V(0, 0), V(0, 0))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.schema import Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["SnapshotHeaderRecord"]
 
@@ -27,7 +28,7 @@ class SnapshotHeaderRecord(Message):
 
 
 SnapshotHeaderRecord.FIELDS = (
-    Field("version", "int16", (0, 0), default=0),
-    Field("last_contained_log_timestamp", "int64", (0, 0), default=0),
+    Field("version", "int16", V(0, 0), default=0),
+    Field("last_contained_log_timestamp", "int64", V(0, 0), default=0),
 )
-SnapshotHeaderRecord.SCHEMA = Schema("SnapshotHeaderRecord", "data", None, (0, 0), (0, 0))
+SnapshotHeaderRecord.SCHEMA = Schema("SnapshotHeaderRecord", "data", None, V(0, 0), V(0, 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 __all__ = ["VotersRecord"]
 
@@ -85,22 +86,22 @@ class VotersRecord(Message):
 
 
 VotersRecord.Endpoint.FIELDS = (
-    Field("name", "string", (0, 0), default=""),
-    Field("host", "string", (0, 0), default=""),
-    Field("port", "uint16", (0, 0), default=0),
+    Field("name", "string", V(0, 0), default=""),
+    Field("host", "string", V(0, 0), default=""),
+    Field("port", "uint16", V(0, 0), default=0),
 )
 VotersRecord.KRaftVersionFeature.FIELDS = (
-    Field("min_supported_version", "int16", (0, 0), default=0),
-    Field("max_supported_version", "int16", (0, 0), default=0),
+    Field("min_supported_version", "int16", V(0, 0), default=0),
+    Field("max_supported_version", "int16", V(0, 0), default=0),
 )
 VotersRecord.Voter.FIELDS = (
-    Field("voter_id", "int32", (0, 0), default=0),
-    Field("voter_directory_id", "uuid", (0, 0), default=bytes(16)),
-    Field("endpoints", VotersRecord.Endpoint, (0, 0), default=(), array=True),
-    Field("k_raft_version_feature", VotersRecord.KRaftVersionFeature, (0, 0)),
+    Field("voter_id", "int32", V(0, 0), default=0),
+    Field("voter_directory_id", "uuid", V(0, 0), default=bytes(16)),
+    Field("endpoints", VotersRecord.Endpoint, V(0, 0), default=(), array=True),
+    Field("k_raft_version_feature", VotersRecord.KRaftVersionFeature, V(0, 0)),
 )
 VotersRecord.FIELDS = (
-    Field("version", "int16", (0, 0), default=0),
-    Field("voters", VotersRecord.Voter, (0, 0), default=(), array=True),
+    Field("version", "int16", V(0, 0), default=0),
+    Field("voters", VotersRecord.Voter, V(0, 0), default=(), array=True),
 )
-VotersRecord.SCHEMA = Schema("VotersRecord", "data", None, (0, 0), (0, 0))
+VotersRecord.SCHEMA = Schema("VotersRecord", "data", None, V(0, 0), V(0, 0))

@@ -20,12 +20,12 @@ def _select() -> tuple[str, ModuleType | None]:
     if wanted in ("python", "construct"):
         return wanted, None
     try:
-        from kafkawire.sdk.protocol import _native
+        from kafkawire.sdk.protocol.engines import native as built
     except ImportError as error:
         if wanted == "native":
             raise ImportError("KAFKAWIRE_ENGINE=native, but the extension is not built here") from error
         return "python", None
-    return "native", _native
+    return "native", built
 
 
 #: The engine in use by default: one of `ENGINES`.

@@ -14,14 +14,14 @@ from typing import Any, BinaryIO
 from construct import Construct, Container
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.constructs import Leaf, Number, new_context
+from kafkawire.sdk.protocol.engines.constructs import Leaf, Number, new_context
 from kafkawire.sdk.protocol.primitives import FIXED, MALFORMED_UTF8, Refused
-from kafkawire.sdk.protocol.record_formats import (
+from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_TIMESTAMP_TYPE_MASK,
     FORMATS,
     FormatField,
 )
-from kafkawire.sdk.records import twin_batch
+from kafkawire.sdk.records.engines import python_batch
 from kafkawire.sdk.records.record import Headers, Record
 
 __all__ = ["ConstructBatch", "Counted", "Form", "Sized", "Zigzag", "form"]
@@ -132,7 +132,7 @@ def form(name: str) -> Form:
     return Form([(field, _construct(field)) for field in fields], len(fields) == len(FORMATS[name]))
 
 
-class ConstructBatch(twin_batch.RecordBatch):
+class ConstructBatch(python_batch.RecordBatch):
     """A batch whose records are read by their declarative form; otherwise the twin."""
 
     __slots__ = ()
@@ -151,12 +151,14 @@ class ConstructBatch(twin_batch.RecordBatch):
                 ) from None
             headers: Headers = tuple((header.key, header.value) for header in fields.headers)
             yield Record(
-                twin_batch.int64(self.base_offset + fields.offset_delta),
-                twin_batch.int64(self.base_timestamp + fields.timestamp_delta) if append_time is None else append_time,
+                python_batch.int64(self.base_offset + fields.offset_delta),
+                python_batch.int64(self.base_timestamp + fields.timestamp_delta)
+                if append_time is None
+                else append_time,
                 fields.key,
                 fields.value,
                 headers,
-                twin_batch.sequence_after(self.base_sequence, fields.offset_delta),
+                python_batch.sequence_after(self.base_sequence, fields.offset_delta),
                 topic,
                 partition,
             )

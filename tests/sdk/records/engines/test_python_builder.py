@@ -22,7 +22,7 @@ from kafkawire.sdk.records import (
     TimestampType,
     batch_builder_class,
 )
-from kafkawire.sdk.records import engine as engines
+from kafkawire.sdk.records.engines import selection as engines
 from tests.sdk.records.conftest import ROWS, rows
 
 BUILDERS = ["python", *(["native"] if engines.built is not None else [])]

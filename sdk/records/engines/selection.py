@@ -1,6 +1,6 @@
 """Find the engine of the records: the extension, the Python twin, or the construct form for decoding.
 
-`KAFKAWIRE_ENGINE` chooses for the whole program, see `kafkawire.sdk.protocol.engine`.
+`KAFKAWIRE_ENGINE` chooses for the whole program, see `kafkawire.sdk.protocol.engines.selection`.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-from kafkawire.sdk.protocol.engine import ENGINE
+from kafkawire.sdk.protocol.engines.selection import ENGINE
 
 __all__ = ["built", "native"]
 
 
 def _load() -> ModuleType | None:
     try:
-        return import_module("kafkawire.sdk.records._native")
+        return import_module("kafkawire.sdk.records.engines.native")
     except ImportError:
         return None
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
-from kafkawire.sdk.protocol import engine
 from kafkawire.sdk.protocol.codec import codec
+from kafkawire.sdk.protocol.engines import selection
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
@@ -26,7 +26,7 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.primitives import APART_BYTES, MAX_STRING_BYTES
 from kafkawire.sdk.protocol.schema import DEFAULT, Message
 
-native: Any = engine.native
+native: Any = selection.native
 if native is None:
     pytest.skip("the extension is not built or not wanted", allow_module_level=True)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.records.twin_batch import RecordBatch, int64, sequence_after, spans
+from kafkawire.sdk.records.engines.python_batch import RecordBatch, int64, sequence_after, spans
 
 
 def record(body: str) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 from construct import Construct, Struct
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
-from kafkawire.sdk.protocol.constructs import (
+from kafkawire.sdk.protocol.engines.constructs import (
     Array,
     Bool,
     Bytes,

@@ -1,7 +1,7 @@
 """Write straight-line Python for a layout, and run it: the engine that needs no compiler.
 
 The text of a decoder and an encoder is made per layout, when it is first used: no loop over fields, no branch on
-versions, neighbouring fields of fixed size in one `struct` call. `twin_text` returns it for people to read.
+versions, neighbouring fields of fixed size in one `struct` call. `python_text` returns it for people to read.
 
 The text checks everything but explains nothing: when it stumbles, the construct form reads the same bytes, or writes
 the same message, again and raises the error with path and offset."""
@@ -29,13 +29,13 @@ from kafkawire.sdk.protocol.primitives import (
 )
 from kafkawire.sdk.protocol.schema import DEFAULT, Message, hidden_slot
 
-__all__ = ["Twin", "twin_text"]
+__all__ = ["Program", "python_text"]
 
 #: Element counts whose `struct.Struct` is kept: replica lists are short, and a peer must not make the cache grow.
 _KEPT_COUNTS = 64
 
 
-class Twin:
+class Program:
     """The Python engine of one layout: `decode`, `encode` and `encode_parts` as `Codec` wants them."""
 
     def __init__(self, layout: Layout) -> None:
@@ -78,13 +78,13 @@ class Twin:
             self._explain_encoding(message, error, APART_BYTES)
 
     def _explain_decoding(self, buffer: Any, offset: int, error: Exception) -> NoReturn:
-        from kafkawire.sdk.protocol.construct_form import decode
+        from kafkawire.sdk.protocol.engines.construct import decode
 
         decode(self.layout, buffer, offset)
         raise RuntimeError(f"{self.layout!r}: the twin cannot read what the construct form reads") from error
 
     def _explain_encoding(self, message: Message, error: Exception, threshold: int | None = None) -> NoReturn:
-        from kafkawire.sdk.protocol.construct_form import encode_parts
+        from kafkawire.sdk.protocol.engines.construct import encode_parts
 
         try:
             encode_parts(self.layout, message, threshold)
@@ -93,7 +93,7 @@ class Twin:
         raise RuntimeError(f"{self.layout!r}: the twin cannot write what the construct form writes") from error
 
 
-def twin_text(layout: Layout) -> str:
+def python_text(layout: Layout) -> str:
     """Return the Python text that decodes and encodes a layout."""
     return _Source(layout).text
 

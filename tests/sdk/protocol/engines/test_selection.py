@@ -11,10 +11,10 @@ import sys
 
 import pytest
 
-from kafkawire.sdk.protocol.engine import ENGINE, ENGINES, native
+from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES, native
 
-SHOW = "from kafkawire.sdk.protocol import engine; print(engine.ENGINE, engine.native is not None)"
-BLOCK = "import sys; sys.modules['kafkawire.sdk.protocol._native'] = None; "
+SHOW = "from kafkawire.sdk.protocol.engines import selection; print(selection.ENGINE, selection.native is not None)"
+BLOCK = "import sys; sys.modules['kafkawire.sdk.protocol.engines.native'] = None; "
 
 
 def run(code: str, choice: str) -> subprocess.CompletedProcess[str]:

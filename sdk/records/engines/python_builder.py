@@ -12,14 +12,15 @@ import struct
 from collections.abc import Iterable
 
 from kafkawire.sdk.errors import EncodeError
-from kafkawire.sdk.protocol.enums import (
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.enums import (
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
 )
-from kafkawire.sdk.protocol.record_formats import (
+from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_BATCH_LENGTH_COUNTS_FROM,
     BATCH_CRC_AT,
     BATCH_CRC_COVERS_FROM,
@@ -33,12 +34,11 @@ from kafkawire.sdk.protocol.record_formats import (
     Compression,
     TimestampType,
 )
-from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records.compression import compress
 from kafkawire.sdk.records.crc import crc32c
+from kafkawire.sdk.records.engines.python_batch import int64
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES
 from kafkawire.sdk.records.record import BinaryColumn, HeadersLike
-from kafkawire.sdk.records.twin_batch import int64
 
 __all__ = ["BatchBuilder"]
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol import constructs
 from kafkawire.sdk.protocol.codec import codec, message_class
-from kafkawire.sdk.protocol.construct_form import (
-    ConstructProgram,
+from kafkawire.sdk.protocol.engines import constructs
+from kafkawire.sdk.protocol.engines.construct import (
+    Program,
     construct_form,
     construct_text,
     decode,
     encode_parts,
     trace,
 )
-from kafkawire.sdk.protocol.constructs import Span
+from kafkawire.sdk.protocol.engines.constructs import Span
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages import MODULES
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
@@ -101,7 +101,7 @@ def test_a_trace_counts_from_the_start_of_the_buffer() -> None:
 
 def test_decode_and_encode_parts() -> None:
     one = layout(ProduceRequest, 9)
-    message, end = decode(one, ConstructProgram(one).encode(ProduceRequest()), 0)
+    message, end = decode(one, Program(one).encode(ProduceRequest()), 0)
     assert (message, end) == (ProduceRequest(), len(b"".join(encode_parts(one, message))))
 
 

@@ -22,7 +22,7 @@ cdef class Content:
 @cython.final
 @cython.freelist(16)
 cdef class BatchBuilder:
-    """A batch that grows, see `twin_builder.py`."""
+    """A batch that grows, see `python_builder.py`."""
 
     cdef uint8_t *memory
     cdef Py_ssize_t used, reserved, limit_bytes

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.enums import NO_SEQUENCE
 from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8
-from kafkawire.sdk.protocol.record_formats import (
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
+from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_BATCH_LENGTH_AT,
     BATCH_BATCH_LENGTH_COUNTS_FROM,
     BATCH_COMPRESSION_MASK,
@@ -30,7 +31,6 @@ from kafkawire.sdk.protocol.record_formats import (
     Compression,
     TimestampType,
 )
-from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records.compression import decompress
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES

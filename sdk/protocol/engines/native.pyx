@@ -14,7 +14,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
-include "_native_objects.pxi"
+include "native_objects.pxi"
 
 #: Longest string in bytes, see `primitives.py`.
 cdef enum:
@@ -278,7 +278,7 @@ cdef int raise_failure(Reader* r) except -1:
 
 cdef int explain_encoding(layout, message, threshold) except -1:
     """Raise what the construct form says of a message that could not be written."""
-    from kafkawire.sdk.protocol.construct_form import encode_parts
+    from kafkawire.sdk.protocol.engines.construct import encode_parts
 
     encode_parts(layout, message, threshold)
     raise RuntimeError(f"{layout!r}: the native engine cannot write what the construct form writes")
@@ -286,5 +286,5 @@ cdef int explain_encoding(layout, message, threshold) except -1:
 
 cdef str UNKNOWN_TAGS = "unknown_tags"
 
-include "_native_read.pxi"
-include "_native_write.pxi"
+include "native_read.pxi"
+include "native_write.pxi"

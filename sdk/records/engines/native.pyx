@@ -1,9 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Read and build record batches (magic 2) in C: the engine that runs where the extension is built.
 
-`RecordBatch` and `BatchBuilder` have the interface of their twins in `twin_batch.py` and `twin_builder.py`, where it is
-documented. One walker checks every length; records, views and columns are made from what it finds. What it refuses is
-read again by the twin, which says why. Records have no garbage collector header: nothing they hold leads back to them.
+`RecordBatch` and `BatchBuilder` have the interface of the Python engine's, in `python_batch.py` and
+`python_builder.py`, where it is documented. One walker checks every length; records, views and columns are made from
+what it finds. What it refuses is read again by the Python engine, which says why. Records have no garbage collector
+header: nothing they hold leads back to them.
 """
 
 cimport cython
@@ -19,12 +20,12 @@ from libc.string cimport memcpy, memset
 cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
 
-include "../protocol/_record_formats.pxi"
-include "_native_bytes.pxi"
+from kafkawire.sdk.protocol.tables.record_formats cimport *
+include "native_bytes.pxi"
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
 from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8
-from kafkawire.sdk.protocol.record_formats import Compression, TimestampType
+from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
 from kafkawire.sdk.records.compression import compress, decompress
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
 
@@ -36,6 +37,6 @@ cdef object LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 cdef tuple EMPTY = ()
 cdef bytes MALFORMED = MALFORMED_UTF8.encode()
 
-include "_native_read.pxi"
-include "_native_columns.pxi"
-include "_native_write.pxi"
+include "native_read.pxi"
+include "native_columns.pxi"
+include "native_write.pxi"

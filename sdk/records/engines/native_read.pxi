@@ -157,7 +157,7 @@ cdef class Views:
 @cython.final
 @cython.freelist(16)
 cdef class RecordBatch:
-    """One batch in a buffer, see `twin_batch.py`."""
+    """One batch in a buffer, see `python_batch.py`."""
 
     cdef Py_buffer buffer
     cdef object source
@@ -346,7 +346,7 @@ cdef class RecordBatch:
 
     cdef int refuse(self, Payload payload) except -1:
         """Raise what the twin says about records that the walker refused."""
-        from kafkawire.sdk.records.twin_batch import spans
+        from kafkawire.sdk.records.engines.python_batch import spans
 
         for _ in spans(bytes(self.payload()), self.records_count, self.position):
             pass

@@ -11,10 +11,11 @@ import sys
 
 import pytest
 
-from kafkawire.sdk.records import engine as engines
+from kafkawire.sdk.records.engines import selection as engines
 
 PROGRAM = (
-    "from kafkawire.sdk.records import RecordBatch, engine; print(engine.native is not None, RecordBatch.__module__)"
+    "from kafkawire.sdk.records import RecordBatch; from kafkawire.sdk.records.engines import selection; "
+    "print(selection.native is not None, RecordBatch.__module__)"
 )
 
 
@@ -26,5 +27,5 @@ def test_engine_of_the_environment(name: str) -> None:
     output = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
     )
-    modules = {"python": "twin_batch", "construct": "formats", "native": "_native"}
-    assert output.stdout.split() == [str(name == "native"), f"kafkawire.sdk.records.{modules[name]}"]
+    modules = {"python": "python_batch", "construct": "construct", "native": "native"}
+    assert output.stdout.split() == [str(name == "native"), f"kafkawire.sdk.records.engines.{modules[name]}"]

@@ -15,7 +15,7 @@ import pytest
 
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records import Compression, batch_builder_class, columns, record_batch_class
-from kafkawire.sdk.records import engine as engines
+from kafkawire.sdk.records.engines import selection as engines
 from tests.sdk.records.conftest import ROWS
 
 pytestmark = pytest.mark.skipif(engines.built is None, reason="the extension is not built here")

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.record_formats import FORMATS
+from kafkawire.sdk.protocol.tables.record_formats import FORMATS
 from kafkawire.sdk.records import MessageSetBuilder
-from kafkawire.sdk.records.formats import form
+from kafkawire.sdk.records.engines.construct import form
 
 
 def parsed(name: str, data: bytes) -> Any:

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
+from kafkawire.sdk.protocol.engines.python import Program, python_text
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.primitives import APART_BYTES
-from kafkawire.sdk.protocol.twin import Twin, twin_text
 
 
 def test_text() -> None:
-    assert twin_text(layout(RequestHeader, 1)) == (
+    assert python_text(layout(RequestHeader, 1)) == (
         '# s0 = Struct(">hhi"); read_… is its unpack_from, write_… its pack\n'
         '# s1 = Struct(">h"); read_… is its unpack_from, write_… its pack\n'
         "# RequestHeader_0 = RequestHeader\n"
@@ -55,27 +55,27 @@ def test_text() -> None:
 
 
 def test_fields_of_fixed_size_are_read_together() -> None:
-    assert 'Struct(">ihqq")' in twin_text(layout(FetchResponse, 4))
+    assert 'Struct(">ihqq")' in python_text(layout(FetchResponse, 4))
 
 
 def test_a_structure_that_nobody_set_is_not_made() -> None:
-    text = twin_text(layout(FetchResponse, 12))
+    text = python_text(layout(FetchResponse, 12))
     assert "._current_leader = DEFAULT" in text
     assert "LeaderIdAndEpoch_3()" not in text.partition("def encode")[0]
 
 
 def test_errors_are_explained() -> None:
     with pytest.raises(DecodeError, match="correlation_id at byte 1: 4 bytes needed, 2 left") as caught:
-        Twin(layout(ResponseHeader, 0)).decode(b"\0\0\0", 1)
+        Program(layout(ResponseHeader, 0)).decode(b"\0\0\0", 1)
     assert caught.value.offset == 1
     with pytest.raises(EncodeError, match="correlation_id: expected int32"):
-        Twin(layout(ResponseHeader, 0)).encode(ResponseHeader("x"))  # type: ignore[arg-type]  # a wrong value is the point
+        Program(layout(ResponseHeader, 0)).encode(ResponseHeader("x"))  # type: ignore[arg-type]  # a wrong value is the point
     with pytest.raises(EncodeError, match="correlation_id: expected int32"):
-        Twin(layout(ResponseHeader, 0)).encode_parts(ResponseHeader("x"))  # type: ignore[arg-type]  # a wrong value is the point
+        Program(layout(ResponseHeader, 0)).encode_parts(ResponseHeader("x"))  # type: ignore[arg-type]  # a wrong value is the point
 
 
 def test_a_disagreement_with_the_construct_form_is_told() -> None:
-    twin = Twin(layout(ResponseHeader, 0))
+    twin = Program(layout(ResponseHeader, 0))
 
     def stumble(*_: Any) -> None:
         raise IndexError
@@ -92,7 +92,7 @@ def test_arrays_of_numbers_of_any_length(count: int) -> None:
     partition = MetadataResponse.MetadataResponsePartition(replica_nodes=tuple(range(count)))
     topic = MetadataResponse.MetadataResponseTopic(name="t", partitions=[partition])
     response = MetadataResponse(topics=[topic])
-    twin = Twin(layout(MetadataResponse, 12))
+    twin = Program(layout(MetadataResponse, 12))
     assert twin.decode(twin.encode(response))[0] == response
 
 
@@ -105,7 +105,7 @@ def test_records_of_every_buffer(wrap: Any, size: int) -> None:
     response = FetchResponse(
         responses=[FetchResponse.FetchableTopicResponse(topic="t", partitions=[partition, partition])]
     )
-    twin = Twin(layout(FetchResponse, 12))
+    twin = Program(layout(FetchResponse, 12))
     parts = twin.encode_parts(response)
     assert b"".join(parts) == twin.encode(response)
     assert sum(map(len, parts)) == len(twin.encode(response))

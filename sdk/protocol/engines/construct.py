@@ -13,8 +13,8 @@ from typing import Any
 from construct import Construct
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol import constructs
-from kafkawire.sdk.protocol.constructs import (
+from kafkawire.sdk.protocol.engines import constructs
+from kafkawire.sdk.protocol.engines.constructs import (
     Array,
     CompactArray,
     CompactNullableArray,
@@ -30,7 +30,7 @@ from kafkawire.sdk.protocol.layout import FieldLayout, Layout
 from kafkawire.sdk.protocol.primitives import APART_BYTES, cut
 from kafkawire.sdk.protocol.schema import Message
 
-__all__ = ["ConstructProgram", "construct_form", "construct_text", "decode", "encode_parts", "trace"]
+__all__ = ["Program", "construct_form", "construct_text", "decode", "encode_parts", "trace"]
 
 
 @cache
@@ -99,7 +99,7 @@ def encode_parts(layout: Layout, message: Message, threshold: int | None = APART
     return cut(stream.getvalue(), apart)
 
 
-class ConstructProgram:
+class Program:
     """The construct engine of one layout: `decode`, `encode` and `encode_parts` as `Codec` wants them."""
 
     def __init__(self, layout: Layout) -> None:

@@ -1,0 +1,1 @@
+"""The three engines of the codec, side by side: each gives a `Program` for a layout."""

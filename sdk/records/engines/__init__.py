@@ -1,0 +1,1 @@
+"""The three engines of the records, side by side: each reads batches, two of them also build them."""
