@@ -17,9 +17,10 @@ import construct
 
 from benchmarks.goals import Goal
 from benchmarks.timing import best_seconds
-from kafkawire.sdk.protocol.codec import codec, message_class
+from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.engines.selection import native
 from kafkawire.sdk.protocol.layout import FieldLayout, Layout, layout
+from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
 
 __all__ = ["CASES", "Case", "Result", "goals", "measure", "tables"]

@@ -16,11 +16,11 @@ from kafkawire.conformance.report import Suite
 from kafkawire.conformance.requests import UNSAFE, Names, message_class, requests
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import KafkaWireError
-from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.connection import ClientConnection, Sent
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES, frame
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
+from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Api, Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -147,7 +147,7 @@ class BrokerSuite:
         except (KafkaWireError, OSError) as error:
             return f"{type(error).__name__}: {error}"
         lowest = APIS[ApiKey.API_VERSIONS].versions.first
-        response, end = codec(ApiVersionsResponse, lowest).decode(answer, LENGTH_BYTES)
+        response, end = program(ApiVersionsResponse, lowest).decode(answer, LENGTH_BYTES)
         if end != len(answer):
             return f"{len(answer) - end} bytes behind a response in version {lowest}"
         if response.error_code != ErrorCode.UNSUPPORTED_VERSION:
@@ -201,7 +201,7 @@ class BrokerSuite:
 def _header(key: int, version: int, *, classic: bool) -> bytes:
     """Return a request header, written by hand since no connection would send it."""
     header_version = RequestHeader.SCHEMA.versions[0 if classic else 1]
-    return codec(RequestHeader, header_version).encode(RequestHeader(key, version, _CORRELATION_ID, "conformance"))
+    return program(RequestHeader, header_version).encode(RequestHeader(key, version, _CORRELATION_ID, "conformance"))
 
 
 def _in_order(socket: FrameSocket, connection: ClientConnection, request: Sent) -> str | None:
@@ -219,8 +219,10 @@ def _check_response(api: Api, version: int, answer: bytes, connection: ClientCon
         return f"{received.unread_bytes} of {len(answer)} bytes lie behind the message"
     if received.version != version:
         return f"answered in version {received.version}"
-    header = codec(ResponseHeader, api.response_header_version(version)).encode(ResponseHeader(received.correlation_id))
-    again = header + codec(message_class(f"{api.name}Response"), version).encode(received.message)
+    header = program(ResponseHeader, api.response_header_version(version)).encode(
+        ResponseHeader(received.correlation_id)
+    )
+    again = header + program(message_class(f"{api.name}Response"), version).encode(received.message)
     if again != answer:
         pairs = enumerate(zip(again, answer, strict=False))
         where = next((i for i, (ours, theirs) in pairs if ours != theirs), min(len(again), len(answer)))

@@ -10,9 +10,9 @@ import re
 from typing import Any
 
 from kafkawire.sdk.errors import DecodeError, EncodeError, KafkaWireError, LocalProtocolError, UnsupportedVersion
-from kafkawire.sdk.protocol.codec import codec, message_class
 from kafkawire.sdk.protocol.engines.constructs import UnsignedVarint
 from kafkawire.sdk.protocol.json_form import from_json, to_json
+from kafkawire.sdk.protocol.programs import message_class, program
 from kafkawire.sdk.protocol.schema import Message
 
 __all__ = [
@@ -50,7 +50,7 @@ def check_message_vector(vector: Vector, engine: str) -> str | None:
     """
     data = bytes.fromhex(vector["hex"])
     expected = _message(vector["name"], vector["version"], vector["value"], vector.get("unknown_tags", []))
-    messages = codec(vector["name"], vector["version"], engine)
+    messages = program(vector["name"], vector["version"], engine)
     decoded, end = messages.decode(data)
     if end != len(data):
         return f"decoding ended at byte {end} of {len(data)}"
@@ -81,8 +81,8 @@ def check_frame_vector(vector: Vector, bodies: dict[tuple[str, int, int], Vector
     """
     data = bytes.fromhex(vector["hex"])
     header_name = "RequestHeader" if vector["type"] == "request" else "ResponseHeader"
-    headers = codec(header_name, vector["header_version"], engine)
-    messages = codec(vector["name"], vector["version"], engine)
+    headers = program(header_name, vector["header_version"], engine)
+    messages = program(vector["name"], vector["version"], engine)
     header, start = headers.decode(data, 4)
     message, end = messages.decode(data, start)
     sizes = (int.from_bytes(data[:4], "big"), start - 4, end - start)
@@ -110,7 +110,7 @@ def check_write_rule_vector(vector: Vector, engine: str) -> str | None:
     """
     message = from_json(vector["name"], vector["value_version"], vector["value"])
     try:
-        encoded = codec(vector["name"], vector["version"], engine).encode(message)
+        encoded = program(vector["name"], vector["version"], engine).encode(message)
     except LocalProtocolError as error:
         if vector["outcome"] != "error":
             return f"refused with {error!r}, expected {vector['hex']}"
@@ -134,7 +134,7 @@ def check_corrupt_message_vector(vector: Vector, engine: str) -> str | None:
     """
     data = bytes.fromhex(vector["hex"])
     try:
-        messages = codec(vector["name"], vector["version"], engine)
+        messages = program(vector["name"], vector["version"], engine)
         message, end = messages.decode(data)
     except UnsupportedVersion as error:
         return None if vector["outcome"] == "error" or stricter(vector) else f"refused with {error!r}"

@@ -19,9 +19,10 @@ from kafkawire.codegen.cli import SCHEMAS
 from kafkawire.explain import codegen, explain_batch, explain_message, load_message
 from kafkawire.explain_records import Row
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.codec import codec, message_class
+from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.records import BatchBuilder, Compression
 
 VECTORS = SCHEMAS.parent / "conformance" / "vectors"

@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from kafkawire.sdk.errors import DecodeError, LocalProtocolError, RemoteProtocolError
-from kafkawire.sdk.protocol.codec import Codec, codec, message_class
+from kafkawire.sdk.protocol.codec import Codec, codec
 from kafkawire.sdk.protocol.connection import ClientConnection, ServerConnection
 from kafkawire.sdk.protocol.engines import selection as codec_engine
 from kafkawire.sdk.protocol.frames import FrameBuffer, FrameTooLarge, frame
+from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.record_formats import (

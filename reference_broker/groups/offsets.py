@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from kafkawire.reference_broker.groups.group import Group, GroupState, Member
-from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.group_metadata import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -23,6 +22,7 @@ from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit 
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Buffer, Message
 
 __all__ = ["Committed", "OffsetStore", "Partition", "java_hash", "offsets_partition"]
@@ -231,14 +231,14 @@ def offsets_partition(group_id: str, partitions: int) -> int:
 
 
 def _key(key: Message) -> bytes:
-    return _PREFIX.pack(key.SCHEMA.key or 0) + codec(type(key), key.SCHEMA.versions.last).encode(key)
+    return _PREFIX.pack(key.SCHEMA.key or 0) + program(type(key), key.SCHEMA.versions.last).encode(key)
 
 
 def _value(value: Message, version: int) -> bytes:
-    return _PREFIX.pack(version) + codec(type(value), version).encode(value)
+    return _PREFIX.pack(version) + program(type(value), version).encode(value)
 
 
 def _read(cls: type[M], data: Buffer, version: int | None = None) -> M:
     """Read a key, or a value in the version that it begins with."""
     (prefix,) = _PREFIX.unpack_from(data)
-    return codec(cls, prefix if version is None else version).decode(data, _PREFIX.size)[0]
+    return program(cls, prefix if version is None else version).decode(data, _PREFIX.size)[0]

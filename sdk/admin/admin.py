@@ -23,13 +23,13 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestam
 from kafkawire.sdk.client.requests import carries, check
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.options import AdminOptions, read_options
-from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_assignment import ConsumerProtocolAssignment
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -345,7 +345,7 @@ def _assignment(data: Buffer) -> tuple[TopicPartition, ...]:
         return ()
     version = int.from_bytes(bytes(data[:_VERSION_BYTES]), "big", signed=True)
     highest = ConsumerProtocolAssignment.SCHEMA.versions.last
-    message, _ = codec(ConsumerProtocolAssignment, min(version, highest)).decode(data, _VERSION_BYTES)
+    message, _ = program(ConsumerProtocolAssignment, min(version, highest)).decode(data, _VERSION_BYTES)
     return tuple(
         TopicPartition(topic.topic, partition)
         for topic in message.assigned_partitions

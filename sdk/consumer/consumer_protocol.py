@@ -14,9 +14,9 @@ from typing import NamedTuple, TypeVar
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_assignment import ConsumerProtocolAssignment
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_subscription import ConsumerProtocolSubscription
+from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Message
 
 __all__ = ["Subscription", "decode_assignment", "decode_subscription", "encode_assignment", "encode_subscription"]
@@ -92,7 +92,7 @@ def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
 
 def _encode(message: Message) -> bytes:
     newest = message.SCHEMA.versions.last
-    return newest.to_bytes(_VERSION_BYTES, "big") + codec(type(message), newest).encode(message)
+    return newest.to_bytes(_VERSION_BYTES, "big") + program(type(message), newest).encode(message)
 
 
 def _decode(message: type[M], data: bytes) -> M:
@@ -102,7 +102,7 @@ def _decode(message: type[M], data: bytes) -> M:
     version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
     if version < oldest:
         raise DecodeError("version", 0, f"{version}, the oldest is {oldest}")
-    return codec(message, min(version, newest)).decode(data, _VERSION_BYTES)[0]
+    return program(message, min(version, newest)).decode(data, _VERSION_BYTES)[0]
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> Iterable[tuple[str, list[int]]]:

@@ -1,26 +1,22 @@
-"""Find the codec of a message: one `construct.Construct` per (message, version).
+"""A message in one version as a `construct.Construct`: `parse`, `build`, and a part of any other construct.
 
-This is what the rest of the program calls. `decode` and `encode` work on buffers and skip construct's streams;
-`parse`, `build` and nesting inside other constructs work as with any construct. Which engine does the work is chosen
-in `engine.py`; the modules of messages and engines are loaded when they are first needed."""
+`decode` and `encode` work on buffers and skip construct's streams. The work is done by a program of an engine
+(`programs.py`); code of this package calls that directly and so need not load construct."""
 
 from __future__ import annotations
 
-import difflib
 import io
-from functools import cache
-from importlib import import_module
-from typing import Any, BinaryIO, Generic, Protocol, TypeVar, cast, overload
+from functools import lru_cache
+from typing import Any, BinaryIO, Generic, TypeVar, cast, overload
 
 from construct import Construct, Container, SizeofError
 
-from kafkawire.sdk.errors import LocalProtocolError
-from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES, native
-from kafkawire.sdk.protocol.layout import Layout, layout
-from kafkawire.sdk.protocol.messages import MODULES
+from kafkawire.sdk.protocol.engines.selection import ENGINE
+from kafkawire.sdk.protocol.layout import layout
+from kafkawire.sdk.protocol.programs import message_class, program
 from kafkawire.sdk.protocol.schema import Buffer, Message
 
-__all__ = ["Codec", "codec", "message_class"]
+__all__ = ["Codec", "codec"]
 
 M = TypeVar("M", bound=Message)
 
@@ -34,60 +30,35 @@ class Codec(Construct, Generic[M]):
         engine: one of `ENGINES`.
 
     Raises:
+        LocalProtocolError: `cls` is not a message class, or the engine is not available here.
         UnsupportedVersion: the message does not exist in this version.
     """
 
     def __init__(self, cls: type[M], version: int, engine: str) -> None:
         super().__init__()
+        made = program(cls, version, engine)
         self.layout = layout(cls, version)
         self.cls = cls
         self.version = version
         self.engine = engine
-        program = _program(self.layout, engine)
         # Bound once: one more call costs a tenth of decoding a small message.
-        self.decode = program.decode  # type: ignore[method-assign]  # the methods below are for readers and types
-        self.encode = program.encode  # type: ignore[method-assign]  # as above
-        self.encode_parts = program.encode_parts  # type: ignore[method-assign]  # as above
+        self.decode = made.decode  # type: ignore[method-assign]  # the methods below are for readers and types
+        self.encode = made.encode  # type: ignore[method-assign]  # as above
+        self.encode_parts = made.encode_parts  # type: ignore[method-assign]  # as above
 
     def __repr__(self) -> str:
         return f"<codec of {self.layout.name} version {self.version}, engine {self.engine}>"
 
     def decode(self, buffer: Buffer, offset: int = 0) -> tuple[M, int]:
-        """Read a message.
-
-        Args:
-            buffer: bytes that hold it; more may follow. `records` of the message are views of it.
-            offset: where the message begins, in bytes.
-
-        Returns:
-            The message and where it ends.
-
-        Raises:
-            DecodeError: the bytes are not such a message.
-            ValueError: `offset` is outside the buffer.
-        """
+        """Read a message; see `Program.decode`."""
         raise NotImplementedError  # replaced in __init__
 
     def encode(self, message: M) -> bytes:
-        """Return the encoding of a message.
-
-        Raises:
-            EncodeError: a value does not fit; the path says where.
-            UnsupportedVersion: a field is set that this version does not have.
-        """
+        """Return the encoding of a message; see `Program.encode`."""
         raise NotImplementedError  # replaced in __init__
 
     def encode_parts(self, message: M) -> list[Any]:
-        """Return the encoding of a message in parts, so that large `records` are not copied.
-
-        A part is bytes, a buffer of at least `APART_BYTES`, or a value of a `records` field that is no buffer but has
-        a length in bytes, given back as it is (a region of a file, for `sendfile`). Buffers must not change until
-        they are sent.
-
-        Raises:
-            EncodeError: a value does not fit; the path says where.
-            UnsupportedVersion: a field is set that this version does not have.
-        """
+        """Return the encoding of a message in parts; see `Program.encode_parts`."""
         raise NotImplementedError  # replaced in __init__
 
     def parse(self, data: Buffer, **contextkw: object) -> M:
@@ -145,7 +116,7 @@ class Codec(Construct, Generic[M]):
 def codec(message: type[M], version: int, engine: str | None = None) -> Codec[M]: ...
 @overload
 def codec(message: str, version: int, engine: str | None = None) -> Codec[Message]: ...
-@cache
+@lru_cache(maxsize=None, typed=True)  # typed as that of `program`
 def codec(message: str | type[M], version: int, engine: str | None = None) -> Codec[M] | Codec[Message]:
     """Return the codec of a message in one version; the same object for the same arguments.
 
@@ -158,39 +129,5 @@ def codec(message: str | type[M], version: int, engine: str | None = None) -> Co
         LocalProtocolError: there is no such message, or the engine is not available here.
         UnsupportedVersion: the message does not exist in this version.
     """
-    if engine is None:
-        engine = ENGINE
-    if engine not in ENGINES or (engine == "native" and native is None):
-        available = [name for name in ENGINES if name != "native" or native is not None]
-        raise LocalProtocolError(f"engine {engine!r} is not available, {', '.join(available)} are")
     cls = cast("type[M]", message_class(message)) if isinstance(message, str) else message
-    return Codec(cls, version, engine)
-
-
-@cache
-def message_class(name: str) -> type[Message]:
-    """Return the class of a message.
-
-    Args:
-        name: Kafka's name, as `FetchRequest`.
-
-    Raises:
-        LocalProtocolError: there is no such message.
-    """
-    if name not in MODULES:
-        near = difflib.get_close_matches(name, MODULES, n=1)
-        raise LocalProtocolError(f"no message is named {name!r}" + (f"; is it {near[0]}?" if near else ""))
-    module = import_module(f"kafkawire.sdk.protocol.messages.{MODULES[name]}")
-    return cast(type[Message], getattr(module, name))
-
-
-class _Program(Protocol):
-    """What an engine makes of a layout."""
-
-    def decode(self, buffer: Any, offset: int = 0) -> tuple[Any, int]: ...
-    def encode(self, message: Any) -> bytes: ...
-    def encode_parts(self, message: Any) -> list[Any]: ...
-
-
-def _program(layout: Layout, engine: str) -> _Program:
-    return cast("_Program", import_module(f"kafkawire.sdk.protocol.engines.{engine}").Program(layout))
+    return Codec(cls, version, ENGINE if engine is None else engine)

@@ -16,10 +16,10 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError, UnsupportedVersion
-from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
+from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Api, Buffer, Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -170,8 +170,8 @@ class ClientConnection:
         version = self.version_for(api) if version is None else version
         correlation_id = self._next_id
         header = RequestHeader(api.key, version, correlation_id, self._client_id)
-        head = codec(RequestHeader, api.request_header_version(version)).encode(header)
-        parts = _framed(head, codec(type(message), version).encode_parts(message))
+        head = program(RequestHeader, api.request_header_version(version)).encode(header)
+        parts = _framed(head, program(type(message), version).encode_parts(message))
         self._next_id = (correlation_id + 1) % _CORRELATION_IDS
         if expect_response:
             self._waiting.append((correlation_id, api, version))
@@ -186,7 +186,7 @@ class ClientConnection:
         if not self._waiting:
             raise RemoteProtocolError(f"frame of {len(frame)} bytes, but no request waits for a response")
         correlation_id, api, version = self._waiting.popleft()
-        header, start = codec(ResponseHeader, api.response_header_version(version)).decode(frame)
+        header, start = program(ResponseHeader, api.response_header_version(version)).decode(frame)
         if header.correlation_id != correlation_id:
             raise RemoteProtocolError(
                 f"response with correlation id {header.correlation_id}, {correlation_id} ({api.name}) is next"
@@ -194,7 +194,7 @@ class ClientConnection:
         if api.key == ApiKey.API_VERSIONS and _opens_with_unsupported_version(frame, start):
             # The broker does not know the version of the request and answers in the one that every client reads.
             version = api.versions.first
-        message, end = codec(response_class(api), version).decode(frame, start)
+        message, end = program(response_class(api), version).decode(frame, start)
         return Received(correlation_id, api, version, message, len(frame) - end)
 
 
@@ -258,8 +258,8 @@ class ServerConnection:
         api = APIS[ApiKey(key)]
         supported = self._supported[ApiKey(key)]
         if version in supported:
-            header, start = codec(RequestHeader, api.request_header_version(version)).decode(frame)
-            message, _ = codec(f"{api.name}Request", version).decode(frame, start)
+            header, start = program(RequestHeader, api.request_header_version(version)).decode(frame)
+            message, _ = program(f"{api.name}Request", version).decode(frame, start)
             request = Request(api, version, correlation_id, header.client_id, message, len(frame))
         elif key == ApiKey.API_VERSIONS:
             request = Request(api, supported.first, correlation_id, None, None, len(frame))
@@ -294,8 +294,8 @@ class ServerConnection:
         if message.SCHEMA.key != request.api.key or message.SCHEMA.kind != "response":
             raise LocalProtocolError(f"{message.SCHEMA.name} does not answer a request of {request.api.name}")
         header_version = request.api.response_header_version(request.version)
-        head = codec(ResponseHeader, header_version).encode(ResponseHeader(request.correlation_id))
-        return _framed(head, codec(type(message), request.version).encode_parts(message))
+        head = program(ResponseHeader, header_version).encode(ResponseHeader(request.correlation_id))
+        return _framed(head, program(type(message), request.version).encode_parts(message))
 
 
 def response_class(api: Api) -> str:

@@ -16,9 +16,9 @@ from functools import cache
 from typing import Any
 
 from kafkawire.sdk.errors import EncodeError, UnsupportedVersion
-from kafkawire.sdk.protocol.codec import message_class
 from kafkawire.sdk.protocol.layout import FieldLayout, Layout, layout
 from kafkawire.sdk.protocol.primitives import LIMITS, as_buffer, is_default
+from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
 
 __all__ = ["from_json", "to_json"]

@@ -12,8 +12,8 @@ import struct
 from typing import NamedTuple
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.records.control.end_txn_marker import EndTxnMarker
+from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import ControlRecordType
 from kafkawire.sdk.protocol.tables.record_formats import CONTROL_KEY_HEADER
@@ -78,7 +78,7 @@ class ControlRecord(NamedTuple):
         key = CONTROL_KEY_HEADER.pack(self.key.version, self.key.number)
         if self.body is None:
             return key, None
-        content = codec(type(self.body), self.version).encode(self.body)
+        content = program(type(self.body), self.version).encode(self.body)
         return key, _VERSION.pack(self.version) + content if self.key.type in _MARKERS else content
 
 
@@ -114,7 +114,7 @@ def control_record(record: Record) -> ControlRecord:
     if len(value) < _VERSION.size:
         raise DecodeError("value", 0, f"a control record begins with its version, it has {len(value)} bytes")
     (version,) = _VERSION.unpack_from(value)
-    body, _ = codec(name, version).decode(value, _VERSION.size if key.type in _MARKERS else 0)
+    body, _ = program(name, version).decode(value, _VERSION.size if key.type in _MARKERS else 0)
     return ControlRecord(key, version, body)
 
 

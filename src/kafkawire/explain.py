@@ -29,12 +29,12 @@ from kafkawire.codegen.spec import NO_DEFAULT, SchemaFile
 from kafkawire.codegen.terminal import errors_on_one_line, print_line, print_table
 from kafkawire.explain_records import Row, explain_format, explain_records, value_text
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
-from kafkawire.sdk.protocol.codec import message_class
 from kafkawire.sdk.protocol.engines.construct import construct_text, trace
 from kafkawire.sdk.protocol.engines.constructs import Span
 from kafkawire.sdk.protocol.engines.python import python_text
 from kafkawire.sdk.protocol.json_form import to_json
 from kafkawire.sdk.protocol.layout import layout
+from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.records import walk_headers
 

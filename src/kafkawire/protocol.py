@@ -9,8 +9,9 @@ The classes live in `kafkawire.sdk.protocol.messages`, one module for each API.
 
 from __future__ import annotations
 
-from kafkawire.sdk.protocol.codec import Codec, codec, message_class
+from kafkawire.sdk.protocol.codec import Codec, codec
 from kafkawire.sdk.protocol.json_form import from_json, to_json
+from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

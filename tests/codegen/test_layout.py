@@ -12,9 +12,9 @@ import pytest
 
 from kafkawire.codegen.layout import layout, walk
 from kafkawire.codegen.spec import SchemaFile
-from kafkawire.sdk.protocol.codec import message_class
 from kafkawire.sdk.protocol.layout import Layout
 from kafkawire.sdk.protocol.layout import layout as codec_layout
+from kafkawire.sdk.protocol.programs import message_class
 from tests.codegen.conftest import Read
 
 TEXT = """\

@@ -18,7 +18,7 @@ from kafkawire.codegen.cli import SCHEMAS
 from kafkawire.codegen.spec import NO_DEFAULT, PRIMITIVES, FieldSpec, MessageSpec, SchemaFile, snake_case
 from kafkawire.codegen.tables import Constant, Enumeration, load_enumerations, load_errors
 from kafkawire.codegen.versions import NONE, Versions
-from kafkawire.sdk.protocol.codec import message_class
+from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode

@@ -8,9 +8,8 @@ Source: Apache Kafka, `StickyAssignor`; KIP-54, KIP-341.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
-
-from construct import ConstructError, Int16sb, Int32sb, Optional, PascalString, PrefixedArray, Struct
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.assignors.assignor import Assignment, PartitionCounts, ReplicaRacks, Subscriptions
@@ -19,15 +18,6 @@ from kafkawire.sdk.consumer.assignors.ownership import NO_GENERATION, Claim
 from kafkawire.sdk.consumer.consumer_protocol import Subscription
 
 __all__ = ["StickyAssignor"]
-
-#: Not one of the messages that Kafka defines in schemas: the assignor's own. The first release left out the generation.
-_USER_DATA = Struct(
-    "previous_assignment"
-    / PrefixedArray(
-        Int32sb, Struct("topic" / PascalString(Int16sb, "utf8"), "partitions" / PrefixedArray(Int32sb, Int32sb))
-    ),
-    "generation_id" / Optional(Int32sb),
-)
 
 
 class StickyAssignor:
@@ -44,7 +34,7 @@ class StickyAssignor:
         for topic, number in partitions:
             topics.setdefault(topic, []).append(number)
         previous = [{"topic": topic, "partitions": numbers} for topic, numbers in topics.items()]
-        return bytes(_USER_DATA.build({"previous_assignment": previous, "generation_id": generation_id}))
+        return bytes(_user_data().build({"previous_assignment": previous, "generation_id": generation_id}))
 
     def assign(
         self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None
@@ -56,12 +46,27 @@ class StickyAssignor:
 
 def _claim(subscription: Subscription) -> Claim:
     """Return what a member had; one whose user data cannot be read had nothing."""
+    from construct import ConstructError
+
     had: Any  # construct is untyped
     try:
-        had = _USER_DATA.parse(subscription.user_data or b"")
+        had = _user_data().parse(subscription.user_data or b"")
     except (ConstructError, UnicodeDecodeError):
         return Claim((), NO_GENERATION)
     partitions = [
         TopicPartition(topic.topic, number) for topic in had.previous_assignment for number in topic.partitions
     ]
     return Claim(partitions, NO_GENERATION if had.generation_id is None else had.generation_id)
+
+
+@cache
+def _user_data() -> Any:
+    """Return the format of the user data, which Kafka has no schema for: the assignor's own.
+
+    The first release left out the generation. construct is loaded here, by those who use this assignor: it takes
+    longer than the rest of the client together.
+    """
+    from construct import Int16sb, Int32sb, Optional, PascalString, PrefixedArray, Struct
+
+    topic = Struct("topic" / PascalString(Int16sb, "utf8"), "partitions" / PrefixedArray(Int32sb, Int32sb))
+    return Struct("previous_assignment" / PrefixedArray(Int32sb, topic), "generation_id" / Optional(Int32sb))

@@ -15,7 +15,7 @@ import pytest
 from construct import FormatField, Prefixed, SizeofError, Struct
 
 from kafkawire.sdk.errors import DecodeError, EncodeError, KafkaWireError, LocalProtocolError, UnsupportedVersion
-from kafkawire.sdk.protocol.codec import Codec, codec, message_class
+from kafkawire.sdk.protocol.codec import Codec, codec
 from kafkawire.sdk.protocol.engines.construct import construct_text
 from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES, native
 from kafkawire.sdk.protocol.layout import FieldLayout, Layout, layout
@@ -25,6 +25,7 @@ from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeade
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.primitives import APART_BYTES, FIXED, LIMITS
+from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
 
 AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]

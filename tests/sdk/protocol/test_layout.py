@@ -8,12 +8,12 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.errors import UnsupportedVersion
-from kafkawire.sdk.protocol.codec import message_class
 from kafkawire.sdk.protocol.layout import absent_fields, layout
 from kafkawire.sdk.protocol.messages import MODULES
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.primitives import FIXED
+from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, Schema, UnknownTags
 from kafkawire.sdk.protocol.versions import VersionRange as V
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.codec import codec, message_class
+from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.engines import constructs
 from kafkawire.sdk.protocol.engines.construct import (
     Program,
@@ -25,6 +25,7 @@ from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.programs import message_class
 
 METADATA = MetadataRequest(
     topics=[MetadataRequest.MetadataRequestTopic(name="a")], allow_auto_topic_creation=True, unknown_tags=((9, b"x"),)

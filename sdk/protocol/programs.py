@@ -1,0 +1,109 @@
+"""Find the program of a message: what decodes and encodes it in one version, made by one of the engines.
+
+This is what the rest of the package calls. `codec.py` puts construct's interface over it for whoever wants that; this
+module never loads construct unless the construct engine is asked for. The modules of messages and engines are loaded
+when they are first needed."""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache, lru_cache
+from importlib import import_module
+from typing import Any, Protocol, TypeVar, cast, overload
+
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES, native
+from kafkawire.sdk.protocol.layout import layout
+from kafkawire.sdk.protocol.messages import MODULES
+from kafkawire.sdk.protocol.schema import Buffer, Message
+
+__all__ = ["Program", "message_class", "program"]
+
+M = TypeVar("M", bound=Message)
+
+
+class Program(Protocol[M]):
+    """Read and write one message in one version. Every engine has a class of this shape, made from a `Layout`."""
+
+    def decode(self, buffer: Buffer, offset: int = 0) -> tuple[M, int]:
+        """Read a message.
+
+        Args:
+            buffer: bytes that hold it; more may follow. `records` of the message are views of it.
+            offset: where the message begins, in bytes.
+
+        Returns:
+            The message and where it ends.
+
+        Raises:
+            DecodeError: the bytes are not such a message.
+            ValueError: `offset` is outside the buffer.
+        """
+        ...
+
+    def encode(self, message: M) -> bytes:
+        """Return the encoding of a message.
+
+        Raises:
+            EncodeError: a value does not fit; the path says where.
+            UnsupportedVersion: a field is set that this version does not have.
+        """
+        ...
+
+    def encode_parts(self, message: M) -> list[Any]:
+        """Return the encoding of a message in parts, so that large `records` are not copied.
+
+        A part is bytes, a buffer of at least `APART_BYTES`, or the value of a `records` field that is no buffer but
+        has a length in bytes, returned as it is (a region of a file, for `sendfile`). Buffers must not change until
+        they are sent.
+
+        Raises:
+            EncodeError: a value does not fit; the path says where.
+            UnsupportedVersion: a field is set that this version does not have.
+        """
+        ...
+
+
+@overload
+def program(message: type[M], version: int, engine: str | None = None) -> Program[M]: ...
+@overload
+def program(message: str, version: int, engine: str | None = None) -> Program[Message]: ...
+# Typed: True equals 1, and must not find its program, nor leave its own in the cache.
+@lru_cache(maxsize=None, typed=True)
+def program(message: str | type[M], version: int, engine: str | None = None) -> Program[M] | Program[Message]:
+    """Return the program of a message in one version; the same object for the same arguments.
+
+    Args:
+        message: a message class, or Kafka's name of one, as `FetchRequest`.
+        version: a version of it.
+        engine: `native`, `python` or `construct`; the one in use by default.
+
+    Raises:
+        LocalProtocolError: there is no such message, or the engine is not available here.
+        UnsupportedVersion: the message does not exist in this version.
+    """
+    if engine is None:
+        engine = ENGINE
+    if engine not in ENGINES or (engine == "native" and native is None):
+        available = [name for name in ENGINES if name != "native" or native is not None]
+        raise LocalProtocolError(f"engine {engine!r} is not available, {', '.join(available)} are")
+    cls = message_class(message) if isinstance(message, str) else message
+    made = import_module(f"kafkawire.sdk.protocol.engines.{engine}").Program(layout(cls, version))
+    return cast("Program[M]", made)
+
+
+@cache
+def message_class(name: str) -> type[Message]:
+    """Return the class of a message.
+
+    Args:
+        name: Kafka's name, as `FetchRequest`.
+
+    Raises:
+        LocalProtocolError: there is no such message.
+    """
+    if name not in MODULES:
+        near = difflib.get_close_matches(name, MODULES, n=1)
+        raise LocalProtocolError(f"no message is named {name!r}" + (f"; is it {near[0]}?" if near else ""))
+    module = import_module(f"kafkawire.sdk.protocol.messages.{MODULES[name]}")
+    return cast(type[Message], getattr(module, name))
