@@ -14,6 +14,10 @@ from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
+from kafkawire.sdk.protocol.engines.network_order cimport (
+    load16, load32, load64, load_double, store16, store32, store64, store_double,
+)
+
 include "native_objects.pxi"
 
 #: Longest string in bytes, see `primitives.py`.

@@ -1,32 +1,10 @@
 # What the interpreter needs of CPython's objects: types whose instances have no garbage collector header, slots by
-# offset, views of a part of a buffer; and loads and stores in network byte order that no compiler can take amiss.
+# offset, views of a part of a buffer.
 
 cdef extern from *:
     """
     #include <structmember.h>
     #include <string.h>
-
-    static inline uint16_t load16(const uint8_t *p) { return (uint16_t)((uint16_t)p[0] << 8 | p[1]); }
-    static inline uint32_t load32(const uint8_t *p) {
-        return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-    }
-    static inline uint64_t load64(const uint8_t *p) { return (uint64_t)load32(p) << 32 | load32(p + 4); }
-    static inline double load_double(const uint8_t *p) {
-        uint64_t bits = load64(p);
-        double value;
-        memcpy(&value, &bits, sizeof value);
-        return value;
-    }
-    static inline void store16(uint8_t *p, uint16_t v) { p[0] = (uint8_t)(v >> 8); p[1] = (uint8_t)v; }
-    static inline void store32(uint8_t *p, uint32_t v) {
-        p[0] = (uint8_t)(v >> 24); p[1] = (uint8_t)(v >> 16); p[2] = (uint8_t)(v >> 8); p[3] = (uint8_t)v;
-    }
-    static inline void store64(uint8_t *p, uint64_t v) { store32(p, (uint32_t)(v >> 32)); store32(p + 4, (uint32_t)v); }
-    static inline void store_double(uint8_t *p, double value) {
-        uint64_t bits;
-        memcpy(&bits, &value, sizeof bits);
-        store64(p, bits);
-    }
 
     /* Slots lie behind the object header, one after the other. */
     static inline PyObject **slots_of(PyObject *message) { return (PyObject **)(message + 1); }
@@ -102,14 +80,6 @@ cdef extern from *:
         PyTuple_SET_ITEM(tuple, index, value);
     }
     """
-    uint16_t load16(const uint8_t*) noexcept
-    uint32_t load32(const uint8_t*) noexcept
-    uint64_t load64(const uint8_t*) noexcept
-    double load_double(const uint8_t*) noexcept
-    void store16(uint8_t*, uint16_t) noexcept
-    void store32(uint8_t*, uint32_t) noexcept
-    void store64(uint8_t*, uint64_t) noexcept
-    void store_double(uint8_t*, double) noexcept
     PyObject** slot_at(PyObject*, Py_ssize_t) noexcept
     int seal_type(PyTypeObject*) except -1
     PyObject* new_message(PyTypeObject*) noexcept
