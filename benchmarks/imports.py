@@ -81,8 +81,8 @@ def goals(results: dict[str, Result]) -> list[Goal]:
     """Return what was wanted and what was reached."""
     base = results.get(_AIOKAFKA)
     return [
-        Goal(f"{what}: over `{_AIOKAFKA}`", 1.0, {f"`{case}`": base.seconds / results[case].seconds} if base else {})
-        for what, case in (("import", _KAFKAWIRE), ("import of the whole client", _CLIENT))
+        Goal(f"{what}: over `{_AIOKAFKA}`", wanted, {f"`{case}`": base.seconds / results[case].seconds} if base else {})
+        for what, case, wanted in (("import", _KAFKAWIRE, 1.0), ("import of the whole client", _CLIENT, 1.25))
     ]
 
 
