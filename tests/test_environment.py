@@ -6,13 +6,28 @@ Method: extension sources in a temporary folder, with compilers that are not the
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
 
 from tools import environment
-from tools.environment import SetupError, check_python_version, install_package, make_venv, missing_extension_note
+from tools.environment import (
+    SetupError,
+    check_python_version,
+    install_package,
+    make_venv,
+    missing_extension_note,
+    obstacle,
+)
+
+ROOT = Path(__file__).parent.parent
+
+#: A time of change later than any other.
+FUTURE = 2_000_000_000
 
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 
@@ -52,17 +67,31 @@ def test_missing_headers_are_named(source: Path, tmp_path: Path, monkeypatch: py
     assert "headers are missing" in str(missing_extension_note(source.parent.parent.parent))
 
 
-def test_outdated_extension_is_removed(source: Path) -> None:
+@pytest.mark.parametrize("changed", ["native.pyx", "native_read.pxi", "../formats/record_formats.pxd"])
+def test_outdated_extension_is_removed(source: Path, changed: str) -> None:
     built = source.with_name(f"native{SUFFIX}")
     built.touch()
-    os.utime(source, (2_000_000_000, 2_000_000_000))
+    path = source.parent / changed
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    os.utime(path, (FUTURE, FUTURE))
     assert missing_extension_note(source.parent.parent.parent) is not None
     assert not built.exists()
 
 
+def test_extension_is_used_where_it_can_be_built() -> None:
+    """A build that fails, or an extension that cannot be imported, must not go unnoticed: Python would stand in."""
+    reason = obstacle()
+    script = "from kafkawire.protocol import codec; print(codec('HeartbeatRequest', 0).engine)"
+    inherited = {name: value for name, value in os.environ.items() if name != "KAFKAWIRE_ENGINE"}
+    command = [sys.executable, "-c", script]
+    engine = subprocess.run(command, env=inherited, capture_output=True, text=True, check=True).stdout.strip()
+    assert engine == ("native" if reason is None else "python")
+
+
 def test_old_python_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.version_info", (3, 9, 2))
-    with pytest.raises(SetupError, match=r"Python 3\.11 or newer is needed, .* is 3\.9\.2"):
+    monkeypatch.setattr("sys.version_info", (3, 11, 1))
+    with pytest.raises(SetupError, match=r"Python 3\.11\.2 or newer is needed, .* is 3\.11\.1"):
         check_python_version()
 
 
@@ -87,7 +116,7 @@ def test_usable_environment_is_kept(tmp_path: Path) -> None:
 def test_environment_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_python(tmp_path, "exit 1")
     monkeypatch.setattr("sys.executable", str(tmp_path / "no-python"))
-    monkeypatch.setattr(environment, "may_use_apt", lambda: False)
+    monkeypatch.setattr(environment, "install_first", lambda *packages: False)
     monkeypatch.setattr(
         environment, "_create", lambda venv: environment._run(["sh", "-c", "echo no ensurepip; exit 1"])
     )
@@ -102,3 +131,18 @@ def test_spark_is_left_out_with_a_line(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert "Spark is left out" in capsys.readouterr().out
     assert environment.spark_extra(install=False) == []
     assert capsys.readouterr().out == ""
+
+
+def test_kafka_programs_are_installed_or_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = {"java", "mvn"}
+    wanted: list[str] = []
+    monkeypatch.setattr(shutil, "which", lambda name: name if name in there else None)
+    monkeypatch.setattr(environment, "install_first", lambda *packages: wanted.extend(packages))
+    environment.install_kafka_programs()
+    assert wanted == ["kcat"]
+    assert "kcat's tests are left out" in capsys.readouterr().out
+    there.remove("mvn")
+    with pytest.raises(SetupError, match="mvn is not on the path; Debian has it in maven"):
+        environment.install_kafka_programs()

@@ -1,6 +1,6 @@
-"""The right Java is found wherever it lies, and none is made up.
+"""Java is found wherever it is installed, and only if it is new enough.
 
-Method: programs named `java` in temporary folders tell versions as real ones do.
+Method: programs named `java` in temporary folders report versions as real ones do.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Runs on the system's own Python with nothing installed. What pip prints is shown only when it fails. A machine without
 a C compiler gets the pure-Python engine, and one line that says so; what is missing beyond PyPI is installed where this
-user may do that, and named where not.
+user may do that, and named otherwise.
 """
 
 from __future__ import annotations
@@ -18,12 +18,28 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tools.find_java import APT_COMMAND, JAVA_VERSION_MIN, find_java, install_java, may_use_apt
+from tools.debian import install_first
+from tools.find_java import JAVA_VERSION_MIN, find_java, install_java
+from tools.pythons import PYTHON_VERSION_MIN
 
 #: What each kind of environment holds beside the package and its own dependencies: names of extras in pyproject.toml.
-EXTRAS = {"core": (), "dev": ("dev",), "bench": ("dev", "bench")}
+EXTRAS = {
+    "core": (),
+    "test": ("test",),
+    "dev": ("dev",),
+    "kafka": ("dev", "peers"),
+    "bench": ("dev", "bench"),
+    "release": ("release",),
+}
 
-PYTHON_VERSION_MIN = (3, 11)
+#: Kinds whose work never reaches Spark.
+WITHOUT_SPARK = {"test", "release"}
+
+#: Programs that the tests beside Apache Kafka run, and the packages of Debian that bring them.
+KAFKA_PROGRAMS = {"java": "default-jre-headless", "mvn": "maven"}
+
+#: Files that the extensions are built from; a change of any of them rebuilds all.
+EXTENSION_SOURCES = ("*.pyx", "*.pxd", "*.pxi")
 
 
 class SetupError(Exception):
@@ -39,7 +55,12 @@ def main() -> int:
     try:
         check_python_version()
         make_venv(arguments.venv)
-        install_package(arguments.venv, [*EXTRAS[arguments.kind], *spark_extra(install=arguments.kind != "core")])
+        extras = list(EXTRAS[arguments.kind])
+        if arguments.kind not in WITHOUT_SPARK:
+            extras += spark_extra(install=arguments.kind != "core")
+        if arguments.kind == "kafka":
+            install_kafka_programs()
+        install_package(arguments.venv, extras)
     except SetupError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -52,7 +73,8 @@ def check_python_version() -> None:
     """Refuse a Python that is too old, by name."""
     if sys.version_info < PYTHON_VERSION_MIN:
         found = ".".join(map(str, sys.version_info[:3]))
-        raise SetupError(f"Python 3.11 or newer is needed, {sys.executable} is {found}: `make PYTHON=python3.11 …`")
+        least = ".".join(map(str, PYTHON_VERSION_MIN))
+        raise SetupError(f"Python {least} or newer is needed, {sys.executable} is {found}: `make PYTHON=python3.12 …`")
 
 
 def make_venv(venv: Path) -> None:
@@ -65,9 +87,7 @@ def make_venv(venv: Path) -> None:
         return
     print(f"Making the virtual environment {venv}", flush=True)
     created = _create(venv)
-    if created.returncode and may_use_apt():
-        _run([*APT_COMMAND, "update"])
-        _run([*APT_COMMAND, "install", "python3-venv"])
+    if created.returncode and install_first("python3-venv"):
         created = _create(venv)
     if created.returncode:
         raise SetupError(f"`python3 -m venv` failed; Debian has it in python3-venv. It said:\n{created.stdout}")
@@ -101,31 +121,53 @@ def spark_extra(install: bool) -> list[str]:
     return ["spark"] if java is not None else []
 
 
-def missing_extension_note(folder: Path) -> str | None:
-    """Return one line about extensions that could not be built below `folder`, or None when all are there.
+def install_kafka_programs() -> None:
+    """Install what the tests beside Apache Kafka run. Without kcat only its own tests are left out.
 
-    An extension that is older than its source would answer for code that is gone; it is removed.
+    Raises:
+        SetupError: Java or Maven is missing, and this user cannot install it.
+    """
+    for program, package in KAFKA_PROGRAMS.items():
+        if shutil.which(program) is None and not install_first(package):
+            raise SetupError(f"{program} is not on the path; Debian has it in {package}")
+    if shutil.which("kcat") is None and not install_first("kcat"):
+        print("kcat's tests are left out: it is not on the path, and this user cannot install it (Debian: kcat).")
+
+
+def missing_extension_note(folder: Path) -> str | None:
+    """Return one line about extensions below `folder` that could not be built, or None if all are there.
+
+    An extension older than the sources would behave as code that is gone; it is removed.
     """
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    sources = [path for pattern in EXTENSION_SOURCES for path in folder.rglob(pattern)]
+    changed_at = max((source.stat().st_mtime for source in sources), default=0.0)
     missing = False
-    for source in sorted(folder.glob("*/engines/*.pyx")):
+    for source in sources:
+        if source.suffix != ".pyx":
+            continue
         built = source.with_name(source.stem + suffix)
-        if built.exists() and built.stat().st_mtime < source.stat().st_mtime:
+        if built.exists() and built.stat().st_mtime < changed_at:
             built.unlink()
         missing = missing or not built.exists()
     if not missing:
         return None
-    return f"Note: the pure-Python engine is used, with the same results but slower, because {_obstacle()}."
+    failed = f"the C compiler ({_compiler()}) failed; `.venv/bin/python setup.py build_ext --inplace` shows how"
+    return f"Note: the pure-Python engine is used, with the same results but slower, because {obstacle() or failed}."
 
 
-def _obstacle() -> str:
-    """Return why extensions do not build here."""
-    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
+def obstacle() -> str | None:
+    """Return why extensions cannot be built on this machine, or None if they can."""
+    compiler = _compiler()
     if shutil.which(compiler) is None:
         return f"there is no C compiler ({compiler}) on this machine"
     if not Path(sysconfig.get_path("include"), "Python.h").exists():
         return "Python's C headers are missing on this machine (on Debian: python3-dev)"
-    return f"the C compiler ({compiler}) failed; `.venv/bin/python setup.py build_ext --inplace` shows how"
+    return None
+
+
+def _compiler() -> str:
+    return shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
 
 
 def _has_pip(venv: Path) -> bool:

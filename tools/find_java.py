@@ -16,15 +16,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["APT_COMMAND", "JAVA_VERSION_MIN", "Java", "find_java", "install_java", "may_use_apt"]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tools.debian import install_first, may_install
+
+__all__ = ["JAVA_VERSION_MIN", "Java", "find_java", "install_java"]
 
 #: Spark 4 runs on Java 17 and newer.
 JAVA_VERSION_MIN = 17
 
-#: Debian's runtimes without a desktop, the best known to Spark first; a release of Debian carries one or two of them.
+#: Debian's runtimes without a desktop, the one that Spark knows best first; a release of Debian has one or two of them.
 PACKAGES = ("openjdk-17-jre-headless", "openjdk-21-jre-headless", "default-jre-headless")
-
-APT_COMMAND = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--yes", "--quiet", "--no-install-recommends")
 
 #: Where Debian puts its runtimes, one folder each.
 DEBIAN_RUNTIMES = Path("/usr/lib/jvm")
@@ -47,20 +49,12 @@ def find_java() -> Java | None:
 
 
 def install_java() -> Java | None:
-    """Install a runtime from Debian's packages if this user may, and return it; None where that is not possible."""
-    if not may_use_apt():
+    """Install a runtime from Debian's packages if this user may, and return it, or None if that is not possible."""
+    if not may_install():
         return None
     print("Installing Java for Spark", flush=True)
-    _quiet([*APT_COMMAND, "update"])
-    for package in PACKAGES:
-        if _quiet([*APT_COMMAND, "install", package]):
-            break
+    install_first(*PACKAGES)
     return find_java()
-
-
-def may_use_apt() -> bool:
-    """Return whether this user can install Debian packages without being asked anything."""
-    return shutil.which("apt-get") is not None and os.geteuid() == 0
 
 
 def _candidates() -> Iterator[Path]:
@@ -72,17 +66,13 @@ def _candidates() -> Iterator[Path]:
 
 
 def _version(command: Path) -> int:
-    """Return the major version that a `java` tells, or 0 where it does not run."""
+    """Return the major version that a `java` reports, or 0 if it does not run."""
     try:
         told = subprocess.run([str(command), "-version"], capture_output=True, text=True, check=True).stderr
     except (OSError, subprocess.CalledProcessError):
         return 0
     found = re.search(r'version "(?:1\.)?(\d+)', told)
     return int(found[1]) if found else 0
-
-
-def _quiet(command: list[str]) -> bool:
-    return subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
 
 
 def main() -> int:
