@@ -1,27 +1,41 @@
-"""Build the optional extension modules; a machine without a compiler installs the pure-Python engine instead."""
+"""Build the optional extension modules; a machine without a C compiler installs the pure-Python engine alone.
+
+`KAFKAWIRE_PURE=1` leaves the extensions out on purpose: the wheel is then the same for every platform.
+"""
 
 import os
 from pathlib import Path
 
-from Cython.Build import cythonize
-from setuptools import Extension, setup
+from setuptools import setup
 
-#: CFLAGS of the environment, as a sanitizer build sets them, stand alone: setuptools puts these behind them.
+#: Setuptools puts these behind the CFLAGS of the environment; what a sanitizer build sets there must stand alone.
 COMPILE_ARGUMENTS = [] if "CFLAGS" in os.environ else ["-O3", "-g0"]
 
-sources = sorted(Path("src/kafkawire").glob("sdk/*/engines/*.pyx"))
-extensions = cythonize(
-    [
-        Extension(
-            ".".join(source.with_suffix("").relative_to("src").parts),
-            [str(source)],
-            extra_compile_args=COMPILE_ARGUMENTS,
-        )
-        for source in sources
-    ],
-    language_level=3,
-)
-for extension in extensions:
-    extension.optional = True  # set on the result: cythonize() drops the flag
+PACKAGE = Path("src/kafkawire")
 
-setup(ext_modules=extensions)
+
+def extensions():
+    """Return one extension for each .pyx file, rebuilt when any file of the extensions' sources has changed."""
+    from Cython.Build import cythonize
+    from setuptools import Extension
+
+    sources = sorted(PACKAGE.glob("sdk/**/*.pyx"))
+    included = sorted(str(path) for suffix in ("pxd", "pxi") for path in PACKAGE.glob(f"sdk/**/*.{suffix}"))
+    built = cythonize(
+        [
+            Extension(
+                ".".join(source.with_suffix("").relative_to("src").parts),
+                [str(source)],
+                depends=included,
+                extra_compile_args=COMPILE_ARGUMENTS,
+            )
+            for source in sources
+        ],
+        language_level=3,
+    )
+    for extension in built:
+        extension.optional = True  # set on the result: cythonize() drops the flag
+    return built
+
+
+setup(ext_modules=[] if os.environ.get("KAFKAWIRE_PURE") else extensions())

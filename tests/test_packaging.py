@@ -1,7 +1,8 @@
-"""The source archive builds a wheel that is whole, without a compiler too, and runs from where it is installed.
+"""The source archive builds a whole wheel, with and without a C compiler, and it runs from where it is installed.
 
-Method: a copy of the tree becomes an sdist, the unpacked sdist a wheel, both by the build backend itself and with
-a compiler that fails; the unpacked wheel comes first on the path of a new process.
+Method: the build backend makes an sdist of a copy of the tree, and three wheels of the unpacked sdist: with a compiler
+that fails, with this machine's compiler if it has one, and without extensions on purpose. A new process imports the
+package from each unpacked wheel.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tools.environment import EXTENSION_SOURCES, obstacle
 
 ROOT = Path(__file__).parent.parent
 
@@ -24,16 +26,27 @@ PACKAGES = ("codegen", "conformance", "reference_broker", "schemas", "sdk")
 #: Files by suffix that are read at run time, or by type checkers.
 DATA_SUFFIXES = {".py", ".pyi", ".typed", ".yaml", ".json", ".gz"}
 
+#: What extensions are built from; a wheel holds none of it.
+SOURCE_SUFFIXES = {".c", ".h", ".pyx", ".pxi", ".pxd"}
+
+NO_COMPILER = {"CC": "/bin/false"}
+
 BUILD = "import sys; from setuptools import build_meta; print(build_meta.{hook}(sys.argv[1]))"
 
+SHOW_ENGINES = """
+import kafkawire
+from kafkawire.protocol import codec
+from kafkawire.records import BatchBuilder
+print(kafkawire.__file__, codec("HeartbeatRequest", 0).engine, BatchBuilder.__module__.rsplit(".")[-1].lstrip("_"))
+"""
 
-def build(hook: str, folder: Path, into: Path) -> Path:
+
+def build(hook: str, folder: Path, into: Path, **environment: str) -> Path:
     """Run one hook of the build backend and return the archive that it made."""
-    into.mkdir()
     outcome = subprocess.run(
         [sys.executable, "-c", BUILD.format(hook=hook), str(into)],
         cwd=folder,
-        env={**os.environ, "CC": "/bin/false"},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -44,56 +57,105 @@ def build(hook: str, folder: Path, into: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a copy of the `tree` and what its wheel holds, `installed`."""
-    folder = tmp_path_factory.mktemp("packaging")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the tree as a fresh clone has it."""
+    folder = tmp_path_factory.mktemp("packaging") / "tree"
     unwanted = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "*.so", "*.c")
-    shutil.copytree(ROOT, folder / "tree", symlinks=True, ignore=unwanted)
-    sdist = build("build_sdist", folder / "tree", folder / "sdist")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder / "unpacked", filter="data")
-    (unpacked,) = (folder / "unpacked").iterdir()
-    wheel = build("build_wheel", unpacked, folder / "wheel")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder / "installed")
+    shutil.copytree(ROOT, folder, symlinks=True, ignore=unwanted)
     return folder
 
 
-@pytest.fixture
-def installed(built: Path) -> Path:
-    """Return the folder with the unpacked wheel."""
-    return built / "installed"
+@pytest.fixture(scope="module")
+def sdist(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder that the source archive unpacks to."""
+    archive = build("build_sdist", tree, tmp_path_factory.mktemp("sdist"), **NO_COMPILER)
+    folder = tmp_path_factory.mktemp("unpacked")
+    subprocess.run(["tar", "-xzf", str(archive), "-C", str(folder)], check=True)
+    (unpacked,) = folder.iterdir()
+    return unpacked
+
+
+@pytest.fixture(scope="module")
+def native_wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the wheel that the source archive gives on this machine."""
+    return build_wheel(sdist, tmp_path_factory.mktemp("native"))
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the wheel that the source archive gives where the compiler fails."""
+    return build_wheel(sdist, tmp_path_factory.mktemp("python"), **NO_COMPILER)
+
+
+def build_wheel(sdist: Path, folder: Path, **environment: str) -> Path:
+    """Build a wheel in a copy of the source archive, so that nothing is left over from another build."""
+    shutil.copytree(sdist, folder / "source")
+    (folder / "wheel").mkdir()
+    return build("build_wheel", folder / "source", folder / "wheel", **environment)
+
+
+def unpack(wheel: Path) -> Path:
+    """Return the folder with what a wheel installs."""
+    folder = wheel.parent.parent / "installed"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def engines(installed: Path) -> list[str]:
+    """Return where the package is imported from, and the engines of its messages and records."""
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    environment.pop("KAFKAWIRE_ENGINE", None)
+    command = [sys.executable, "-c", SHOW_ENGINES]
+    outcome = subprocess.run(command, cwd=installed, env=environment, capture_output=True, text=True, check=True)
+    return outcome.stdout.split()
+
+
+def files(folder: Path, suffixes: set[str]) -> set[Path]:
+    """Return the files below `folder` that have one of `suffixes`."""
+    return {path.relative_to(folder) for path in folder.rglob("*") if path.suffix in suffixes}
+
+
+def test_sdist_has_the_sources_of_the_extensions(tree: Path, sdist: Path) -> None:
+    expected = {path.relative_to(tree) for pattern in EXTENSION_SOURCES for path in (tree / "sdk").rglob(pattern)}
+    assert {path.suffix for path in expected} >= {".pyx", ".pxi"}
+    shipped = files(sdist / "src" / "kafkawire", SOURCE_SUFFIXES)
+    assert shipped == expected
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_wheel_is_whole(built: Path, installed: Path, package: str) -> None:
-    """Each file of the tree that is needed later is in the wheel, and none beside them."""
-    expected = {
-        path.relative_to(built / "tree" / package)
-        for path in (built / "tree" / package).rglob("*")
-        if path.suffix in DATA_SUFFIXES and "vector_generator" not in path.parts
-    }
-    shipped = {
-        path.relative_to(installed / "kafkawire" / package)
-        for path in (installed / "kafkawire" / package).rglob("*")
-        if path.suffix in DATA_SUFFIXES
-    }
-    assert expected == shipped
+def test_wheel_is_whole(tree: Path, wheel: Path, package: str) -> None:
+    """Each file of the tree that is needed later is in the wheel, and no other."""
+    expected = {path for path in files(tree / package, DATA_SUFFIXES) if "vector_generator" not in path.parts}
     assert expected
+    assert files(unpack(wheel) / "kafkawire" / package, DATA_SUFFIXES) == expected
 
 
-def test_wheel_is_typed_and_squats_no_name(installed: Path) -> None:
+def test_wheel_is_typed_and_squats_no_name(wheel: Path) -> None:
+    installed = unpack(wheel)
     assert (installed / "kafkawire" / "py.typed").exists()
     assert {path.name.split("-")[0] for path in installed.iterdir()} == {"kafkawire"}
 
 
-def test_wheel_without_compiler_uses_the_twin(installed: Path) -> None:
-    script = (
-        "import kafkawire; from kafkawire.sdk.protocol.engines.selection import ENGINE; "
-        "print(kafkawire.__file__, ENGINE)"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(installed)}
-    environment.pop("KAFKAWIRE_ENGINE", None)
-    command = [sys.executable, "-c", script]
-    outcome = subprocess.run(command, cwd=installed, env=environment, capture_output=True, text=True, check=True)
-    assert outcome.stdout.split() == [str(installed / "kafkawire" / "__init__.py"), "python"]
+def test_wheel_of_a_compiler_is_native(native_wheel: Path) -> None:
+    installed = unpack(native_wheel)
+    native = obstacle() is None
+    where, protocol, records = engines(installed)
+    assert where == str(installed / "kafkawire" / "__init__.py")
+    assert (protocol, records == "native") == ("native" if native else "python", native)
+    assert len(files(installed, {".so"})) == (len(list((ROOT / "sdk").rglob("*.pyx"))) if native else 0)
+    assert files(installed, SOURCE_SUFFIXES) == set()
+
+
+def test_wheel_without_a_compiler_is_python(wheel: Path) -> None:
+    installed = unpack(wheel)
+    where, protocol, records = engines(installed)
+    assert (where, protocol) == (str(installed / "kafkawire" / "__init__.py"), "python")
+    assert records != "native"
+    assert files(installed, SOURCE_SUFFIXES | {".so"}) == set()
+
+
+def test_pure_wheel_is_for_every_platform(sdist: Path, tmp_path: Path) -> None:
+    wheel = build_wheel(sdist, tmp_path, KAFKAWIRE_PURE="1")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert files(unpack(wheel), SOURCE_SUFFIXES | {".so"}) == set()
