@@ -9,6 +9,8 @@ from hypothesis import settings
 
 from kafkawire.sdk.protocol.engines.selection import ENGINE
 
+pytest_plugins = ["tests.expected_skips"]
+
 # An example takes as long as the machine is busy; the time limit is the test's.
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)

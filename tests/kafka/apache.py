@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["RELEASE", "ApacheKafka", "fetch_jars", "missing_tools", "run_tool"]
+__all__ = ["RELEASE", "ApacheKafka", "fetch_jars", "run_tool"]
 
 #: The release that the schemas describe.
 RELEASE = "4.3.0"
@@ -55,11 +55,6 @@ appender.console.name=Console
 appender.console.layout.type=PatternLayout
 appender.console.layout.pattern=%d %p %m (%c)%n
 """
-
-
-def missing_tools() -> list[str]:
-    """Return which of the programs that are needed cannot be found."""
-    return [name for name in ("java", "mvn") if shutil.which(name) is None]
 
 
 def fetch_jars(release: str = RELEASE) -> Path:

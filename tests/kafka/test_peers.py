@@ -1,14 +1,14 @@
 """Other clients of Python list, produce and consume in a group on the reference broker.
 
-Method: the same steps with kafka-python, aiokafka and confluent-kafka, each in its own words; one that is not installed
-is skipped. Every client works with its defaults, but for idempotence, whose API the reference broker does not advertise
-yet.
+Method: the same steps with kafka-python, aiokafka and confluent-kafka, each through its own API. Every client uses its
+defaults except idempotence, whose API the reference broker does not advertise yet.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
 import pytest
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 
 class Peer(Protocol):
-    """What each client does, in its own words."""
+    """What each client does, through its own API."""
 
     def topics(self, bootstrap: str) -> set[str]:
         """Return the names of all topics."""
@@ -52,7 +52,7 @@ class KafkaPython:
     """kafka-python, which blocks."""
 
     def __init__(self) -> None:
-        self._kafka: Any = pytest.importorskip("kafka")
+        self._kafka: Any = import_module("kafka")
 
     def topics(self, bootstrap: str) -> set[str]:
         consumer = self._kafka.KafkaConsumer(bootstrap_servers=bootstrap)
@@ -97,7 +97,7 @@ class AioKafka:
     """aiokafka, which runs on asyncio."""
 
     def __init__(self) -> None:
-        self._aiokafka: Any = pytest.importorskip("aiokafka")
+        self._aiokafka: Any = import_module("aiokafka")
 
     def topics(self, bootstrap: str) -> set[str]:
         async def ask() -> set[str]:
@@ -139,10 +139,10 @@ class ConfluentKafka:
     """confluent-kafka, the C client."""
 
     def __init__(self) -> None:
-        self._confluent: Any = pytest.importorskip("confluent_kafka")
+        self._confluent: Any = import_module("confluent_kafka")
 
     def topics(self, bootstrap: str) -> set[str]:
-        admin: Any = pytest.importorskip("confluent_kafka.admin")
+        admin: Any = import_module("confluent_kafka.admin")
         return set(admin.AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=TIMEOUT_SECONDS).topics)
 
     def produce(self, bootstrap: str, topic: str, codec: str) -> None:
@@ -183,7 +183,7 @@ def _run(work: Awaitable[Result]) -> Result:
 
 @pytest.fixture(params=[KafkaPython, AioKafka, ConfluentKafka])
 def peer(request: pytest.FixtureRequest) -> Peer:
-    """Each client that is installed."""
+    """Each client; the environment of `make test-kafka` has them all."""
     client: Peer = request.param()
     return client
 

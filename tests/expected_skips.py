@@ -1,0 +1,108 @@
+"""Which tests may be skipped, why and when. A skip that nothing here expects fails the run in CI.
+
+A plugin of pytest, loaded by tests/conftest.py: it compares every skip of a run with `EXPECTED`, and prints the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+import pytest
+
+from kafkawire.sdk.protocol.engine import ENGINE
+from tools.debian import may_install
+from tools.environment import obstacle
+from tools.find_java import find_java
+
+__all__ = ["EXPECTED", "ExpectedSkip", "SkipCheck"]
+
+
+class ExpectedSkip(NamedTuple):
+    """Tests that may be skipped: patterns of their ids and of the reason that they give, and when."""
+
+    tests: str
+    reason: str
+    may_occur: Callable[[], bool]
+
+
+def _no_extension() -> bool:
+    return obstacle() is not None
+
+
+def _no_spark() -> bool:
+    return find_java() is None
+
+
+def _no_kcat() -> bool:
+    return shutil.which("kcat") is None and not may_install()
+
+
+def _always() -> bool:
+    return True
+
+
+EXPECTED = (
+    # The engine in use is not the one that these test.
+    ExpectedSkip("tests/sdk/protocol/*native*", "*extension is not built or not wanted", lambda: ENGINE != "native"),
+    # Extensions need a C compiler and Python's headers.
+    ExpectedSkip("tests/sdk/*", "*extension is not built here", _no_extension),
+    # Spark needs Java.
+    ExpectedSkip("tests/*spark*", "*pyspark*", _no_spark),
+    ExpectedSkip("tests/*spark*", "*Java*", _no_spark),
+    ExpectedSkip("tests/test_exports.py::*", "*needs pyspark", _no_spark),
+    # The jars of a release come with `make test-kafka`, and tests/kafka/test_import_release.py reads them there.
+    ExpectedSkip("tests/codegen/*", "needs the jars of Kafka *", _always),
+    # A combination of parameters that cannot be.
+    ExpectedSkip("tests/sdk/protocol/*", "an empty view cannot be cast", _always),
+    # kcat is a package of Debian, which only root installs.
+    ExpectedSkip("tests/kafka/test_kcat.py::*", "kcat is not installed", _no_kcat),
+)
+
+
+class SkipCheck:
+    """The plugin: it collects the skips of a run and judges them at its end."""
+
+    def __init__(self, expected: tuple[ExpectedSkip, ...] = EXPECTED) -> None:
+        self._expected = expected
+        self._unexpected: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """See a test that was run or skipped."""
+        self._see(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """See a module that was collected or skipped as a whole."""
+        self._see(report)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail the run in CI if something was skipped that nothing expects."""
+        if self._unexpected and os.environ.get("CI") and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print what was skipped and is not expected."""
+        if self._unexpected:
+            terminalreporter.section("skipped, and tests/expected_skips.py does not expect it")
+            for line in sorted(self._unexpected):
+                terminalreporter.line(line)
+
+    def _see(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if not report.skipped or hasattr(report, "wasxfail"):
+            return
+        reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+        reason = reason.removeprefix("Skipped: ")
+        if not any(
+            fnmatchcase(report.nodeid, skip.tests) and fnmatchcase(reason, skip.reason) and skip.may_occur()
+            for skip in self._expected
+        ):
+            self._unexpected.add(f"{report.nodeid}: {reason}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Put the check into this run."""
+    if not hasattr(config, "workerinput"):  # a worker of xdist reports to the process that started it
+        config.pluginmanager.register(SkipCheck())
