@@ -10,7 +10,7 @@ CLIENTS_ARGUMENTS ?=
 
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
-EXTENSION_SOURCES := $(wildcard sdk/*/*/*.pyx sdk/*/*/*.pxd sdk/*/*/*.pxi)
+EXTENSION_SOURCES := $(shell find sdk -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 # Checks and runs of one `make` share two cores and one tree: they come one after the other.
@@ -88,7 +88,8 @@ generated: $(VENV)/.dev ## generated code equals what the schemas give
 ENGINE_FREE := --ignore=tests/codegen --ignore-glob='tests/test_*.py'
 # Spark brings a JVM and workers of its own: its tests run once, and not in several processes of pytest.
 SPARK_TESTS := tests/sdk/spark/test_decode.py
-NATIVE := $(BIN)/python -c 'from kafkawire.sdk.protocol.engines.selection import ENGINE; raise SystemExit(ENGINE != "native")'
+# tests/test_environment.py fails if the extension is missing although it could be built.
+NATIVE := KAFKAWIRE_ENGINE=native $(BIN)/python -c 'import kafkawire.protocol' 2>/dev/null
 
 test-native: $(VENV)/.dev
 	$(call title,tests: native engine)
@@ -107,8 +108,28 @@ test-spark: $(VENV)/.dev
 	$(call title,tests: Spark)
 	@$(RUN) pytest -q -rs $(SPARK_TESTS)
 
+# What may differ between Pythons; the first module says whether the extension is used where it can be built.
+CORE_TESTS := tests/test_environment.py tests/codegen tests/conformance tests/reference_broker tests/sdk
+
+.PHONY: test-pythons test-core
+test-pythons: ## the core's tests on the other Pythons of this machine, each in an environment of its own
+	@versions=$$($(PYTHON) tools/pythons.py); failed=; \
+	[ -n "$$versions" ] || echo 'this machine has no other supported Python: left out'; \
+	for version in $$versions; do \
+	  python=$$($(PYTHON) tools/pythons.py $$version); \
+	  $(MAKE) --no-print-directory test-core PYTHON="$$python" VENV=.venv-$$version || failed=yes; \
+	done; [ -z "$$failed" ]
+
+test-core: PYTEST_ARGUMENTS += --ignore=$(SPARK_TESTS) $(CORE_TESTS)
+test-core: $(VENV)/.test
+	$(call title,tests: core with $(VENV), native engine)
+	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS); \
+	else echo 'the extension is not built here: left out'; fi
+	$(call title,tests: core with $(VENV), python engine)
+	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $$($(NATIVE) && echo "$(ENGINE_FREE)")
+
 .PHONY: test-kafka test-asan fuzz
-test-kafka: $(VENV)/.dev ## tests beside a real Apache Kafka, fetched with Maven
+test-kafka: $(VENV)/.kafka ## tests beside a real Apache Kafka, fetched with Maven
 	$(call title,tests: beside Apache Kafka)
 	@KAFKAWIRE_TEST_KAFKA=1 $(RUN) pytest -q tests/kafka
 
@@ -122,9 +143,13 @@ fuzz: $(VENV)/.dev ## damaged bytes into everything that reads bytes, for SECOND
 
 # --- the rest ----------------------------------------------------------------------------------------------------------
 
-.PHONY: docs bench bench-clients clean
-docs: $(VENV)/.core ## the protocol reference, as pages in build/reference/
+.PHONY: docs wheels bench bench-clients clean
+docs: $(VENV)/.dev ## the protocol reference, as pages in build/reference/
 	@$(BIN)/kafkawire codegen docs --out build/reference
+
+wheels: $(VENV)/.release ## into dist/: the sdist, the pure wheel and a native wheel for each Python, each tried
+	$(call title,wheels)
+	@$(RUN) tools.wheels --out dist
 
 bench: $(VENV)/.bench ## codecs, record batches and imports beside other libraries, as ratios; into docs/benchmarks.md
 	@nice $(RUN) benchmarks --write docs/benchmarks.md
@@ -134,6 +159,6 @@ bench-clients: $(VENV)/.bench ## clients against one broker: BOOTSTRAP=host:port
 	@nice $(RUN) benchmarks.clients --bootstrap $(BOOTSTRAP) --write docs/benchmarks.md $(CLIENTS_ARGUMENTS)
 
 clean: ## remove everything that was built; sources and generated code stay
-	@rm -rf build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(VENV)
-	@find sdk -path '*/engines/*.so' -delete -o -path '*/engines/*.c' -delete
+	@rm -rf build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(VENV) .venv-*
+	@find sdk \( -name '*.so' -o -name '*.c' \) -delete
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
