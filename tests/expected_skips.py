@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kafkawire.sdk.protocol.engine import ENGINE
+from kafkawire.sdk.protocol.engines.selection import ENGINE
 from tools.debian import may_install
 from tools.environment import obstacle
 from tools.find_java import find_java

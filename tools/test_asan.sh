@@ -15,7 +15,7 @@ tree=build/asan
 mkdir -p "$tree"
 # What was built there stays, so that only a changed extension is compiled again.
 for folder in codegen conformance reference_broker schemas sdk src tests tools; do
-  find "$tree/$folder" -type f ! -name 'native*' -delete 2>/dev/null || true
+  find "$tree/$folder" -type f ! -name '*.so' ! -name '*.c' -delete 2>/dev/null || true
   tar --create --exclude='*.so' --exclude='*.c' --exclude=__pycache__ "$folder" | tar --extract --directory "$tree"
 done
 cp setup.py pyproject.toml README.md "$tree"
@@ -25,12 +25,12 @@ echo "building the extensions with sanitizers in $tree"
 CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined' \
 LDFLAGS='-fsanitize=address,undefined' \
   "$python" setup.py --quiet build_ext --inplace >build.log 2>&1 || { cat build.log; exit 1; }
-for source in sdk/*/engines/*.pyx; do
+for source in $(find sdk -name '*.pyx'); do
   ls "${source%.pyx}".*.so >/dev/null 2>&1 || { cat build.log; echo "$source was not built"; exit 1; }
 done
 
-# Python itself is built without sanitizers: their runtime comes first by LD_PRELOAD, objects go to the C allocator,
-# which is watched, and leaks of the interpreter are not asked for.
+# Python itself is built without sanitizers: LD_PRELOAD brings in their runtime, objects come from the C allocator, which
+# the sanitizer watches, and leaks are not reported because the interpreter has its own.
 export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
 export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
