@@ -16,7 +16,9 @@ CI = Path(__file__).parent.parent / ".ci" / "run"
 PASSING = "== tests\n....\n120 passed, 2 skipped in 4.56s\n"
 FAILING = "== tests\n== 3 failed, 120 passed, 1 error in 64.56s (0:01:04) ==\nmake: *** [Makefile:9: native] Error 1\n"
 LINT = "== lint\nE501\nmake: *** [Makefile:5: lint] Error 1\n"
-SKIPPED = "== tests\n7 passed, 1 skipped in 4s\nmake[1]: *** [Makefile:5: core] Error 1\nmake: *** [Makefile:4: all] Error 1\n"
+SKIPPED = "== tests\n7 passed, 1 skipped in 4s\nmake[1]: *** [Makefile:5: core] Error 1\n" + (
+    "make: *** [Makefile:4: all] Error 1\n"
+)
 
 #: what a target prints, the last line of the run
 RUNS = [

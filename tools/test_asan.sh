@@ -29,8 +29,8 @@ for source in $(find sdk -name '*.pyx'); do
   ls "${source%.pyx}".*.so >/dev/null 2>&1 || { cat build.log; echo "$source was not built"; exit 1; }
 done
 
-# Python itself is built without sanitizers: LD_PRELOAD brings in their runtime, objects come from the C allocator, which
-# the sanitizer watches, and leaks are not reported because the interpreter has its own.
+# Python itself is built without sanitizers: LD_PRELOAD brings in their runtime, objects come from the C allocator,
+# which the sanitizer watches, and leaks are not reported because the interpreter has its own.
 export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
 export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1

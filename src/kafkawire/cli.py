@@ -17,19 +17,16 @@ __all__ = ["main"]
 
 
 class _Part(NamedTuple):
-    """The module and name of a Typer app, what its help says, and the extra of the package that it needs."""
+    """The module and name of a Typer app, and what its help says."""
 
     module: str
     app: str
     help: str
-    extra: str = ""
 
 
 _PARTS = {
     "broker": _Part("kafkawire.reference_broker.cli", "app", "Run the reference broker."),
-    "codegen": _Part(
-        "kafkawire.explain", "codegen", "Schemas: import, generate, compare, document, explain bytes.", "codegen"
-    ),
+    "codegen": _Part("kafkawire.explain", "codegen", "Schemas: import, generate, compare, document, explain bytes."),
     "conformance": _Part("kafkawire.conformance.cli", "app", "Compare a codec or a broker with Apache Kafka."),
     "demo": _Part("kafkawire.demo", "app", "Produce, consume, restart and inspect, in one run."),
 }
@@ -67,13 +64,7 @@ def _root(
 def _add(name: str, part: _Part) -> None:
     @_app.command(name, help=part.help, context_settings=_PASS_ON, add_help_option=False)
     def run(context: typer.Context) -> None:
-        try:
-            app = getattr(import_module(part.module), part.app)
-        except ModuleNotFoundError as error:
-            if not part.extra:
-                raise
-            typer.echo(f"kafkawire {name} needs {error.name}: pip install 'kafkawire[{part.extra}]'", err=True)
-            raise typer.Exit(1) from None
+        app = getattr(import_module(part.module), part.app)
         app(args=context.args, prog_name=f"kafkawire {name}")
 
 
