@@ -16,6 +16,9 @@ import pytest
 from kafkawire import Admin, NewTopic, Producer
 from kafkawire.testing import Broker
 
+# kafka-python reads files of its own in a way that Python 3.11 deprecates.
+pytestmark = pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")
+
 TIMEOUT_SECONDS = 60
 
 PARTITIONS = 3
