@@ -82,11 +82,14 @@ def test_outdated_extension_is_removed(source: Path, changed: str) -> None:
 def test_extension_is_used_where_it_can_be_built() -> None:
     """A build that fails, or an extension that cannot be imported, must not go unnoticed: Python would stand in."""
     reason = obstacle()
-    script = "from kafkawire.protocol import codec; print(codec('HeartbeatRequest', 0).engine)"
+    script = (
+        "from kafkawire.protocol import codec; from kafkawire.records import BatchBuilder; "
+        "print(codec('HeartbeatRequest', 0).engine, BatchBuilder.__module__.rsplit('.')[-1].split('_')[0])"
+    )
     inherited = {name: value for name, value in os.environ.items() if name != "KAFKAWIRE_ENGINE"}
     command = [sys.executable, "-c", script]
-    engine = subprocess.run(command, env=inherited, capture_output=True, text=True, check=True).stdout.strip()
-    assert engine == ("native" if reason is None else "python")
+    engines = subprocess.run(command, env=inherited, capture_output=True, text=True, check=True).stdout.split()
+    assert engines == ["native" if reason is None else "python"] * 2
 
 
 def test_old_python_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ SHOW_ENGINES = """
 import kafkawire
 from kafkawire.protocol import codec
 from kafkawire.records import BatchBuilder
-print(kafkawire.__file__, codec("HeartbeatRequest", 0).engine, BatchBuilder.__module__.rsplit(".")[-1].lstrip("_"))
+print(kafkawire.__file__, codec("HeartbeatRequest", 0).engine, BatchBuilder.__module__.rsplit(".")[-1])
 """
 
 
