@@ -106,10 +106,11 @@ test-construct: $(VENV)/.dev
 
 test-spark: $(VENV)/.dev
 	$(call title,tests: Spark)
-	@$(RUN) pytest -q -rs $(SPARK_TESTS)
+	@$(RUN) pytest -q $(SPARK_TESTS)
 
-# What may differ between Pythons; the first module says whether the extension is used where it can be built.
-CORE_TESTS := tests/test_environment.py tests/codegen tests/conformance tests/reference_broker tests/sdk
+# What may differ between Pythons: on each engine, and once. The single module finds an extension that should be there.
+CORE_TESTS := tests/conformance tests/reference_broker tests/sdk
+CORE_TESTS_ONCE := tests/test_environment.py tests/codegen
 
 .PHONY: test-pythons test-core
 test-pythons: ## the core's tests on the other Pythons of this machine, each in an environment of its own
@@ -123,10 +124,10 @@ test-pythons: ## the core's tests on the other Pythons of this machine, each in 
 test-core: PYTEST_ARGUMENTS += --ignore=$(SPARK_TESTS) $(CORE_TESTS)
 test-core: $(VENV)/.test
 	$(call title,tests: core with $(VENV), native engine)
-	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS); \
+	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS) $(CORE_TESTS_ONCE); \
 	else echo 'the extension is not built here: left out'; fi
 	$(call title,tests: core with $(VENV), python engine)
-	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $$($(NATIVE) && echo "$(ENGINE_FREE)")
+	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $$($(NATIVE) || echo $(CORE_TESTS_ONCE))
 
 .PHONY: test-kafka test-asan fuzz
 test-kafka: $(VENV)/.kafka ## tests beside a real Apache Kafka, fetched with Maven

@@ -20,6 +20,9 @@ from tools.environment import EXTENSION_SOURCES, obstacle
 
 ROOT = Path(__file__).parent.parent
 
+# A compiler on a busy machine takes longer than a test may.
+pytestmark = pytest.mark.timeout(600)
+
 #: Folders of the checkout that the package is made of, below src/kafkawire/ by links.
 PACKAGES = ("codegen", "conformance", "reference_broker", "schemas", "sdk")
 
@@ -78,7 +81,7 @@ def sdist(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def native_wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the wheel that the source archive gives on this machine."""
-    return build_wheel(sdist, tmp_path_factory.mktemp("native"))
+    return build_wheel(sdist, tmp_path_factory.mktemp("native"), CFLAGS="-O0")
 
 
 @pytest.fixture(scope="module")
