@@ -23,6 +23,7 @@ __all__ = [
     "KafkaWireError",
     "LocalProtocolError",
     "NoOffset",
+    "PartialBatch",
     "RecordTooLarge",
     "RemoteProtocolError",
     "RequestTimedOut",
@@ -79,6 +80,28 @@ class DecodeError(RemoteProtocolError):
         self.path = path
         self.offset = offset
         self.reason = reason
+
+
+class PartialBatch(DecodeError):
+    """What remains is not a whole record batch: it was cut off, or the length of the batch is damaged.
+
+    A fetch response may end like this; a file or a column may not.
+
+    Args:
+        offset: where the partial batch begins, in bytes from the start of the buffer.
+        left_bytes: how many bytes remain.
+        needed_bytes: how many bytes the batch announces; None if what remains is too short to say.
+    """
+
+    def __init__(self, offset: int, left_bytes: int, needed_bytes: int | None) -> None:
+        if needed_bytes is None:
+            reason = f"partial batch: {left_bytes} bytes are left, too few for its length and magic number"
+        else:
+            beyond = needed_bytes - left_bytes
+            reason = f"partial batch: {needed_bytes} bytes, {left_bytes} are left, it ends {beyond} beyond the end"
+        super().__init__("batch", offset, reason)
+        self.left_bytes = left_bytes
+        self.needed_bytes = needed_bytes
 
 
 class BrokerError(KafkaWireError):

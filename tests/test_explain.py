@@ -120,8 +120,19 @@ def test_explain_batch(segment: Path) -> None:
     rows = explain_batch(segment, 1)
     assert rows[0].value == "1"
     assert any(row.region == "gzip" for row in rows)
+    with pytest.raises(DecodeError, match="partial batch: 76 bytes, 73 are left"):
+        explain_batch(segment, 2)
+    segment.write_bytes(segment.read_bytes()[:-73])
     with pytest.raises(ValueError, match="has no batch 2; batches count from 0"):
         explain_batch(segment, 2)
+
+
+def test_explain_batch_after_a_damaged_length(segment: Path) -> None:
+    data = bytearray(segment.read_bytes())
+    data[9] ^= 1
+    segment.write_bytes(data)
+    with pytest.raises(DecodeError, match="batch at byte 0: partial batch: "):
+        explain_batch(segment, 1)
 
 
 def test_explain_command() -> None:

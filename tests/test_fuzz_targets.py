@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.errors import DecodeError, PartialBatch
 from kafkawire.sdk.protocol.frames import FrameBuffer
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC_AT, Compression
 from kafkawire.sdk.records import Batch, BatchBuilder, MessageSetBuilder, walk
@@ -118,4 +118,8 @@ def test_sealing_reaches_every_whole_batch() -> None:
     damaged = (builder.build() + old.build() + builder.build()).replace(b"value", b"VALUE") + builder.build()[:-1]
     with pytest.raises(DecodeError, match="checksum"):
         records_in(damaged)
-    assert records_in(fuzz_targets._resealed(damaged)) == [[b"VALUE"]] * 3
+    partial = len(builder.build()) - 1
+    sealed = fuzz_targets._resealed(damaged)
+    with pytest.raises(PartialBatch, match=f"{partial} are left"):
+        records_in(sealed)
+    assert records_in(sealed[:-partial]) == [[b"VALUE"]] * 3

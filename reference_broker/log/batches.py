@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkawire.reference_broker.log.file import LogFile
+from kafkawire.sdk.errors import DecodeError, PartialBatch
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_BATCH_LENGTH_COUNTS_FROM,
@@ -29,7 +30,17 @@ from kafkawire.sdk.records import BatchBuilder, crc32c, walk
 if TYPE_CHECKING:
     from kafkawire.reference_broker.log.partition_log import PartitionLog
 
-__all__ = ["BatchHeader", "build_batch", "headers_in", "parse_header", "read_header", "record_timestamps", "records_in"]
+__all__ = [
+    "BatchHeader",
+    "build_batch",
+    "check_crc",
+    "check_no_gap",
+    "headers_in",
+    "parse_header",
+    "read_header",
+    "record_timestamps",
+    "records_in",
+]
 
 #: How much recovery reads at once: large enough that reading costs little, small enough not to matter in memory.
 _CHUNK_BYTES = 4 * 1024 * 1024
@@ -111,14 +122,58 @@ def parse_header(data: Buffer, at: int = 0, position: int = 0) -> BatchHeader:
     return BatchHeader(position, length + BATCH_BATCH_LENGTH_COUNTS_FROM, base_offset, *rest)
 
 
-def read_header(file: LogFile, position: int) -> BatchHeader | None:
-    """Return the header of the batch at `position`; None if no whole batch is there."""
+def read_header(file: LogFile, position: int) -> BatchHeader:
+    """Return the header of the batch at `position`.
+
+    Raises:
+        PartialBatch: the file ends before the batch does.
+        DecodeError: this is no batch of magic 2.
+    """
     data = file.read(position, BATCH_HEADER_BYTES)
+    left = file.size_bytes - position
     if len(data) < BATCH_HEADER_BYTES:
-        return None
+        raise PartialBatch(position, left, None)
     header = parse_header(data, 0, position)
-    is_whole = BATCH_HEADER_BYTES <= header.size_bytes <= file.size_bytes - position
-    return header if is_whole else None
+    if header.magic != BATCH_MAGIC:
+        raise DecodeError("magic", position, f"magic {header.magic}, batches of a log have {BATCH_MAGIC}")
+    if header.size_bytes < BATCH_HEADER_BYTES:
+        reason = f"batch of {header.size_bytes} bytes, at least {BATCH_HEADER_BYTES} are needed"
+        raise DecodeError("batch_length", position, reason)
+    if header.size_bytes > left:
+        raise PartialBatch(position, left, header.size_bytes)
+    return header
+
+
+def check_crc(header: BatchHeader, covered: Buffer) -> None:
+    """Compare the checksum of a batch with its content.
+
+    Args:
+        header: of the batch.
+        covered: what the checksum covers.
+
+    Raises:
+        DecodeError: they differ.
+    """
+    computed = crc32c(covered)
+    if computed != header.crc:
+        raise DecodeError("crc", header.position, f"checksum {header.crc:#010x}, the content has {computed:#010x}")
+
+
+def check_no_gap(file: LogFile, header: BatchHeader, next_offset: int) -> None:
+    """Check a batch whose last offset the next one does not follow on.
+
+    Compaction leaves such gaps. So does a damaged length that takes in the batches after it, which the checksum shows.
+
+    Args:
+        file: holds the batch.
+        header: of the batch.
+        next_offset: what follows it.
+
+    Raises:
+        DecodeError: its checksum is wrong.
+    """
+    if header.last_offset + 1 != next_offset:
+        check_crc(header, memoryview(file.read(header.position, header.size_bytes))[BATCH_CRC_COVERS_FROM:])
 
 
 def headers_in(file: LogFile, next_offset: int) -> Iterator[BatchHeader]:
@@ -127,22 +182,21 @@ def headers_in(file: LogFile, next_offset: int) -> Iterator[BatchHeader]:
     Args:
         file: read from its start.
         next_offset: no offset may be lower.
+
+    Raises:
+        DecodeError: what follows the last good batch is not one.
     """
     position = 0
     chunk, chunk_start = b"", 0
-    while (header := read_header(file, position)) is not None:
+    while position < file.size_bytes:
+        header = read_header(file, position)
         end = position + header.size_bytes
         if end > chunk_start + len(chunk):
             chunk, chunk_start = file.read(position, max(_CHUNK_BYTES, header.size_bytes)), position
-        covered = memoryview(chunk)[position - chunk_start + BATCH_CRC_COVERS_FROM : end - chunk_start]
-        is_good = (
-            header.magic == BATCH_MAGIC
-            and header.last_offset_delta >= 0
-            and header.base_offset >= next_offset
-            and crc32c(covered) == header.crc
-        )
-        if not is_good:
-            return
+        check_crc(header, memoryview(chunk)[position - chunk_start + BATCH_CRC_COVERS_FROM : end - chunk_start])
+        if header.base_offset < next_offset or header.last_offset_delta < 0:
+            reason = f"offsets {header.base_offset} to {header.last_offset}, they must increase from {next_offset} on"
+            raise DecodeError("base_offset", position, reason)
         yield header
         next_offset = header.last_offset + 1
         position = end

@@ -9,6 +9,7 @@ Source: `UnifiedLog`, `LocalLog`, `LogLoader` in Apache Kafka.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,12 +20,14 @@ from kafkawire.reference_broker.log.checkpoints import LEADER_EPOCHS, read_epoch
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.file import FileSlice, LogFile
 from kafkawire.reference_broker.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment, base_offset_of
-from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import stamp
 
 __all__ = ["Appended", "PartitionLog", "Read", "TimestampAndOffset"]
+
+logger = logging.getLogger("kafkawire.broker")
 
 _MORE_THAN_ANYBODY_WAITS_FOR = 2**31
 
@@ -129,16 +132,27 @@ class PartitionLog:
             if self.truncated_bytes:
                 # Nothing may follow a hole: what came after the damaged batch cannot be offered any more.
                 segment = Segment(self.folder, base_offset, self.config)
+                logger.warning("%s: deleting segment %d, which follows a hole", self.folder, base_offset)
                 self.truncated_bytes += segment.size_bytes
                 segment.delete()
                 continue
             segment = Segment(self.folder, base_offset, self.config)
-            if is_clean or self._is_synced(base_offset, found, recovery_point):
-                segment.load()
-            else:
+            if not is_clean and not self._is_synced(base_offset, found, recovery_point):
                 self.truncated_bytes += segment.recover()
+            else:
+                self.truncated_bytes += self._load(segment, is_last=base_offset == found[-1])
             segments.append(segment)
         return segments or [Segment(self.folder, log_start_offset, self.config)]
+
+    def _load(self, segment: Segment, *, is_last: bool) -> int:
+        """Take over a segment that was closed in order and return the bytes cut off: at the log's end damage is."""
+        try:
+            return segment.load()
+        except DecodeError as error:
+            if is_last:
+                return segment.recover()
+            logger.error("%s, segment %d: %s; fetches fail there", self.folder, segment.base_offset, error)
+            return 0
 
     def _is_synced(self, base_offset: int, found: list[int], recovery_point: int) -> bool:
         following = found[bisect_right(found, base_offset) :]
@@ -228,7 +242,7 @@ class PartitionLog:
             at_least_one: whether the first batch is given whole also if it is larger than `max_bytes`.
 
         Raises:
-            BrokerError: OFFSET_OUT_OF_RANGE.
+            BrokerError: OFFSET_OUT_OF_RANGE; CORRUPT_MESSAGE where a batch is damaged.
         """
         if not self.log_start_offset <= offset <= self.next_offset:
             raise BrokerError(
@@ -237,7 +251,10 @@ class PartitionLog:
         if offset == self.next_offset:
             return Read(None, is_first_whole=False)
         for segment in self._segments[self._segment_number(offset) :]:
-            batch = segment.find(offset)
+            try:
+                batch = segment.find(offset)
+            except DecodeError as error:
+                raise self._corrupt(segment, error) from error
             if batch is not None:
                 size = max(max_bytes, batch.size_bytes if at_least_one else 0)
                 size = min(size, segment.size_bytes - batch.position)
@@ -251,12 +268,23 @@ class PartitionLog:
                 yield segment.file, header
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """Return the first record at or after `timestamp`; None if all are older."""
+        """Return the first record at or after `timestamp`; None if all are older.
+
+        Raises:
+            BrokerError: CORRUPT_MESSAGE where a batch is damaged.
+        """
         for segment in self._segments:
-            batch = segment.find_time(timestamp)
-            if batch is not None:
-                return self._record_at(segment, batch, timestamp)
+            try:
+                batch = segment.find_time(timestamp)
+                if batch is not None:
+                    return self._record_at(segment, batch, timestamp)
+            except DecodeError as error:
+                raise self._corrupt(segment, error) from error
         return None
+
+    def _corrupt(self, segment: Segment, error: DecodeError) -> BrokerError:
+        logger.error("%s, segment %d: %s", self.folder, segment.base_offset, error)
+        return BrokerError(ErrorCode.CORRUPT_MESSAGE, f"segment {segment.base_offset}: {error}")
 
     def max_timestamp(self) -> TimestampAndOffset | None:
         """Return the first record that has the highest timestamp; None in an empty log."""

@@ -8,16 +8,20 @@ Source: `LogSegment` in Apache Kafka.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from kafkawire.reference_broker.log.batches import BatchHeader, headers_in, read_header
+from kafkawire.reference_broker.log.batches import BatchHeader, check_no_gap, headers_in, read_header
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.file import LogFile
 from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
+from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 
 __all__ = ["INDEX_SUFFIX", "LOG_SUFFIX", "TIME_INDEX_SUFFIX", "Segment", "base_offset_of"]
+
+logger = logging.getLogger("kafkawire.broker")
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -120,20 +124,29 @@ class Segment:
 
     # Opening.
 
-    def load(self) -> None:
-        """Take over a segment that was closed in order; damaged indexes are made again."""
+    def load(self) -> int:
+        """Take over a segment that was closed in order; where an index is damaged it is recovered.
+
+        Returns:
+            The number of bytes that recovery cut off.
+
+        Raises:
+            DecodeError: the batches from the last entry of the index on are damaged.
+        """
         if not (self.index.load() and self.time_index.load()) or self.index.last_position >= max(self.size_bytes, 1):
-            self.recover()
-            return
+            return self.recover()
         if (entry := self.time_index.last_entry) is not None:
             self.max_timestamp, self.max_timestamp_offset = entry
         first = next(self.headers(0), None)
         self._first_timestamp = None if first is None else first.max_timestamp
+        next_offset = self.base_offset
         for batch in self.headers(self.index.last_position):
             self._bytes_since_entry += batch.size_bytes
-            self.next_offset = batch.last_offset + 1
+            next_offset = batch.last_offset + 1
             if batch.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, batch.last_offset
+        self.next_offset = next_offset
+        return 0
 
     def recover(self) -> int:
         """Check every batch, cut off what follows the last good one, and make the indexes again.
@@ -146,11 +159,14 @@ class Segment:
         self.max_timestamp, self._first_timestamp, self._bytes_since_entry = NO_TIMESTAMP, None, 0
         self.next_offset = self.base_offset
         end = 0
-        for batch in headers_in(self.file, self.next_offset):
-            self._note(batch, batch.last_offset, batch.position)
-            end = batch.position + batch.size_bytes
-        cut = self.file.size_bytes - end
-        if cut:
+        cut = 0
+        try:
+            for batch in headers_in(self.file, self.next_offset):
+                self._note(batch, batch.last_offset, batch.position)
+                end = batch.position + batch.size_bytes
+        except DecodeError as error:
+            cut = self.file.size_bytes - end
+            logger.warning("%s: cutting off the last %d bytes, from %d on: %s", self._paths[0], cut, end, error)
             self.file.truncate(end)
         self.seal()
         return cut
@@ -158,24 +174,40 @@ class Segment:
     # Reading.
 
     def headers(self, position: int) -> Iterator[BatchHeader]:
-        """Yield the headers of the batches from the start of one on."""
+        """Yield the headers of the batches from the start of one on.
+
+        Raises:
+            DecodeError: a batch is damaged, or the file ends inside it.
+        """
         end = self.file.size_bytes
+        previous = None
         while position < end:
             batch = read_header(self.file, position)
-            if batch is None:
-                return
+            if previous is not None:
+                check_no_gap(self.file, previous, batch.base_offset)
             yield batch
+            previous = batch
             position += batch.size_bytes
+        if previous is not None:
+            check_no_gap(self.file, previous, self.next_offset)
 
     def find(self, offset: int) -> BatchHeader | None:
-        """Return the header of the batch that holds `offset` or, where compaction left a gap, of the next one."""
+        """Return the header of the batch that holds `offset` or, where compaction left a gap, of the next one.
+
+        Raises:
+            DecodeError: a batch on the way there is damaged.
+        """
         for batch in self.headers(self.index.position_for(offset)):
             if batch.last_offset >= offset:
                 return batch
         return None
 
     def find_time(self, timestamp: int) -> BatchHeader | None:
-        """Return the header of the first batch whose highest timestamp is at least `timestamp`."""
+        """Return the header of the first batch whose highest timestamp is at least `timestamp`.
+
+        Raises:
+            DecodeError: a batch on the way there is damaged.
+        """
         if self.max_timestamp < timestamp:
             return None
         start = self.index.position_for(self.time_index.offset_before(timestamp))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.fetcher import Fetched
+from kafkawire.sdk.errors import PartialBatch
 from kafkawire.sdk.records import Batch, Record, RecordBatch, walk
 
 if TYPE_CHECKING:
@@ -73,10 +74,15 @@ class ConsumerBatch:
 def batches(fetched: Fetched, check_crcs: bool) -> Iterator[ConsumerBatch]:
     """Yield the batches of records that a fetch brought, control batches and older offsets left out.
 
+    A partial batch at the end is left out too: the next fetch begins with it.
+
     Raises:
         DecodeError: a size, a magic number or a checksum is wrong; the batches before were yielded.
     """
-    for batch in walk(fetched.records, check_crcs):
-        is_control = isinstance(batch, RecordBatch) and batch.is_control
-        if not is_control and batch.next_offset > fetched.offset:
-            yield ConsumerBatch(fetched.partition, batch, fetched.offset)
+    try:
+        for batch in walk(fetched.records, check_crcs):
+            is_control = isinstance(batch, RecordBatch) and batch.is_control
+            if not is_control and batch.next_offset > fetched.offset:
+                yield ConsumerBatch(fetched.partition, batch, fetched.offset)
+    except PartialBatch:
+        return

@@ -14,7 +14,7 @@ from collections import deque
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.positions import RESET_TIMESTAMPS, Positions
-from kafkawire.sdk.errors import BrokerError, KafkaWireError, NoOffset, RemoteProtocolError
+from kafkawire.sdk.errors import BrokerError, KafkaWireError, NoOffset, PartialBatch, RemoteProtocolError
 from kafkawire.sdk.options import ConsumerOptions
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.schema import Buffer
@@ -176,8 +176,15 @@ class Fetcher:
         if records is None or not len(records):
             return
         next_offset = offset
-        for header in walk_headers(records):
-            next_offset = header.next_offset
+        try:
+            for header in walk_headers(records):
+                next_offset = header.next_offset
+        except PartialBatch as partial:
+            # The rest is asked for next. Brokers send the first batch whole, however large: without one, it is damaged.
+            if not partial.offset:
+                raise RemoteProtocolError(
+                    f"fetch from {partition} at offset {offset}: no whole batch; {partial}"
+                ) from None
         if next_offset <= offset:
             raise RemoteProtocolError(
                 f"fetch from {partition} at offset {offset} brought {len(records)} bytes that end before it"
@@ -197,7 +204,7 @@ class Fetcher:
             else:
                 self.errors.append(NoOffset(f"{error.detail}: out of range, and auto_offset_reset is none"))
                 state.paused = True
-        elif error.retriable:
+        elif error.retriable and not (isinstance(error, BrokerError) and error.code == ErrorCode.CORRUPT_MESSAGE):
             leader = data.current_leader
             self._metadata.move_leader(partition, leader.leader_id, leader.leader_epoch)
         else:

@@ -1,18 +1,7 @@
 """Record batches and message sets: append, seal, walk, stamp, compress."""
 
 from kafkawire.sdk.protocol.tables.record_formats import TimestampType
-from kafkawire.sdk.records.batch import (
-    Batch,
-    BatchBuilder,
-    RecordBatch,
-    batch_builder_class,
-    empty_batch,
-    record_batch_class,
-    rewrite,
-    stamp,
-    walk,
-    walk_headers,
-)
+from kafkawire.sdk.records.batch import empty_batch, rewrite, stamp
 from kafkawire.sdk.records.columns import Columns, ViewColumn, binary_column, columns
 from kafkawire.sdk.records.compression import LEVELS, Compression, compress, decompress
 from kafkawire.sdk.records.control import (
@@ -23,9 +12,11 @@ from kafkawire.sdk.records.control import (
     end_transaction_marker,
 )
 from kafkawire.sdk.records.crc import crc32, crc32c
+from kafkawire.sdk.records.engine import BatchBuilder, RecordBatch, batch_builder_class, record_batch_class
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.message_set import MessageBatch, MessageSetBuilder
 from kafkawire.sdk.records.record import BinaryColumn, Headers, HeadersLike, Record
+from kafkawire.sdk.records.walk import Batch, walk, walk_headers
 
 __all__ = [
     "DEFAULT_BATCH_BYTES",

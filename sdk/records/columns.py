@@ -10,19 +10,18 @@ Source: Apache Arrow, columnar format, "Variable-size Binary View Layout".
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.records.batch import Batch
 from kafkawire.sdk.records.engines.selection import built
-from kafkawire.sdk.records.record import BinaryColumn, Headers
+from kafkawire.sdk.records.record import BinaryColumn, Headers, Record
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Columns", "ViewColumn", "binary_column", "columns"]
+__all__ = ["Columns", "ReadableBatch", "ViewColumn", "binary_column", "columns"]
 
 #: In the machine's byte order, as Arrow has it.
 _INLINE = struct.Struct("=i12s")
@@ -30,6 +29,14 @@ _POINTER = struct.Struct("=i4sii")
 _INT64 = struct.Struct("=q")
 _INLINE_BYTES = 12
 _PREFIX_BYTES = 4
+
+
+class ReadableBatch(Protocol):
+    """What columns can be made from: a batch of any magic, of any engine."""
+
+    def views(self) -> Iterator[Record]:
+        """Give the records one after the other."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +109,7 @@ class Columns:
         return pyarrow.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
 
 
-def columns(batches: Iterable[Batch], *, headers: bool = False) -> Columns:
+def columns(batches: Iterable[ReadableBatch], *, headers: bool = False) -> Columns:
     """Return the records of several batches as columns.
 
     Args:
@@ -113,13 +120,12 @@ def columns(batches: Iterable[Batch], *, headers: bool = False) -> Columns:
         DecodeError: a batch is broken.
     """
     sources = list(batches)
-    if built is not None and all(isinstance(batch, built.RecordBatch) for batch in sources):
-        count, offsets, timestamps, keys, key_validity, values, value_validity, found = built.read_columns(sources)
-        data = tuple(found)
-        key_column = ViewColumn(keys, key_validity, data)
-        value_column = ViewColumn(values, value_validity, data)
-    else:
+    if built is None or not all(isinstance(batch, built.RecordBatch) for batch in sources):
         return _columns_of_records(sources, headers)
+    count, offsets, timestamps, keys, key_validity, values, value_validity, found = built.read_columns(sources)
+    data = tuple(found)
+    key_column = ViewColumn(keys, key_validity, data)
+    value_column = ViewColumn(values, value_validity, data)
     listed = tuple(record.headers for batch in sources for record in batch.views()) if headers else None
     return Columns(count, offsets, timestamps, key_column, value_column, listed)
 
@@ -140,7 +146,7 @@ def binary_column(array: pyarrow.Array) -> BinaryColumn:
     return BinaryColumn(ends, data or b"", validity if plain.null_count else None)
 
 
-def _columns_of_records(batches: list[Batch], with_headers: bool) -> Columns:
+def _columns_of_records(batches: list[ReadableBatch], with_headers: bool) -> Columns:
     """Make columns from records; keys and values are copied into one buffer."""
     offsets, timestamps = bytearray(), bytearray()
     data = bytearray()

@@ -2,7 +2,7 @@
 
 An uncompressed message stands for itself. A compressed one is a wrapper: its value holds a message set, its offset is
 that of the last message in it. In magic 1 the offsets inside a wrapper are relative, and a wrapper with log append
-time gives its timestamp to all its messages. Messages that are cut at the end of a wrapper are left out.
+time gives its timestamp to all its messages. A partial message inside a wrapper, which Kafka passes over, is an error.
 
 Source: `AbstractLegacyRecordBatch`, `LegacyRecord`, `MemoryRecordsBuilder` in Apache Kafka; KIP-31, KIP-32.
 """
@@ -30,6 +30,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     MESSAGE_V0_HEADER,
     MESSAGE_V0_HEADER_BYTES,
     MESSAGE_V0_MAGIC,
+    MESSAGE_V0_MESSAGE_SIZE_AT,
     MESSAGE_V0_MESSAGE_SIZE_COUNTS_FROM,
     MESSAGE_V0_MIN_BYTES,
     MESSAGE_V1_HEADER,
@@ -39,23 +40,26 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     Compression,
     TimestampType,
 )
+from kafkawire.sdk.records.columns import Columns, columns
 from kafkawire.sdk.records.compression import compress, decompress
-from kafkawire.sdk.records.engines.python_batch import int64
+from kafkawire.sdk.records.fields import compressions, packed
+from kafkawire.sdk.records.java_integers import int64
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.record import Record
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from kafkawire.sdk.records.columns import Columns
-
 __all__ = ["MessageBatch", "MessageSetBuilder"]
 
-_INT32 = struct.Struct(">i")
-_OFFSET_AND_SIZE = struct.Struct(">qi")
-_CHECKSUM = struct.Struct(">I")
-_TIMESTAMP = struct.Struct(">q")
-_OFFSET_BYTES_MAX = 2**63
+_MESSAGE_SIZE = packed("MessageV0", "message_size")
+_CHECKSUM = packed("MessageV0", "crc")
+_TIMESTAMP = packed("MessageV1", "timestamp")
+_CONTENT_SIZE = packed("MessageV0", "value")
+_NULL_SIZE = -1
+#: zstd came after these formats.
+_COMPRESSIONS = compressions("MessageV1")
+_INT64_MAX = 2**63 - 1
 #: What the size of a message does not count: its offset and the size itself.
 _UNCOUNTED = MESSAGE_V0_MESSAGE_SIZE_COUNTS_FROM
 
@@ -110,6 +114,7 @@ class MessageBatch:
             reason = f"message of {self.size_in_bytes} bytes, at least {MESSAGE_V0_MIN_BYTES} are needed and "
             raise DecodeError("message_size", position, f"{reason}{len(view) - position} are left")
         self._view = view[position : position + self.size_in_bytes]
+        self._base_offset_and_count: tuple[int, int] | None = None
 
     def __repr__(self) -> str:
         return f"<MessageBatch of magic {self.magic}, last offset {self.last_offset}>"
@@ -126,21 +131,21 @@ class MessageBatch:
 
     @property
     def base_offset(self) -> int:
-        """The offset of the first record; a wrapper is decompressed for it.
+        """The offset of the first record; a wrapper is decompressed for it, once.
 
         Raises:
             DecodeError: see `records`.
         """
-        return self.records()[0].offset if self.compression != Compression.NONE else self.last_offset
+        return self._measured()[0] if self.compression != Compression.NONE else self.last_offset
 
     @property
     def records_count(self) -> int:
-        """How many records there are; a wrapper is decompressed for it.
+        """How many records there are; a wrapper is decompressed for it, once.
 
         Raises:
             DecodeError: see `records`.
         """
-        return len(self.records()) if self.compression != Compression.NONE else 1
+        return self._measured()[1] if self.compression != Compression.NONE else 1
 
     @property
     def max_timestamp(self) -> int:
@@ -187,21 +192,17 @@ class MessageBatch:
             DecodeError: the message, or one inside it, is not what it should be.
         """
         try:
-            outer = _message(self._view, 0)
-            compression = self.compression
-            if compression == Compression.NONE:
+            outer = _message(self._view)
+            if self.compression == Compression.NONE:
                 return [_record(outer, outer.offset, outer.timestamp, topic, partition)]
-            if compression == Compression.ZSTD:
-                raise DecodeError("attributes", 0, f"messages of magic {self.magic} are never compressed with zstd")
-            if outer.value is None:
-                raise DecodeError("value", 0, "a wrapper has a value")
-            inner = list(_messages(decompress(compression, outer.value, self.limit, self.magic)))
-            return list(self._unwrapped(outer, inner, topic, partition))
+            records = list(self._unwrapped(outer, topic, partition))
         except struct.error:
             reason = f"the message of {self.size_in_bytes} bytes ends early"
             raise DecodeError("message", self.position, reason) from None
         except DecodeError as error:
             raise DecodeError(error.path, self.position + error.offset, error.reason) from None
+        self._base_offset_and_count = (records[0].offset, len(records))
+        return records
 
     def views(self) -> Iterator[Record]:
         """Give the records one after the other, as `RecordBatch.views`."""
@@ -209,15 +210,27 @@ class MessageBatch:
 
     def columns(self) -> Columns:
         """Return the records as columns, as `RecordBatch.columns`."""
-        from kafkawire.sdk.records.columns import columns
-
         return columns([self])
 
     def to_arrow(self) -> pyarrow.RecordBatch:
         """Return the records as an Arrow record batch, as `RecordBatch.to_arrow`."""
         return self.columns().to_arrow()
 
-    def _unwrapped(self, outer: _Message, inner: list[_Message], topic: str, partition: int) -> Iterator[Record]:
+    def _measured(self) -> tuple[int, int]:
+        """Return base offset and number of the records in a wrapper."""
+        if self._base_offset_and_count is None:
+            self._base_offset_and_count = (records := self.records())[0].offset, len(records)
+        return self._base_offset_and_count
+
+    def _unwrapped(self, outer: _Message, topic: str, partition: int) -> Iterator[Record]:
+        """Give the records in a wrapper."""
+        compression = self.compression
+        if compression not in _COMPRESSIONS:
+            name = compression.name.lower()
+            raise DecodeError("attributes", 0, f"messages of magic {self.magic} are never compressed with {name}")
+        if outer.value is None:
+            raise DecodeError("value", 0, "a wrapper has a value")
+        inner = list(_messages(decompress(compression, outer.value, self.limit, self.magic)))
         if not inner:
             raise DecodeError("value", 0, "a wrapper holds at least one message")
         base_offset = 0
@@ -242,7 +255,7 @@ class MessageSetBuilder:
 
     Args:
         magic: 0 or 1.
-        compression: anything but zstd; with one, all messages go into a wrapper.
+        compression: one that the format knows; with one, all messages go into a wrapper.
         level: of the compression, see `LEVELS`.
         timestamp_type: who sets the timestamps of magic 1.
         log_append_time: ms since the epoch, with LOG_APPEND_TIME.
@@ -264,8 +277,8 @@ class MessageSetBuilder:
     ) -> None:
         if magic not in (MESSAGE_V0_MAGIC, MESSAGE_V1_MAGIC):
             raise EncodeError("magic", f"{magic}, message sets have {MESSAGE_V0_MAGIC} or {MESSAGE_V1_MAGIC}")
-        if compression == Compression.ZSTD:
-            raise EncodeError("compression", f"zstd is not there in magic {magic}")
+        if compression not in _COMPRESSIONS:
+            raise EncodeError("compression", f"{compression.name.lower()} is not there in magic {magic}")
         self.magic = magic
         self.compression = compression
         self.level = level
@@ -303,7 +316,7 @@ class MessageSetBuilder:
         """
         if self._last_offset is not None and offset <= self._last_offset:
             raise EncodeError("offset", f"{offset} does not follow {self._last_offset}, offsets increase")
-        if not NO_TIMESTAMP <= timestamp < _OFFSET_BYTES_MAX:
+        if not NO_TIMESTAMP <= timestamp <= _INT64_MAX:
             raise EncodeError("timestamp", f"{timestamp} is not a time in ms, nor -1 for none")
         if self.timestamp_type == TimestampType.LOG_APPEND_TIME:
             timestamp = self.log_append_time
@@ -347,21 +360,24 @@ class MessageSetBuilder:
 
 
 def _messages(data: bytes) -> Iterator[_Message]:
-    """Give the messages of a set; one that is cut at the end is left out."""
+    """Give the messages of a set, as it was inside a wrapper; offsets of errors are left to the caller."""
     view = memoryview(data)
     position = 0
-    while len(data) - position >= _OFFSET_AND_SIZE.size:
-        _, size = _OFFSET_AND_SIZE.unpack_from(data, position)
+    while position < len(view):
+        left = len(view) - position
+        if left < MESSAGE_V0_HEADER_BYTES:
+            raise DecodeError("message", 0, f"partial message in a wrapper: {left} bytes are left")
+        (size,) = _MESSAGE_SIZE.unpack_from(view, position + MESSAGE_V0_MESSAGE_SIZE_AT)
+        end = position + size + _UNCOUNTED
         if size + _UNCOUNTED < MESSAGE_V0_MIN_BYTES:
             raise DecodeError("message_size", 0, f"{size} bytes inside a wrapper, too few for a message")
-        end = position + size + _UNCOUNTED
-        if end > len(data):
-            return
-        yield _message(view[position:end], 0)
+        if end > len(view):
+            raise DecodeError("message", 0, f"partial message in a wrapper: {end - position} bytes, {left} are left")
+        yield _message(view[position:end])
         position = end
 
 
-def _message(view: memoryview, position: int) -> _Message:
+def _message(view: memoryview) -> _Message:
     """Read the message that fills `view`; raises struct.error where it is too short."""
     offset, _, _, magic, attributes = MESSAGE_V0_HEADER.unpack_from(view)
     timestamp = NO_TIMESTAMP
@@ -375,8 +391,8 @@ def _message(view: memoryview, position: int) -> _Message:
 
 
 def _content(view: memoryview, position: int, path: str) -> tuple[memoryview | None, int]:
-    (size,) = _INT32.unpack_from(view, position)
-    position += _INT32.size
+    (size,) = _CONTENT_SIZE.unpack_from(view, position)
+    position += _CONTENT_SIZE.size
     if size < 0:
         return None, position
     if size > len(view) - position:
@@ -400,9 +416,9 @@ def _compression(attributes: int, position: int) -> Compression:
 def _sized(value: Buffer | None, path: str) -> bytes:
     """Return bytes behind their int32 length, -1 for None."""
     if value is None:
-        return _INT32.pack(-1)
+        return _CONTENT_SIZE.pack(_NULL_SIZE)
     try:
         content = memoryview(value).cast("B")
     except TypeError as error:
         raise EncodeError(path, f"expected bytes or None, got {type(value).__name__}") from error
-    return _INT32.pack(len(content)) + content
+    return _CONTENT_SIZE.pack(len(content)) + content

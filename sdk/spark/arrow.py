@@ -1,8 +1,7 @@
 """Turn raw record batches into Arrow with the columns of Spark's Kafka connector; Spark itself is not needed.
 
 The step between `kafkawire.sdk.records` and `decode.py`: what a worker does with the bytes that reach it. Control
-batches are left out, as the connector does, and so is a batch that is cut off at the end of a value, as fetch responses
-and growing segments have it.
+batches are left out, as the connector does. A value holds whole batches: a partial one at its end is damage.
 
 Source: `KafkaRecordToRowConverter` in Apache Spark.
 """

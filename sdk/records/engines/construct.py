@@ -22,6 +22,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     FormatField,
 )
 from kafkawire.sdk.records.engines import python_batch
+from kafkawire.sdk.records.java_integers import int64, sequence_after
 from kafkawire.sdk.records.record import Headers, Record
 
 __all__ = ["ConstructBatch", "Counted", "Form", "Sized", "Zigzag", "form"]
@@ -151,14 +152,12 @@ class ConstructBatch(python_batch.RecordBatch):
                 ) from None
             headers: Headers = tuple((header.key, header.value) for header in fields.headers)
             yield Record(
-                python_batch.int64(self.base_offset + fields.offset_delta),
-                python_batch.int64(self.base_timestamp + fields.timestamp_delta)
-                if append_time is None
-                else append_time,
+                int64(self.base_offset + fields.offset_delta),
+                int64(self.base_timestamp + fields.timestamp_delta) if append_time is None else append_time,
                 fields.key,
                 fields.value,
                 headers,
-                python_batch.sequence_after(self.base_sequence, fields.offset_delta),
+                sequence_after(self.base_sequence, fields.offset_delta),
                 topic,
                 partition,
             )

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8
 from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_BATCH_LENGTH_AT,
     BATCH_BATCH_LENGTH_COUNTS_FROM,
@@ -31,20 +30,19 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     Compression,
     TimestampType,
 )
+from kafkawire.sdk.records.columns import Columns, columns
 from kafkawire.sdk.records.compression import decompress
 from kafkawire.sdk.records.crc import crc32c
+from kafkawire.sdk.records.java_integers import int64, sequence_after
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.record import Headers, Record
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from kafkawire.sdk.records.columns import Columns
-
-__all__ = ["RecordBatch", "Span", "int64", "sequence_after", "spans"]
+__all__ = ["RecordBatch", "Span", "spans"]
 
 _VARINT_BITS, _VARLONG_BITS = 35, 70
-_INT32_MAX = 2**31 - 1
 
 
 class RecordBatch:
@@ -260,8 +258,6 @@ class RecordBatch:
         Raises:
             DecodeError: as `records`.
         """
-        from kafkawire.sdk.records.columns import columns
-
         return columns([self])
 
     def to_arrow(self) -> pyarrow.RecordBatch:
@@ -315,17 +311,6 @@ def spans(data: bytes, count: int, origin: int = 0) -> Iterator[Span]:
         raise DecodeError("records", origin, f"{len(data) - position} bytes follow the last of {count} records")
 
 
-def sequence_after(base_sequence: int, delta: int) -> int:
-    """Return the sequence number `delta` records after `base_sequence`; they wrap from 2147483647 to 0.
-
-    No valid batch has a negative delta; for one, Java's arithmetic overflows and the same number comes out here.
-    """
-    if base_sequence < 0:
-        return NO_SEQUENCE
-    sequence = base_sequence + delta
-    return sequence if delta >= 0 and sequence <= _INT32_MAX else sequence % 2**32 - 2**31
-
-
 def _skip_headers(data: bytes, position: int, count: int) -> int:
     """Return where the headers end."""
     if not 0 <= count <= (len(data) - position) // RECORD_HEADER_MIN_BYTES:
@@ -366,8 +351,3 @@ def _varint(data: bytes, position: int, bits: int = _VARINT_BITS) -> tuple[int, 
             value &= 0xFFFFFFFF if bits == _VARINT_BITS else 0xFFFFFFFFFFFFFFFF
             return (value >> 1) ^ -(value & 1), position
     raise ValueError(f"a number of more than {bits // 7} bytes")
-
-
-def int64(value: int) -> int:
-    """Return what is left of a sum or difference in 64 bits, as in Java."""
-    return (value + 2**63) % 2**64 - 2**63

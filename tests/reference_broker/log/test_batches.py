@@ -7,6 +7,7 @@ import pytest
 
 from kafkawire.reference_broker.log.batches import (
     build_batch,
+    check_no_gap,
     headers_in,
     parse_header,
     read_header,
@@ -16,6 +17,7 @@ from kafkawire.reference_broker.log.batches import (
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.file import LogFile
 from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.sdk.errors import DecodeError, PartialBatch
 from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.records import stamp
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
@@ -49,7 +51,8 @@ def test_parse_header():
 def test_headers_in(file):
     found = [(header.base_offset, header.records_count) for header in headers_in(file, 10)]
     assert found == [(10, 2), (12, 1), (13, 3)]
-    assert not list(headers_in(file, 11)), "an offset must not be lower than what the file begins with"
+    with pytest.raises(DecodeError, match="offsets 10 to 11, they must increase from 11 on"):
+        next(headers_in(file, 11))
 
 
 def test_headers_end_at_a_damaged_or_cut_batch(file, tmp_path):
@@ -57,19 +60,52 @@ def test_headers_end_at_a_damaged_or_cut_batch(file, tmp_path):
     content = bytearray((tmp_path / "log").read_bytes())
     content[headers[1].position + 3_000] ^= 1
     (tmp_path / "log").write_bytes(content)
-    assert [header.base_offset for header in headers_in(file, 10)] == [10]
+    found = headers_in(file, 10)
+    assert next(found).base_offset == 10
+    with pytest.raises(DecodeError, match="crc at byte"):
+        next(found)
     file.truncate(headers[0].size_bytes - 1)
-    assert not list(headers_in(file, 10))
+    with pytest.raises(PartialBatch, match="it ends 1 beyond the end"):
+        next(headers_in(file, 10))
+
+
+@pytest.mark.parametrize(
+    ("byte", "value", "reason"),
+    [
+        (8, 0x7F, "it ends "),
+        (11, 0x30, "batch of 60 bytes, at least 61 are needed"),
+        (16, 1, "magic 1, batches of a log have 2"),
+    ],
+)
+def test_read_header_refuses(file, tmp_path, byte, value, reason):
+    second = read_header(file, 0).size_bytes
+    content = bytearray((tmp_path / "log").read_bytes())
+    content[second + 8 : second + 11] = bytes(3)
+    content[second + byte] = value
+    (tmp_path / "log").write_bytes(content)
+    with pytest.raises(DecodeError, match=reason):
+        read_header(file, second)
 
 
 def test_read_header(file):
     first = read_header(file, 0)
-    assert first is not None
     assert first.base_offset == 10
     second = read_header(file, first.size_bytes)
-    assert second is not None
     assert second.base_offset == 12
-    assert read_header(file, file.size_bytes) is None
+    with pytest.raises(PartialBatch, match="0 bytes are left"):
+        read_header(file, file.size_bytes)
+
+
+def test_a_gap_in_the_offsets_needs_a_good_checksum(file, tmp_path):
+    first = read_header(file, 0)
+    check_no_gap(file, first, 12)
+    check_no_gap(file, first, 99)
+    content = bytearray((tmp_path / "log").read_bytes())
+    content[first.size_bytes - 1] ^= 1
+    (tmp_path / "log").write_bytes(content)
+    check_no_gap(file, first, 12)
+    with pytest.raises(DecodeError, match="crc"):
+        check_no_gap(file, first, 13)
 
 
 def test_record_timestamps(file):

@@ -184,6 +184,57 @@ def test_segments_before_the_recovery_point_are_not_checked(tmp_path):
     assert log.next_offset == 60
 
 
+def damage_a_length(path):
+    """Let the first batch of a segment end beyond the end of its file."""
+    content = bytearray(path.read_bytes())
+    content[8] ^= 1
+    path.write_bytes(content)
+
+
+def test_damage_in_the_middle_of_a_closed_log_is_told(tmp_path, caplog):
+    filled(tmp_path / "t-0").close()
+    files = sorted((tmp_path / "t-0").glob("*.log"))
+    timestamp = next(walk(files[1].read_bytes())).base_timestamp
+    damage_a_length(files[1])
+    log = PartitionLog(tmp_path / "t-0", SMALL, is_clean=True, recovery_point=60)
+    assert "partial batch" in caplog.text
+    assert (log.next_offset, log.truncated_bytes) == (60, 0)
+    first = int(files[1].stem)
+    assert log.read(first - 1, 10_000, at_least_one=True).is_first_whole
+    with pytest.raises(BrokerError, match=f"segment {first}: batch at byte 0: partial batch") as caught:
+        log.read(first, 10_000, at_least_one=True)
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+    with pytest.raises(BrokerError) as caught:
+        log.offset_for_timestamp(timestamp)
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_length_that_takes_in_the_last_batches_is_noticed_when_a_closed_log_is_opened(tmp_path):
+    """Its header looks good, only the checksum shows that the batch ends elsewhere."""
+    log = PartitionLog(tmp_path / "t-0", dataclasses.replace(CONFIG, index_interval_bytes=300))
+    size = next(size for size in range(100) if len(produced(b"v" * size)) == 128)
+    for _ in range(6):
+        append(log, b"v" * size)
+    log.close()
+    path = tmp_path / "t-0" / f"{0:020}.log"
+    content = bytearray(path.read_bytes())
+    position = len(content) - 256
+    content[position + 11] ^= 128  # from 116 to 244: one batch of twice the size
+    path.write_bytes(content)
+    again = PartitionLog(tmp_path / "t-0", log.config, is_clean=True, recovery_point=6)
+    assert (again.next_offset, again.truncated_bytes) == (4, 256)
+
+
+def test_damage_at_the_end_of_a_closed_log_is_cut_off(tmp_path, caplog):
+    filled(tmp_path / "t-0").close()
+    last = sorted((tmp_path / "t-0").glob("*.log"))[-1]
+    size = last.stat().st_size
+    damage_a_length(last)
+    log = PartitionLog(tmp_path / "t-0", SMALL, is_clean=True, recovery_point=60)
+    assert (log.next_offset, log.truncated_bytes) == (int(last.stem), size)
+    assert f"cutting off the last {size} bytes" in caplog.text
+
+
 def test_indexes_without_a_segment_are_removed(tmp_path):
     filled(tmp_path / "t-0")
     orphan = tmp_path / "t-0" / f"{999:020}.index"

@@ -10,6 +10,7 @@ import pytest
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.segment import Segment, base_offset_of
+from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records import stamp
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
 
@@ -79,7 +80,7 @@ def test_damaged_index_is_made_again(segment, tmp_path, suffix, damage):
 
 @pytest.mark.parametrize("batch", [0, 7, 19])
 @pytest.mark.parametrize("byte", [8, 16, 17, 30, -1])
-def test_recovery_cuts_at_a_damaged_batch(segment, tmp_path, batch, byte):
+def test_recovery_cuts_at_a_damaged_batch(segment, tmp_path, caplog, batch, byte):
     headers = list(segment.headers(0))
     position = headers[batch].position + (byte if byte >= 0 else headers[batch].size_bytes - 1)
     path = tmp_path / "00000000000000000500.log"
@@ -90,6 +91,31 @@ def test_recovery_cuts_at_a_damaged_batch(segment, tmp_path, batch, byte):
     assert again.recover() == len(content) - headers[batch].position
     assert again.next_offset == BASE + 3 * batch
     assert path.stat().st_size == headers[batch].position
+    assert f"cutting off the last {len(content) - headers[batch].position} bytes" in caplog.text
+
+
+@pytest.mark.parametrize("size_bytes", [100, 128])
+def test_no_flipped_bit_of_a_length_loses_a_batch(tmp_path, size_bytes):
+    """Of three batches the second has a wrong length; one bit of it can take in the whole third batch."""
+    config = dataclasses.replace(CONFIG, index_interval_bytes=100_000)
+    segment = Segment(tmp_path, BASE, config)
+    for number in range(3):
+        data = next(data for size in range(100) if len(data := produced(b"v" * size)) == size_bytes)
+        stamp(data, BASE + number, 0)
+        segment.append(data, parse_header(data), BASE + number)
+    path = tmp_path / f"{BASE:020}.log"
+    content = path.read_bytes()
+    for bit in range(32):
+        damaged = bytearray(content)
+        damaged[size_bytes + 8 + bit // 8] ^= 0x80 >> bit % 8
+        path.write_bytes(damaged)
+        assert segment.find(BASE).base_offset == BASE
+        with pytest.raises(DecodeError):
+            list(segment.headers(0))
+        with pytest.raises(DecodeError):
+            segment.find(BASE + 2)
+        assert Segment(tmp_path, BASE, config).recover() == 2 * size_bytes
+        path.write_bytes(content)
 
 
 @pytest.mark.parametrize(

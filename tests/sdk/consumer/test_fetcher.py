@@ -5,6 +5,8 @@ Method: the fetcher is asked for requests and given hand-made answers; no record
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kafkawire.sdk.client.metadata import Metadata
@@ -227,15 +229,47 @@ def test_an_offset_that_is_gone(policy: str, told: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("records", "error"),
-    [(batch(10), RemoteProtocolError), (batch(100)[:50], RemoteProtocolError), (bytes(70), DecodeError)],
+    ("records", "error", "reason"),
+    [
+        (batch(10), RemoteProtocolError, "that end before it"),
+        (
+            batch(100)[:50],
+            RemoteProtocolError,
+            f"at offset 100: no whole batch; .* {len(batch(100))} bytes, 50 are left",
+        ),
+        (batch(100)[:5], RemoteProtocolError, "no whole batch; .* 5 bytes are left"),
+        (bytes(70), DecodeError, "batch_length"),
+    ],
 )
-def test_batches_that_cannot_be(records: bytes, error: type[Exception]) -> None:
+def test_batches_that_cannot_be(records: bytes, error: type[Exception], reason: str) -> None:
     """Only older offsets, less than a batch, or no batch at all: the partition stops, the application is told."""
     setting = Setting(T0)
     setting.fetcher.request(1)
     assert isinstance(setting.fetcher.receive(1, answer(data(0, records))), error)
     assert isinstance(setting.fetcher.errors[0], error)
+    assert re.search(reason, str(setting.fetcher.errors[0]))
+    assert setting.fetcher.request(1) is None
+
+
+def test_a_length_damaged_in_the_middle_loses_nothing() -> None:
+    """The batches before it are handed out; the next fetch begins with the damaged one, and the application is told."""
+    setting = Setting(T0)
+    setting.fetcher.request(1)
+    damaged = bytearray(batch(103))
+    damaged[9] ^= 1
+    assert setting.fetcher.receive(1, answer(data(0, batch(100) + bytes(damaged) + batch(106)))) is None
+    assert asked(setting.fetcher.request(1)) == {0: 103}
+    error = setting.fetcher.receive(1, answer(data(0, bytes(damaged) + batch(106))))
+    assert "at offset 103: no whole batch" in str(error)
+    assert list(setting.fetcher.errors) == [error]
+
+
+def test_a_corrupt_log_is_told_and_not_asked_again() -> None:
+    """Brokers call this error retriable, but what is damaged on the disk stays so."""
+    setting = Setting(T0)
+    setting.fetcher.request(1)
+    error = setting.fetcher.receive(1, answer(data(0, b"", ErrorCode.CORRUPT_MESSAGE)))
+    assert list(setting.fetcher.errors) == [error]
     assert setting.fetcher.request(1) is None
 
 

@@ -1,10 +1,13 @@
-"""What the tests of records share: the engines that are there, and records to put into batches."""
+"""What the tests of records share: the engines that are there, records, and batches of them."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 
+from kafkawire.sdk.records import BatchBuilder, Compression, MessageSetBuilder
 from kafkawire.sdk.records.engines import selection as engines
 
 #: (timestamp, key, value, headers) of records of every shape.
@@ -30,3 +33,16 @@ rows = st.tuples(
 def engine(request: pytest.FixtureRequest) -> str:
     """Give every engine that is available here."""
     return str(request.param)
+
+
+def batch_of(records: Any = ROWS, compression: Compression = Compression.NONE, **options: Any) -> bytes:
+    builder = BatchBuilder(2**31 - 1, compression, **options)
+    for record in records:
+        builder.append(*record)
+    return builder.build()
+
+
+def message_set(magic: int) -> bytes:
+    messages = MessageSetBuilder(magic, base_offset=40)
+    messages.append(5, b"key", b"value")
+    return messages.build()

@@ -6,13 +6,22 @@ Method: round trips; wrappers put together by hand for what builders do not writ
 
 from __future__ import annotations
 
+import sys
 import zlib
 from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import DecodeError, EncodeError
-from kafkawire.sdk.records import Compression, MessageBatch, MessageSetBuilder, TimestampType, compress, walk
+from kafkawire.sdk.errors import DecodeError, EncodeError, PartialBatch
+from kafkawire.sdk.records import (
+    Compression,
+    MessageBatch,
+    MessageSetBuilder,
+    TimestampType,
+    compress,
+    decompress,
+    walk,
+)
 
 CODECS = [codec for codec in Compression if codec != Compression.ZSTD]
 ROWS = [(50, 5, b"key", b"value"), (51, 4, None, b""), (60, 9, b"", None)]
@@ -72,14 +81,52 @@ def test_timestamp_types() -> None:
     assert (batch.timestamp_type, batch.max_timestamp) == (TimestampType.CREATE_TIME, 5)
 
 
+def offsets_of(outer_offset: int, magic: int, *inner_offsets: int) -> tuple[list[int], int, int, int]:
+    """Return the offsets of a wrapper's records, and what the wrapper says: base offset, last offset, count."""
+    inner = b"".join(message(offset, magic, 0, b"v") for offset in inner_offsets)
+    (batch,) = walk(message(outer_offset, magic, 1, compress(Compression.GZIP, inner)))
+    return [record.offset for record in batch.records()], batch.base_offset, batch.last_offset, batch.records_count
+
+
+def test_offsets_inside_a_wrapper_of_magic_1_are_relative() -> None:
+    """The last message has the offset of the wrapper, whatever its relative offset and wherever they begin."""
+    assert offsets_of(57, 1, 0, 1, 2) == ([55, 56, 57], 55, 57, 3)
+    assert offsets_of(57, 1, 0, 4, 7) == ([50, 54, 57], 50, 57, 3)  # compaction removed some
+    assert offsets_of(57, 1, 2, 3) == ([56, 57], 56, 57, 2)  # and the first
+    assert offsets_of(57, 1, 0) == ([57], 57, 57, 1)
+    assert offsets_of(2, 1, 0, 1, 2) == ([0, 1, 2], 0, 2, 3)  # the first wrapper of a log
+
+
+def test_offsets_inside_a_wrapper_of_magic_0_are_absolute() -> None:
+    assert offsets_of(57, 0, 50, 54, 57) == ([50, 54, 57], 50, 57, 3)
+    assert offsets_of(0, 0, 0) == ([0], 0, 0, 1)
+    assert offsets_of(99, 0, 3, 4) == ([3, 4], 3, 99, 2)  # the wrapper's own offset changes nothing
+
+
 def test_a_wrapper_with_offset_0() -> None:
     inner = message(0, 1, 0, b"a") + message(1, 1, 0, b"b")
     assert [row[0] for row in read(message(0, 1, 1, compress(Compression.GZIP, inner)))] == [0, 1]
 
 
-def test_a_cut_message_inside_a_wrapper_is_left_out() -> None:
-    inner = message(0, 1, 0, b"a") + message(1, 1, 0, b"b")[:-1]
-    assert [row[3] for row in read(message(5, 1, 1, compress(Compression.GZIP, inner)))] == [b"a"]
+def test_a_wrapper_is_decompressed_once_for_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    (batch,) = walk(message_set(1, Compression.GZIP))
+    calls: list[Compression] = []
+
+    def counted(codec: Compression, *arguments: Any) -> bytes:
+        calls.append(codec)
+        return decompress(codec, *arguments)
+
+    monkeypatch.setattr(sys.modules[MessageBatch.__module__], "decompress", counted)
+    assert [(batch.base_offset, batch.records_count) for _ in range(3)] == [(50, 3)] * 3
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("cut", [1, 20, 26])
+def test_a_partial_message_inside_a_wrapper_is_an_error(cut: int) -> None:
+    """Nobody cuts a message before it is compressed: Kafka passes over it, here it is not lost without a word."""
+    inner = message(0, 1, 0, b"a") + message(1, 1, 0, b"b")[:-cut]
+    with pytest.raises(DecodeError, match=r"partial message in a wrapper: .* are left"):
+        read(message(5, 1, 1, compress(Compression.GZIP, inner)))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +135,7 @@ def test_a_cut_message_inside_a_wrapper_is_left_out() -> None:
         (b"", 1, "at least one message"),
         (message(0, 1, 1, compress(Compression.GZIP, message(0, 1, 0, b"v"))), 1, "is compressed itself"),
         (message(30, 1, 0, b"v"), 1, "wrapper with offset 20 holds a message with the relative offset 30"),
-        (bytes(8) + b"\x00\x00\x00\x05hello", 1, "too few for a message"),
+        (bytes(8) + b"\x00\x00\x00\x05hello!", 1, "5 bytes inside a wrapper, too few for a message"),
         (message(0, 1, 0, b"v"), 4, "never compressed with zstd"),
         (message(0, 1, 0, b"v"), 5, "compression 5 is not known"),
         (None, 1, "a wrapper has a value"),
@@ -104,7 +151,10 @@ def test_refused_wrappers(inner: bytes | None, attributes: int, reason: str) -> 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_cuts_and_flipped_bits(magic: int, compression: Compression) -> None:
     data = message_set(magic, compression)
-    assert all(len(read(data[:end])) < 3 for end in range(len(data)))
+    for end in sorted({*range(1, len(data))} - {batch.position for batch in walk(data)}):
+        with pytest.raises(PartialBatch) as caught:
+            read(data[:end])
+        assert caught.value.left_bytes == end - caught.value.offset
     data = message_set(magic, compression, ROWS[:1])
     for position in range(12, len(data)):
         for bit in range(8):

@@ -1,6 +1,6 @@
-"""The twin's walker finds the parts of records and refuses everything else; sums wrap as Java's do.
+"""The twin's walker finds the parts of records and refuses everything else.
 
-Method: hand-made records, one for each way to be wrong; numbers at the borders of 32 and 64 bits.
+Method: hand-made records, one for each way to be wrong.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.records.engines.python_batch import RecordBatch, int64, sequence_after, spans
+from kafkawire.sdk.records.engines.python_batch import RecordBatch, spans
 
 
 def record(body: str) -> bytes:
@@ -57,18 +57,6 @@ def test_cut_record_is_not_given_before_the_error() -> None:
     assert next(found)[5] == 1
     with pytest.raises(DecodeError, match=r"records\[1\] at byte 0: ends early"):
         next(found)
-
-
-@pytest.mark.parametrize(
-    ("base", "delta", "expected"),
-    [(-1, 5, -1), (0, 0, 0), (2**31 - 1, 0, 2**31 - 1), (2**31 - 1, 1, 0), (2**31 - 2, 3, 1), (35, -1, 34 - 2**31)],
-)
-def test_sequence_numbers_wrap(base: int, delta: int, expected: int) -> None:
-    assert sequence_after(base, delta) == expected
-
-
-def test_int64() -> None:
-    assert [int64(value) for value in (2**63, -(2**63) - 1, 5, -5)] == [-(2**63), 2**63 - 1, 5, -5]
 
 
 @pytest.mark.parametrize("position", [-1, 1, 100])

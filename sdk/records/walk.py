@@ -1,0 +1,114 @@
+"""Walk over the batches in a buffer.
+
+A fetch response, a produce request and a log segment hold batches one after the other, of any magic. What is inside a
+batch is up to `engines/` (magic 2) and `message_set.py` (magic 0 and 1).
+
+Source: `ByteBufferLogInputStream` in Apache Kafka, which stops at a partial batch where this raises;
+`docs/decisions/0011-partial-batches-are-errors.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkawire.sdk.errors import DecodeError, PartialBatch
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.record_formats import (
+    BATCH_BATCH_LENGTH_AT,
+    BATCH_BATCH_LENGTH_COUNTS_FROM,
+    BATCH_MAGIC,
+    BATCH_MAGIC_AT,
+    MESSAGE_V0_MAGIC,
+    MESSAGE_V0_MIN_BYTES,
+)
+from kafkawire.sdk.records.engine import RecordBatch, record_batch_class
+from kafkawire.sdk.records.engines import selection as engines
+from kafkawire.sdk.records.fields import packed
+from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
+from kafkawire.sdk.records.message_set import MessageBatch
+
+__all__ = ["Batch", "walk", "walk_headers"]
+
+#: What `walk` gives: a batch of magic 2, or a message (perhaps a wrapper of many) of magic 0 or 1.
+Batch = RecordBatch | MessageBatch
+
+_BATCH_LENGTH = packed("RecordBatch", "batch_length")
+#: The smallest message of any magic, without what its size does not count.
+_MIN_LENGTH = MESSAGE_V0_MIN_BYTES - BATCH_BATCH_LENGTH_COUNTS_FROM
+
+
+def walk(
+    buffer: Buffer, check_crc: bool = True, *, limit: int = MAX_DECOMPRESSED_BYTES, engine: str | None = None
+) -> Iterator[Batch]:
+    """Give the batches of a buffer one after the other.
+
+    Args:
+        buffer: batches; where the last one may be cut, as in a fetch response, catch `PartialBatch`.
+        check_crc: whether to check each before it is given.
+        limit: most bytes that the records of one batch may have when decompressed.
+        engine: `native`, `python` or `construct`; the one in use by default.
+
+    Returns:
+        An iterator of views of the buffer.
+
+    Raises:
+        PartialBatch: the bytes after the last whole batch are not a whole batch.
+        DecodeError: what comes next is no batch, or its checksum is wrong.
+        LocalProtocolError: the engine is not available here.
+    """
+    native = engines.native if engine is None else engines.built if engine == "native" else None
+    if native is not None:
+        walked: Iterator[Batch] = native.Walk(buffer, check_crc, limit, _batch_at)
+        return walked
+    return _walk(buffer, check_crc, limit, RecordBatch if engine is None else record_batch_class(engine))
+
+
+def walk_headers(buffer: Buffer) -> Iterator[Batch]:
+    """Give the batches of a buffer by their headers alone: `walk` without the checksum.
+
+    Raises:
+        PartialBatch: the bytes after the last whole batch are not a whole batch.
+        DecodeError: what comes next is no batch.
+    """
+    return walk(buffer, check_crc=False)
+
+
+def _walk(buffer: Buffer, check_crc: bool, limit: int, make: type[RecordBatch]) -> Iterator[Batch]:
+    """Do what the extension's `Walk` does."""
+    view = memoryview(buffer).cast("B")
+    position = 0
+    while position < len(view):
+        batch = _batch_at(view, position, limit, make)
+        if check_crc:
+            batch.check_crc()
+        yield batch
+        position += batch.size_in_bytes
+
+
+def _batch_at(buffer: Buffer, position: int, limit: int, make: type[RecordBatch] = RecordBatch) -> Batch:
+    """Return the batch at `position`; raise what is wrong with it."""
+    view = memoryview(buffer).cast("B")
+    _check_size(view, position)
+    if view[position + BATCH_MAGIC_AT] == BATCH_MAGIC:
+        return make(view, position, limit)
+    return MessageBatch(view, position, limit)
+
+
+def _check_size(view: memoryview, position: int) -> None:
+    """Check, in Kafka's order, that a whole batch of a known magic is at `position`."""
+    left = len(view) - position
+    if left < BATCH_BATCH_LENGTH_COUNTS_FROM:
+        raise PartialBatch(position, left, None)
+    (length,) = _BATCH_LENGTH.unpack_from(view, position + BATCH_BATCH_LENGTH_AT)
+    if length < _MIN_LENGTH:
+        reason = f"{length} bytes announced, no batch or message has fewer than {_MIN_LENGTH}"
+        raise DecodeError("batch_length", position + BATCH_BATCH_LENGTH_AT, reason)
+    if left <= BATCH_MAGIC_AT:
+        raise PartialBatch(position, left, None)
+    magic = view[position + BATCH_MAGIC_AT]
+    if magic > BATCH_MAGIC:
+        reason = f"magic {magic}, {MESSAGE_V0_MAGIC} to {BATCH_MAGIC} are known"
+        raise DecodeError("magic", position + BATCH_MAGIC_AT, reason)
+    size = length + BATCH_BATCH_LENGTH_COUNTS_FROM
+    if size > left:
+        raise PartialBatch(position, left, size)

@@ -1,0 +1,22 @@
+"""Every engine is found by its name, and one that is not there is refused by name.
+
+Method: each engine that is available, and one that is not.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.records import RecordBatch, batch_builder_class, record_batch_class, walk
+from tests.sdk.records.conftest import AVAILABLE, batch_of
+
+
+def test_engines_by_name() -> None:
+    for name in AVAILABLE:
+        assert isinstance(next(walk(batch_of(), engine=name)), record_batch_class(name))
+        assert batch_builder_class(name)().count == 0
+    assert RecordBatch in {record_batch_class(name) for name in AVAILABLE}
+    for find in (record_batch_class, batch_builder_class):
+        with pytest.raises(LocalProtocolError, match=r"'rust' is not available, .*python"):
+            find("rust")

@@ -1,0 +1,22 @@
+"""Sums wrap as Java's do.
+
+Method: numbers at the borders of 32 and 64 bits.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.records.java_integers import INT32_MAX, int64, sequence_after
+
+
+@pytest.mark.parametrize(
+    ("base", "delta", "expected"),
+    [(-1, 5, -1), (0, 0, 0), (INT32_MAX, 0, 2**31 - 1), (INT32_MAX, 1, 0), (2**31 - 2, 3, 1), (35, -1, 34 - 2**31)],
+)
+def test_sequence_numbers_wrap(base: int, delta: int, expected: int) -> None:
+    assert sequence_after(base, delta) == expected
+
+
+def test_int64() -> None:
+    assert [int64(value) for value in (2**63, -(2**63) - 1, 5, -5)] == [-(2**63), 2**63 - 1, 5, -5]

@@ -1,0 +1,236 @@
+"""Batches are found one after the other, read alike by every engine, and what is not a whole batch is reported.
+
+Method: batches of every shape on every engine; each cut and each flipped bit of small ones, where any outcome but
+records or a DecodeError is a failure, and the engines must agree; hypothesis for round trips.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkawire.sdk.errors import DecodeError, PartialBatch
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
+from kafkawire.sdk.records import (
+    Compression,
+    TimestampType,
+    columns,
+    crc32c,
+    empty_batch,
+    walk,
+    walk_headers,
+)
+from tests.sdk.records.conftest import AVAILABLE, ROWS, batch_of, message_set, rows
+
+
+def outcome(data: bytes, engine: str, check_crc: bool = True) -> Any:
+    """Return every record with its batch's header, or that there was an error."""
+    found: list[Any] = []
+    try:
+        for batch in walk(data, check_crc, engine=engine):
+            header = (batch.base_offset, batch.last_offset, batch.next_offset, batch.last_sequence, batch.attributes)
+            found.append((header, [record_of(record) for record in batch.views()]))
+            assert [record_of(record) for record in batch.records()] == found[-1][1]
+    except DecodeError:
+        return found, "error"
+    return found
+
+
+def record_of(record: Any) -> tuple[Any, ...]:
+    return record.offset, record.timestamp, record.key, record.value, record.headers, record.sequence
+
+
+def resealed(data: bytes) -> bytes:
+    """Return the batch with a right checksum."""
+    return data[:17] + crc32c(data[21:]).to_bytes(4, "big") + data[21:]
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_round_trip(engine: str, compression: Compression) -> None:
+    data = batch_of(compression=compression, base_offset=100, producer_id=7, producer_epoch=1, base_sequence=3)
+    (batch,) = walk(data, engine=engine)
+    assert [record_of(record) for record in batch.records()] == [
+        (100 + index, timestamp, key, value, headers, 3 + index)
+        for index, (timestamp, key, value, headers) in enumerate(ROWS)
+    ]
+    assert (batch.base_offset, batch.last_offset, batch.next_offset) == (100, 103, 104)
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.last_sequence) == (7, 1, 3, 6)
+    assert batch.compression is compression
+    assert batch.max_timestamp == 1005
+    assert batch.timestamp_type is TimestampType.CREATE_TIME
+    assert batch.size_in_bytes == len(data)
+    assert bytes(batch.data) == data
+    assert not batch.is_transactional
+    assert not batch.is_control
+    assert batch.delete_horizon_ms is None
+
+
+@given(records=st.lists(rows, min_size=1, max_size=5), compression=st.sampled_from(Compression))
+def test_any_records(records: Any, compression: Compression) -> None:
+    data = batch_of(records, compression)
+    for engine in AVAILABLE:
+        (batch,) = walk(data, engine=engine)
+        found = [(record.timestamp, record.key, record.value, record.headers) for record in batch.records()]
+        assert found == records
+
+
+def test_topic_and_partition(engine: str) -> None:
+    for data in (batch_of(), message_set(1)):
+        (batch,) = walk(data, engine=engine)
+        assert {(record.topic, record.partition) for record in batch.records("orders", 3)} == {("orders", 3)}
+
+
+@pytest.mark.parametrize("wrap", [bytearray, memoryview, lambda data: memoryview(data).cast("b")])
+def test_any_buffer(engine: str, wrap: Any) -> None:
+    data = batch_of(compression=Compression.GZIP) + message_set(0)
+    assert outcome(wrap(data), engine) == outcome(data, "python")
+
+
+def walked(data: bytes, engine: str) -> tuple[list[Any], PartialBatch | None]:
+    """Return the batches that are whole, and what was reported at the end."""
+    found: list[Any] = []
+    try:
+        for batch in walk(data, engine=engine):
+            found.append(batch)
+    except PartialBatch as partial:
+        return found, partial
+    return found, None
+
+
+def test_several_batches_of_any_magic(engine: str) -> None:
+    parts = [batch_of(), message_set(0), message_set(1), batch_of(compression=Compression.LZ4)]
+    found, partial = walked(b"".join(parts), engine)
+    assert [batch.position for batch in found] == [sum(map(len, parts[:index])) for index in range(len(parts))]
+    assert [batch.magic for batch in found] == [2, 0, 1, 2]
+    assert partial is None
+    assert walked(b"", engine) == ([], None)
+
+
+@pytest.mark.parametrize("last", [batch_of(), batch_of(compression=Compression.GZIP), message_set(0), message_set(1)])
+def test_every_cut_is_reported(engine: str, last: bytes) -> None:
+    first = message_set(1) + batch_of()
+    for size in range(1, len(last)):
+        found, partial = walked(first + last[:size], engine)
+        assert [batch.position for batch in found] == [0, len(message_set(1))], size
+        assert partial is not None, size
+        assert (partial.path, partial.offset, partial.left_bytes) == ("batch", len(first), size)
+        assert partial.needed_bytes == (None if size <= 16 else len(last))
+
+
+def test_partial_batches_say_how_many_bytes_there_are_and_where(engine: str) -> None:
+    data = batch_of([(1, None, b"v", ())])
+    with pytest.raises(PartialBatch, match=r"batch at byte 69: partial batch: 69 bytes, 68 are left, it ends 1 beyond"):
+        list(walk(data + data[:-1], engine=engine))
+    with pytest.raises(
+        PartialBatch, match=r"batch at byte 0: partial batch: 16 bytes are left, too few for its length"
+    ):
+        list(walk(data[:16], engine=engine))
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_no_flipped_bit_of_a_length_loses_a_batch(engine: str, magic: int) -> None:
+    """Of three batches the second has a wrong length: an error comes before a batch is missing."""
+    one = batch_of([(1, b"k", b"v", ())]) if magic == 2 else message_set(magic)
+    for bit in range(32):
+        damaged = bytearray(one * 3)
+        damaged[len(one) + 8 + bit // 8] ^= 0x80 >> bit % 8
+        for check_crc in (True, False) if magic == 2 else (True,):  # older messages may have bytes to spare
+            found: list[Any] = []
+            with pytest.raises(DecodeError) as caught:
+                found.extend(batch.records() for batch in walk(bytes(damaged), check_crc, engine=engine))
+            assert len(found) <= 1
+            assert len(one) <= caught.value.offset < 3 * len(one)
+            with pytest.raises(DecodeError):
+                columns(walk(bytes(damaged), check_crc, engine=engine))
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_every_cut(engine: str, compression: Compression) -> None:
+    data = batch_of([(1, b"k", b"v", (("h", b"x"),)), (2, None, b"", ())], compression)
+    for end in range(1, len(data)):
+        assert outcome(data[:end], engine) == ([], "error")
+        shorter = data[:8] + max(end - 12, 0).to_bytes(4, "big") + data[12:end]
+        if end >= BATCH_HEADER_BYTES:
+            assert outcome(resealed(shorter), engine) == ([], "error")
+
+
+def test_every_flipped_bit_of_a_checked_batch_is_noticed(engine: str) -> None:
+    data = batch_of([(1, b"k", b"v", (("h", b"x"),))])
+    for position in range(16, len(data)):
+        for bit in range(8):
+            flipped = bytearray(data)
+            flipped[position] ^= 1 << bit
+            found = outcome(bytes(flipped), engine)
+            assert found == ([], "error"), position
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_engines_agree_on_flipped_bits(compression: Compression) -> None:
+    data = batch_of([(1, b"k", b"v", (("h", b"x"),)), (2, None, b"w" * 30, ())], compression)
+    for position in range(8, len(data)):
+        for bit in range(8):
+            flipped = bytearray(data)
+            flipped[position] ^= 1 << bit
+            first, *others = (outcome(bytes(flipped), engine, check_crc=False) for engine in AVAILABLE)
+            assert others == [first] * len(others), (position, bit)
+
+
+@given(body=st.binary(max_size=60), count=st.integers(-2, 4), attributes=st.sampled_from([0, 8, 0x40]))
+def test_engines_agree_on_any_body(body: bytes, count: int, attributes: int) -> None:
+    header = empty_batch(base_offset=5, last_offset_delta=3)
+    data = header[:8] + (49 + len(body)).to_bytes(4, "big") + header[12:]
+    data = data[:21] + attributes.to_bytes(2, "big") + data[23:57] + count.to_bytes(4, "big", signed=True) + body
+    first, *others = (outcome(resealed(data), engine) for engine in AVAILABLE)
+    assert others == [first] * len(others)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ((8, b"\x00\x00\x00\x0d"), "13 bytes announced, no batch or message has fewer than 14"),
+        ((8, b"\xff\xff\xff\xff"), "-1 bytes announced"),
+        ((8, b"\x00\x00\x00\x30"), "batch of 60 bytes, at least 61 are needed"),
+        ((16, b"\x03"), "magic 3, 0 to 2 are known"),
+        ((16, b"\xff"), "magic 255, 0 to 2 are known"),
+        ((17, b"\x00\x00\x00\x00"), "checksum 0x00000000, the content has 0x"),
+    ],
+)
+def test_refused_headers(engine: str, change: tuple[int, bytes], reason: str) -> None:
+    position, value = change
+    data = batch_of([(1, None, b"v", ())])
+    damaged = data[:position] + value + data[position + len(value) :]
+    with pytest.raises(DecodeError, match=reason):
+        list(walk(data + damaged, engine=engine))
+
+
+def test_errors_name_the_record_and_the_place(engine: str) -> None:
+    data = batch_of([(1, None, b"v", ()), (2, None, b"w", ())])
+    damaged = resealed(data[:-1] + b"\x02")  # the second record announces a header that is not there
+    with pytest.raises(DecodeError, match=r"records\[1\].* at byte") as caught:
+        list(walk(data + damaged, engine=engine))[1].records()
+    assert caught.value.offset == len(data)
+
+
+def test_views_fail_when_their_turn_comes(engine: str) -> None:
+    data = batch_of([(1, None, b"v", ()), (2, None, b"w", ())])
+    (batch,) = walk(resealed(data[:-1] + b"\x02"), engine=engine)
+    views = batch.views()
+    assert next(views).value == b"v"
+    with pytest.raises(DecodeError):
+        next(views)
+    assert list(views) == []
+
+
+def test_walk_headers_checks_nothing_behind_the_header() -> None:
+    data = bytearray(batch_of())
+    data[-1] ^= 1
+    assert [batch.records_count for batch in walk_headers(bytes(data))] == [len(ROWS)]
+
+
+def test_decompression_is_bounded(engine: str) -> None:
+    data = batch_of([(1, None, bytes(1_000_000), ())], Compression.GZIP)
+    with pytest.raises(DecodeError, match="more than the 65536 bytes"):
+        next(walk(data, limit=65536, engine=engine)).records()
