@@ -2,7 +2,8 @@
 
 An uncompressed message stands for itself. A compressed one is a wrapper: its value holds a message set, its offset is
 that of the last message in it. In magic 1 the offsets inside a wrapper are relative, and a wrapper with log append
-time gives its timestamp to all its messages. A partial message inside a wrapper, which Kafka passes over, is an error.
+time gives its timestamp to all its messages. A partial message at the end of a
+wrapper is passed over, as in Kafka: the checksum of the wrapper says whether it was written like that.
 
 Source: `AbstractLegacyRecordBatch`, `LegacyRecord`, `MemoryRecordsBuilder` in Apache Kafka; KIP-31, KIP-32.
 """
@@ -360,19 +361,19 @@ class MessageSetBuilder:
 
 
 def _messages(data: bytes) -> Iterator[_Message]:
-    """Give the messages of a set, as it was inside a wrapper; offsets of errors are left to the caller."""
+    """Yield the whole messages of a set, as it was inside a wrapper; offsets of errors are left to the caller."""
     view = memoryview(data)
     position = 0
     while position < len(view):
         left = len(view) - position
         if left < MESSAGE_V0_HEADER_BYTES:
-            raise DecodeError("message", 0, f"partial message in a wrapper: {left} bytes are left")
+            return
         (size,) = _MESSAGE_SIZE.unpack_from(view, position + MESSAGE_V0_MESSAGE_SIZE_AT)
         end = position + size + _UNCOUNTED
         if size + _UNCOUNTED < MESSAGE_V0_MIN_BYTES:
             raise DecodeError("message_size", 0, f"{size} bytes inside a wrapper, too few for a message")
         if end > len(view):
-            raise DecodeError("message", 0, f"partial message in a wrapper: {end - position} bytes, {left} are left")
+            return
         yield _message(view[position:end])
         position = end
 
