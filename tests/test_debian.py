@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tools import debian
-from tools.debian import install_first, may_install
+from tools.debian import can_install, install_first, may_install
 
 
 @pytest.fixture
@@ -34,6 +34,12 @@ def test_first_that_can_be_installed(calls: Path) -> None:
     assert calls.read_text().splitlines() == ["update", "install missing", "install there", "install second"]
 
 
+def test_package_is_known(calls: Path) -> None:
+    assert can_install("there")
+    assert not can_install("missing")
+    assert calls.read_text().splitlines() == ["install --simulate there", "install --simulate missing"]
+
+
 def test_none_can_be_installed(calls: Path) -> None:
     assert not install_first("missing")
     assert calls.exists()
@@ -42,6 +48,7 @@ def test_none_can_be_installed(calls: Path) -> None:
 def test_other_users_install_nothing(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert not may_install()
+    assert not can_install("there")
     assert not install_first("there")
     assert not calls.exists()
 

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from functools import cache
 
-__all__ = ["install_first", "may_install"]
+__all__ = ["can_install", "install_first", "may_install"]
 
 _APT_GET = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--yes", "--quiet", "--no-install-recommends")
 
@@ -18,6 +18,11 @@ _APT_GET = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--yes", "--quie
 def may_install() -> bool:
     """Return whether this user can install packages: root on a machine with apt-get."""
     return shutil.which("apt-get") is not None and os.geteuid() == 0
+
+
+def can_install(package: str) -> bool:
+    """Return whether this user may install `package` and this machine knows where it comes from."""
+    return may_install() and _apt_get("install", "--simulate", package)
 
 
 def install_first(*packages: str) -> bool:
