@@ -1,4 +1,4 @@
-"""Rules by which the leader of a classic group divides partitions among its members."""
+"""Assignors: how the leader of a classic group assigns partitions to its members."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kafkawire.sdk.consumer.assignors.sticky import StickyAssignor
 
 __all__ = ["ASSIGNORS", "Assignment", "Assignor", "PartitionCounts", "ReplicaRacks", "Subscriptions"]
 
-#: Every assignor by its name, each with exactly the results of Apache Kafka's.
+#: Every assignor by name. Each gives exactly the results of Apache Kafka's.
 ASSIGNORS: Mapping[str, Assignor] = {
     assignor.name: assignor
     for assignor in (RangeAssignor(), RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor())

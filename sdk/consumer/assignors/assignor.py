@@ -1,6 +1,6 @@
-"""What every assignor is: a rule by which the leader of a classic group divides partitions among its members.
+"""The interface of an assignor: how the leader of a classic group assigns partitions to its members.
 
-An assignor is a pure function of what the members said and of what the cluster is; each member must be able to lead.
+An assignor is a pure function of the subscriptions and the cluster; any member may have to lead.
 
 Source: Apache Kafka, `ConsumerPartitionAssignor`, `AbstractPartitionAssignor`; KIP-881 (racks).
 """
@@ -19,30 +19,30 @@ __all__ = [
     "PartitionCounts",
     "ReplicaRacks",
     "Subscriptions",
-    "in_order_of_members",
     "partitions_of",
-    "readable",
+    "sorted_members",
+    "subscribed_topics",
 ]
 
-#: What each member wants and has, by member id. Where an assignor has equal choices, this order may decide.
+#: Subscriptions by member id. Their order may break ties.
 Subscriptions = Mapping[str, Subscription]
 
-#: How many partitions each topic has.
+#: The number of partitions of each topic.
 PartitionCounts = Mapping[str, int]
 
 #: The racks of the replicas, `[topic][partition]`.
 ReplicaRacks = Mapping[str, Sequence[Collection[str]]]
 
-#: What each member gets, by member id; members that get nothing are there too.
+#: What each member gets, by member id; members that get nothing are included.
 Assignment = dict[str, list[TopicPartition]]
 
 
 class Assignor(Protocol):
-    """A rule by which partitions are divided.
+    """Assigns partitions to the members of a group.
 
     Attributes:
-        name: what members call it when they agree on one.
-        cooperative: whether members keep their partitions while the group divides anew.
+        name: the protocol name that members agree on.
+        cooperative: whether members keep their partitions during a rebalance.
     """
 
     @property
@@ -52,43 +52,43 @@ class Assignor(Protocol):
     def cooperative(self) -> bool: ...
 
     def user_data(self, partitions: Iterable[TopicPartition], generation_id: int) -> bytes | None:
-        """Return what a member adds to its subscription for this assignor, None for nothing.
+        """Return the user data that a member adds to its subscription, None for none.
 
         Args:
-            partitions: what the member was assigned last.
-            generation_id: of the group at that time, -1 if there was none.
+            partitions: the member's last assignment.
+            generation_id: the generation of that assignment, -1 if there was none.
         """
 
     def assign(
         self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None
     ) -> Assignment:
-        """Divide the partitions.
+        """Assign the partitions of all topics subscribed to.
 
         Args:
-            subscriptions: of all members.
-            partition_counts: of the topics that exist; others are passed over.
-            replica_racks: where the replicas are, for assignors that keep reads inside a rack; None if not known.
+            subscriptions: by member id.
+            partition_counts: by topic; topics that are missing here are skipped.
+            replica_racks: racks of the replicas, `[topic][partition]`, for rack-aware assignors; None if not known.
 
         Returns:
-            Each partition that somebody wants, given to one member that wants it. (A cooperative assignor leaves out
-            partitions that their former owner has to give up first.)
+            Each partition, assigned to exactly one subscriber. A cooperative assignor leaves out partitions that
+            another member must revoke first.
         """
         ...
 
 
-def readable(subscriptions: Subscriptions, partition_counts: PartitionCounts) -> dict[str, int]:
-    """Return the topics that exist and that somebody wants, with their partition counts."""
+def subscribed_topics(subscriptions: Subscriptions, partition_counts: PartitionCounts) -> dict[str, int]:
+    """Return the topics that exist and have a subscriber, with their partition counts."""
     wanted = {topic: None for subscription in subscriptions.values() for topic in subscription.topics}
     return {topic: count for topic in wanted if (count := partition_counts.get(topic, 0)) > 0}
 
 
 def partitions_of(topic: str, count: int) -> Iterator[TopicPartition]:
-    """Give the partitions of a topic in order."""
+    """Yield the partitions of a topic in order."""
     return (TopicPartition(topic, number) for number in range(count))
 
 
-def in_order_of_members(subscriptions: Subscriptions) -> list[str]:
-    """Return the member ids so that restarts change little: lasting names first, by name, then the others by id."""
+def sorted_members(subscriptions: Subscriptions) -> list[str]:
+    """Return the member ids in an order that survives restarts: static members by instance id, then the others."""
 
     def order(member: str) -> tuple[bool, str]:
         instance = subscriptions[member].group_instance_id

@@ -1,7 +1,7 @@
-"""The order in which a Java client goes through a `HashMap` or `HashSet`.
+"""The order in which Java iterates over a `HashMap` or `HashSet`.
 
-Groups mix clients, and any of them may lead. Where an assignor has equal choices, Kafka's own takes the one that comes
-first in a hash table; doing the same here means that a change of the leader moves no partition.
+Groups mix clients, and any of them may lead. Kafka's assignors break ties by hash table order; doing the same here
+means that a change of leader moves no partition.
 
 Source: Java SE, `String.hashCode`; OpenJDK, `HashMap` (spreading of hashes, growth).
 """
@@ -20,14 +20,14 @@ Key = TypeVar("Key")
 
 _INT32 = 0xFFFFFFFF
 
-#: A new table has so many buckets; it doubles when it is fuller than three quarters.
+#: A new table has this many buckets; it doubles when more than three quarters full.
 _BUCKETS = 16
 
 
 def java_order(keys: Collection[Key], hash_of: Callable[[Key], int]) -> list[Key]:
-    """Return keys as a table goes through them, into which they were put in the given order, one by one.
+    """Return keys in the order in which a table iterates over them after they were inserted in the given order.
 
-    (A bucket of eight and more keys becomes a tree, which may have another order; only keys chosen to do so get there.)
+    A bucket of eight or more keys becomes a tree, which may iterate differently; that takes keys chosen to collide.
     """
     buckets = _BUCKETS
     while len(keys) * 4 > buckets * 3:

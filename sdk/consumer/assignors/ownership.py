@@ -1,8 +1,8 @@
-"""Who had which partitions before, as the members say themselves; they may be late, and they may disagree.
+"""Who owned which partitions, according to the members; a claim may be outdated, and claims may conflict.
 
-Source: Apache Kafka, `AbstractStickyAssignor`; KIP-792 (generations). Two of its slips are not repeated here: it
-compares the generation of user data with that of another member's subscription, which may be missing, and it gives
-partitions back to a former owner that does not want them any more.
+Source: Apache Kafka, `AbstractStickyAssignor`; KIP-792 (generations). Two of its bugs are not repeated here: it
+compares the generation in user data with that in another member's subscription, which may be missing, and it gives
+partitions back to a former owner that no longer subscribes to them.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import NamedTuple
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.assignors.assignor import PartitionCounts
 
-__all__ = ["NO_GENERATION", "Claim", "Ownership", "settle"]
+__all__ = ["NO_GENERATION", "Claim", "Ownership", "resolve_claims"]
 
-#: The generation of a member that was in none, or does not say.
+#: The generation of a member that was in none, or does not state it.
 NO_GENERATION = -1
 
 
 class Claim(NamedTuple):
-    """What one member says.
+    """What one member says it owns.
 
     Attributes:
-        partitions: that it had.
-        generation_id: of the group at that time, or `NO_GENERATION`.
+        partitions: those it owns.
+        generation_id: the generation in which it got them, or `NO_GENERATION`.
     """
 
     partitions: Sequence[TopicPartition]
@@ -32,12 +32,12 @@ class Claim(NamedTuple):
 
 
 class Ownership(NamedTuple):
-    """What the claims come to.
+    """Who owns what, once the claims are resolved.
 
     Attributes:
         owned: what each member may keep, by member id in the order of the claims.
-        disputed: partitions that several members of one generation claim; none of them keeps such a partition.
-        former: partitions claimed by members of an older generation, with the latest of them.
+        disputed: partitions claimed by several members of one generation; none of them keeps it.
+        former: partitions claimed by members of older generations, each with the latest such member.
     """
 
     owned: dict[str, list[TopicPartition]]
@@ -45,12 +45,12 @@ class Ownership(NamedTuple):
     former: dict[TopicPartition, str]
 
 
-def settle(claims: Mapping[str, Claim], partition_counts: PartitionCounts) -> Ownership:
-    """Return who owns what: of two claims the one of the later generation counts, of equal ones none.
+def resolve_claims(claims: Mapping[str, Claim], partition_counts: PartitionCounts) -> Ownership:
+    """Return who owns what: the claim of the later generation wins; of claims of one generation, none does.
 
     Args:
         claims: by member id.
-        partition_counts: of the topics that somebody wants; claims to other partitions are passed over.
+        partition_counts: by topic, for every topic subscribed to; claims to other partitions are ignored.
     """
     owned: dict[str, list[TopicPartition]] = {member: [] for member in claims}
     owners: dict[TopicPartition, str] = {}

@@ -1,4 +1,4 @@
-"""Which members and partitions share a rack, for the assignors that keep reads inside one.
+"""Which members and replicas share a rack, for rack-aware assignors.
 
 Source: Apache Kafka, `AbstractPartitionAssignor.useRackAwareAssignment`; KIP-881.
 """
@@ -14,15 +14,15 @@ __all__ = ["Racks"]
 
 
 class Racks:
-    """Where members and partitions are.
+    """The racks of members and replicas.
 
     Args:
-        members: member id to rack; members without one are left out.
-        partitions: the racks of the replicas of each partition.
+        members: rack by member id; members without a rack are left out.
+        partitions: racks of the replicas of each partition.
 
     Attributes:
-        matter: whether racks tell partitions apart. They do not if every partition has a replica in every rack, or if
-            no member stands in a rack with replicas.
+        matter: whether racks make a difference. They do not if every partition has a replica in every rack, or if no
+            member is in a rack with replicas.
     """
 
     def __init__(self, members: Mapping[str, str], partitions: Mapping[TopicPartition, frozenset[str]]) -> None:
@@ -36,7 +36,7 @@ class Racks:
     def of(
         subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None
     ) -> Racks:
-        """Return the racks of members and of the partitions of some topics."""
+        """Return the racks of the members and of the partitions of the topics in `partition_counts`."""
         members = {member: said.rack_id for member, said in subscriptions.items() if said.rack_id}
         partitions = {
             TopicPartition(topic, number): frozenset(racks)
@@ -46,16 +46,16 @@ class Racks:
         return Racks(members, partitions)
 
     def mismatch(self, member: str, partition: TopicPartition) -> bool:
-        """Return whether a member stands in a rack, and the partition has no replica there."""
+        """Return whether a member has a rack, and the partition has no replica in it."""
         rack = self._members.get(member)
         return rack is not None and rack not in self._partitions.get(partition, ())
 
     def match(self, member: str, partition: TopicPartition) -> bool:
-        """Return whether a member stands in a rack in which the partition has a replica."""
+        """Return whether a member is in a rack in which the partition has a replica."""
         rack = self._members.get(member)
         return rack is not None and rack in self._partitions.get(partition, ())
 
-    def nearby(self, partition: TopicPartition) -> int:
-        """Return how many members stand in a rack in which the partition has a replica."""
+    def members_in_rack(self, partition: TopicPartition) -> int:
+        """Return how many members are in a rack in which the partition has a replica."""
         racks = self._partitions.get(partition, ())
         return sum(rack in racks for rack in self._members.values())

@@ -1,8 +1,8 @@
-"""Divide each topic by itself into ranges of partitions.
+"""Assign each topic separately, in ranges of partitions.
 
-Topics with equal numbers of partitions and equal members are divided alike, so that a member can join records of equal
-keys. The first members get the partitions that remain over. Where racks matter, each member first gets partitions near
-to it, up to its share.
+Topics with the same number of partitions and the same subscribers are assigned alike, so that a member can join records
+with equal keys. The first members get the remainder. Where racks matter, each member first gets partitions with a
+replica in its rack, up to its share.
 
 Source: Apache Kafka, `RangeAssignor`; KIP-881 (racks).
 """
@@ -17,9 +17,9 @@ from kafkawire.sdk.consumer.assignors.assignor import (
     PartitionCounts,
     ReplicaRacks,
     Subscriptions,
-    in_order_of_members,
     partitions_of,
-    readable,
+    sorted_members,
+    subscribed_topics,
 )
 from kafkawire.sdk.consumer.assignors.racks import Racks
 
@@ -39,11 +39,11 @@ class RangeAssignor:
     def assign(
         self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None
     ) -> Assignment:
-        """Give each member a range of each topic that it wants."""
-        members = in_order_of_members(subscriptions)
+        """Assign each member a range of each topic it subscribes to."""
+        members = sorted_members(subscriptions)
         assignment: Assignment = {member: [] for member in subscriptions}
         topics = []
-        for topic, count in sorted(readable(subscriptions, partition_counts).items()):
+        for topic, count in sorted(subscribed_topics(subscriptions, partition_counts).items()):
             wanting = [member for member in members if topic in subscriptions[member].topics]
             racks = Racks.of({member: subscriptions[member] for member in wanting}, {topic: count}, replica_racks)
             topics.append(_Topic(topic, count, wanting, racks, assignment))
@@ -58,7 +58,7 @@ class RangeAssignor:
 
 
 class _Topic:
-    """One topic on its way to its members."""
+    """One topic while it is being assigned."""
 
     def __init__(self, topic: str, count: int, members: Sequence[str], racks: Racks, assignment: Assignment) -> None:
         self.topic = topic
@@ -75,7 +75,7 @@ class _Topic:
         return max(0, self._share + (self._larger_shares > 0) - self._given[member])
 
     def give(self, member: str, partitions: Sequence[TopicPartition]) -> None:
-        """Give partitions to a member that has room for them."""
+        """Assign partitions to a member that has room for them."""
         self._assignment[member].extend(partitions)
         self._given[member] += len(partitions)
         if self._given[member] > self._share:
@@ -84,7 +84,7 @@ class _Topic:
             del self._left[partition]
 
     def assign_ranges(self, may: Callable[[str, TopicPartition], bool]) -> None:
-        """Give each member the first partitions that are left and that it may have."""
+        """Assign each member the first remaining partitions that it may have."""
         for member in self.members:
             partitions = [partition for partition in self._left if may(member, partition)]
             if chosen := partitions[: self.room(member)]:
@@ -92,7 +92,7 @@ class _Topic:
 
 
 def _alike(topics: Iterable[_Topic]) -> Iterable[list[_Topic]]:
-    """Return the topics in groups of equal members and equal numbers of partitions."""
+    """Group topics with the same subscribers and the same number of partitions."""
     groups: dict[tuple[tuple[str, ...], int], list[_Topic]] = {}
     for topic in topics:
         groups.setdefault((tuple(topic.members), topic.count), []).append(topic)
@@ -100,7 +100,7 @@ def _alike(topics: Iterable[_Topic]) -> Iterable[list[_Topic]]:
 
 
 def _assign_alike(topics: list[_Topic]) -> None:
-    """Give partitions to members near to them; those of one number in all topics to the same member."""
+    """Assign partitions to members in the rack of a replica; equal partition numbers go to the same member."""
     first = topics[0]
     if len(topics) == 1:
         if first.racks.matter:

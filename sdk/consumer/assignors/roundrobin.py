@@ -1,6 +1,6 @@
-"""Deal out the partitions of all topics one by one.
+"""Assign the partitions of all topics one by one.
 
-With equal subscriptions the sizes differ by one at most; a member that joins or leaves moves nearly everything.
+With equal subscriptions the counts differ by at most one; a member that joins or leaves moves nearly everything.
 
 Source: Apache Kafka, `RoundRobinAssignor`.
 """
@@ -15,9 +15,9 @@ from kafkawire.sdk.consumer.assignors.assignor import (
     PartitionCounts,
     ReplicaRacks,
     Subscriptions,
-    in_order_of_members,
     partitions_of,
-    readable,
+    sorted_members,
+    subscribed_topics,
 )
 
 __all__ = ["RoundRobinAssignor"]
@@ -36,15 +36,15 @@ class RoundRobinAssignor:
     def assign(
         self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None
     ) -> Assignment:
-        """Give each partition, in order of topic and number, to the next member in turn that wants its topic."""
-        members = in_order_of_members(subscriptions)
+        """Give each partition, in order of topic and number, to the next member that subscribes to its topic."""
+        members = sorted_members(subscriptions)
         assignment: Assignment = {member: [] for member in subscriptions}
         wants = {member: frozenset(subscriptions[member].topics) for member in members}
-        turn = 0
-        for topic, count in sorted(readable(subscriptions, partition_counts).items()):
+        next_member = 0
+        for topic, count in sorted(subscribed_topics(subscriptions, partition_counts).items()):
             for partition in partitions_of(topic, count):
-                while topic not in wants[members[turn]]:
-                    turn = (turn + 1) % len(members)
-                assignment[members[turn]].append(partition)
-                turn = (turn + 1) % len(members)
+                while topic not in wants[members[next_member]]:
+                    next_member = (next_member + 1) % len(members)
+                assignment[members[next_member]].append(partition)
+                next_member = (next_member + 1) % len(members)
         return assignment

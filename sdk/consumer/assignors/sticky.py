@@ -1,6 +1,6 @@
-"""Divide evenly, and let members keep as much as possible of what they had.
+"""Assign evenly, and let members keep as much as possible of what they owned.
 
-Members give everything up before a rebalance, so each tells the leader in its user data what it had.
+Members revoke everything before a rebalance, so each tells the leader in its user data what it owned.
 
 Source: Apache Kafka, `StickyAssignor`; KIP-54, KIP-341.
 """
@@ -13,8 +13,8 @@ from typing import Any
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.assignors.assignor import Assignment, PartitionCounts, ReplicaRacks, Subscriptions
-from kafkawire.sdk.consumer.assignors.division import divide
 from kafkawire.sdk.consumer.assignors.ownership import NO_GENERATION, Claim
+from kafkawire.sdk.consumer.assignors.sticky_assignment import assign_sticky
 from kafkawire.sdk.consumer.consumer_protocol import Subscription
 
 __all__ = ["StickyAssignor"]
@@ -27,7 +27,7 @@ class StickyAssignor:
     cooperative = False
 
     def user_data(self, partitions: Iterable[TopicPartition], generation_id: int) -> bytes | None:
-        """Return what the member had and when; None before its first assignment."""
+        """Return the last assignment and its generation; None before the first."""
         if generation_id == NO_GENERATION:
             return None
         topics: dict[str, list[int]] = {}
@@ -39,13 +39,13 @@ class StickyAssignor:
     def assign(
         self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None
     ) -> Assignment:
-        """Divide evenly, moving as little as possible."""
+        """Assign evenly with few moves."""
         claims = {member: _claim(subscription) for member, subscription in subscriptions.items()}
-        return divide(subscriptions, partition_counts, replica_racks, claims).assignment
+        return assign_sticky(subscriptions, partition_counts, replica_racks, claims).assignment
 
 
 def _claim(subscription: Subscription) -> Claim:
-    """Return what a member had; one whose user data cannot be read had nothing."""
+    """Return what a member claims; nothing if its user data cannot be decoded."""
     from construct import ConstructError
 
     had: Any  # construct is untyped

@@ -1,4 +1,4 @@
-"""Groups for the tests of the assignors: made by hypothesis, and what must hold for every division of one."""
+"""Groups for the assignor tests: made by hypothesis, and what must hold for every assignment."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Group(NamedTuple):
 
 @st.composite
 def groups(draw: st.DrawFn, equal: bool | None = None) -> Group:
-    """Return a group that begins: nobody has anything; every member wants something, that need not exist.
+    """Return a new group: nobody owns anything, every member subscribes to at least one topic, which may not exist.
 
     Args:
         draw: given by hypothesis.
-        equal: whether all members want the same; None for either.
+        equal: whether all members have the same subscription; None for either.
     """
     counts = draw(st.dictionaries(st.sampled_from(TOPICS), st.integers(0, 9), min_size=1))
     wanted = st.sets(st.sampled_from([*TOPICS, "missing"]), min_size=1).map(lambda topics: tuple(sorted(topics)))
@@ -80,7 +80,7 @@ def sizes(assignment: Assignment) -> dict[str, int]:
 
 
 def assert_valid(assignment: Assignment, subscriptions: Subscriptions, partition_counts: PartitionCounts) -> None:
-    """Each partition that somebody wants went to one member, and that member wants it."""
+    """Assert that each partition with a subscriber went to exactly one of its subscribers."""
     assert assignment.keys() == subscriptions.keys()
     given = [each for assigned in assignment.values() for each in assigned]
     wanted = {topic for subscription in subscriptions.values() for topic in subscription.topics}
@@ -92,7 +92,7 @@ def assert_valid(assignment: Assignment, subscriptions: Subscriptions, partition
 
 
 def assert_balanced(assignment: Assignment, subscriptions: Subscriptions) -> None:
-    """No partition could move to a member that wants it and has at least two fewer."""
+    """Assert that no partition could move to a subscriber that has at least two fewer."""
     for assigned in assignment.values():
         for each in assigned:
             for other, subscription in subscriptions.items():
@@ -102,14 +102,14 @@ def assert_balanced(assignment: Assignment, subscriptions: Subscriptions) -> Non
 def member_after(
     assignor: Assignor, subscription: Subscription, assigned: Iterable[TopicPartition], generation_id: int
 ) -> Subscription:
-    """Return what a member says after it was assigned something."""
+    """Return what a member sends after it got an assignment."""
     owned = tuple(assigned)
     user_data = assignor.user_data(owned, generation_id)
     return subscription._replace(owned_partitions=owned, generation_id=generation_id, user_data=user_data)
 
 
 def failed_vectors(name: str) -> list[str]:
-    """Return what Apache Kafka's vectors of an assignor find; there must be some vectors."""
+    """Return the failures of Apache Kafka's vectors for an assignor; there must be at least 30 vectors."""
     vectors = [vector for vector in read_vectors("misc") if vector.get("assignor") == name]
     assert len(vectors) >= 30
     return [failure for vector in vectors if (failure := check_misc_vector(vector, ENGINE)) is not None]

@@ -1,4 +1,4 @@
-"""What all assignors share: the names they go by, and what they make of topics and members before they divide.
+"""What all assignors share: their names, which topics they assign, and the order of members.
 
 Method: the table of assignors; small groups by hand.
 """
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from kafkawire.sdk.consumer.assignors import ASSIGNORS, Assignor
-from kafkawire.sdk.consumer.assignors.assignor import in_order_of_members, partitions_of, readable
+from kafkawire.sdk.consumer.assignors.assignor import partitions_of, sorted_members, subscribed_topics
 from kafkawire.sdk.consumer.consumer_protocol import Subscription
 from tests.sdk.consumer.assignors.groups import Group, assert_valid, groups, partitions
 
@@ -26,19 +26,19 @@ def test_names_and_protocols() -> None:
 
 @pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=list(ASSIGNORS))
 @given(group=groups())
-def test_every_first_division_is_valid(assignor: Assignor, group: Group) -> None:
+def test_every_first_assignment_is_valid(assignor: Assignor, group: Group) -> None:
     assert_valid(assignor.assign(*group), group.subscriptions, group.partition_counts)
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=list(ASSIGNORS))
-def test_groups_with_nothing_to_divide(assignor: Assignor) -> None:
+def test_groups_with_nothing_to_assign(assignor: Assignor) -> None:
     nothing = {"x": Subscription(()), "y": Subscription(("missing", "empty"))}
     assert assignor.assign(nothing, {"empty": 0, "other": 3}) == {"x": [], "y": []}
 
 
-def test_readable_topics() -> None:
+def test_subscribed_topics() -> None:
     subscriptions = {"x": Subscription(("b", "a", "missing")), "y": Subscription(("b", "empty"))}
-    assert readable(subscriptions, {"a": 1, "b": 2, "c": 3, "empty": 0}) == {"a": 1, "b": 2}
+    assert subscribed_topics(subscriptions, {"a": 1, "b": 2, "c": 3, "empty": 0}) == {"a": 1, "b": 2}
 
 
 def test_partitions_of() -> None:
@@ -46,11 +46,11 @@ def test_partitions_of() -> None:
 
 
 def test_order_of_members() -> None:
-    """A lasting name keeps its place whatever id the member got at this start."""
+    """A static member keeps its place, whatever member id it got after a restart."""
     subscriptions = {
         "id1": Subscription(()),
         "id0": Subscription(()),
         "id2": Subscription((), group_instance_id="z"),
         "id3": Subscription((), group_instance_id="a"),
     }
-    assert in_order_of_members(subscriptions) == ["id3", "id2", "id0", "id1"]
+    assert sorted_members(subscriptions) == ["id3", "id2", "id0", "id1"]

@@ -1,6 +1,6 @@
-"""Members keep reading what stays theirs; what moves is given up first and handed out in the next round.
+"""Members keep reading what stays theirs; what moves is revoked first and assigned in the next rebalance.
 
-Method: Kafka's vectors (three turns each); hypothesis plays rounds until nothing moves.
+Method: Kafka's vectors (three rebalances each); hypothesis plays rebalances until nothing moves.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ def test_vectors() -> None:
 
 
 @given(group=groups(), data=st.data())
-def test_rounds_come_to_rest_and_never_give_a_partition_twice(group: Group, data: st.DataObject) -> None:
-    """After a change, no round gives what another member still has, and the second one is complete.
+def test_rebalances_settle_and_never_assign_a_partition_twice(group: Group, data: st.DataObject) -> None:
+    """After a change, no rebalance assigns what another member still owns, and the second one is complete.
 
-    With racks it may take two more, as in Apache Kafka: a partition that found no place near by is taken away again.
+    With racks it may take two more, as in Apache Kafka: a partition assigned outside its racks is revoked again.
     """
     assignment = ASSIGNOR.assign(*group)
     said = {
@@ -47,7 +47,7 @@ def test_rounds_come_to_rest_and_never_give_a_partition_twice(group: Group, data
     assert_valid(assignment, said, group.partition_counts)
 
 
-def test_what_moves_waits_for_a_round() -> None:
+def test_what_moves_waits_for_the_next_rebalance() -> None:
     said = {
         "x": Subscription(("a",), tuple(partitions("a-0 a-1")), generation_id=1),
         "y": Subscription(("a",)),
@@ -68,8 +68,8 @@ def test_what_moves_waits_for_a_round() -> None:
         (-1, b"\x03", "y"),
     ],
 )
-def test_the_later_of_two_claims_counts(generation_id: int, user_data: bytes | None, owner: str) -> None:
-    """Members of older releases tell their generation in the user data only."""
+def test_the_later_of_two_claims_wins(generation_id: int, user_data: bytes | None, owner: str) -> None:
+    """Members of older releases state their generation in the user data only."""
     subscriptions = {
         "x": Subscription(("a",), tuple(partitions("a-0")), generation_id, user_data=user_data),
         "y": Subscription(("a",), tuple(partitions("a-0")), generation_id=2),

@@ -1,6 +1,6 @@
-"""Hash tables are gone through as a Java client does.
+"""Keys come in the order in which Java's hash tables iterate.
 
-Method: hashes and orders that were taken from a Java virtual machine.
+Method: hashes and orders recorded from a Java virtual machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Claims of late and disagreeing members come to one owner or none.
+"""Outdated and conflicting claims resolve to one owner or none.
 
 Method: a table of claims.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.consumer.assignors.ownership import NO_GENERATION, Claim, settle
+from kafkawire.sdk.consumer.assignors.ownership import NO_GENERATION, Claim, resolve_claims
 from tests.sdk.consumer.assignors.groups import partition, partitions
 
 
@@ -29,7 +29,7 @@ def test_settle(
     claims: dict[str, tuple[str, int]], owned: dict[str, str], disputed: str, former: dict[str, str]
 ) -> None:
     stated = {member: Claim(partitions(text), generation_id) for member, (text, generation_id) in claims.items()}
-    ownership = settle(stated, {"a": 3})
+    ownership = resolve_claims(stated, {"a": 3})
     assert ownership.owned == {member: partitions(text) for member, text in owned.items()}
     assert list(ownership.owned) == list(claims)
     assert ownership.disputed == set(partitions(disputed))

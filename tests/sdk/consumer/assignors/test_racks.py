@@ -1,4 +1,4 @@
-"""Racks match where member and replica share one, and matter where they tell partitions apart.
+"""Racks match where member and replica share one, and matter where they make a difference.
 
 Method: one table of clusters for `matter`; one cluster by hand for the rest.
 """
@@ -48,4 +48,4 @@ def test_matches() -> None:
     assert [(member, number) for member, number, match in table if match] == [("x", 0), ("x", 1), ("y", 1)]
     table = [(m, number, racks.mismatch(m, partition(f"a-{number}"))) for m in "xyz" for number in range(4)]
     assert [(m, number) for m, number, found in table if found] == [("x", 2), ("x", 3), ("y", 0), ("y", 2), ("y", 3)]
-    assert [racks.nearby(partition(f"a-{number}")) for number in range(4)] == [1, 2, 0, 0]
+    assert [racks.members_in_rack(partition(f"a-{number}")) for number in range(4)] == [1, 2, 0, 0]

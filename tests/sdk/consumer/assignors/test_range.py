@@ -1,6 +1,6 @@
-"""Each topic is divided into ranges, alike where topics are alike, and near to the members where racks matter.
+"""Each topic is assigned in ranges, alike for co-partitioned topics, and within racks where racks matter.
 
-Method: Kafka's vectors; hypothesis for the sizes of the ranges; groups by hand for alike topics and racks.
+Method: Kafka's vectors; hypothesis for the sizes of the ranges; groups by hand for co-partitioned topics and racks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def test_vectors() -> None:
 
 
 @given(group=groups())
-def test_shares_of_each_topic_differ_by_one_at_most(group: Group) -> None:
+def test_counts_of_each_topic_differ_by_at_most_one(group: Group) -> None:
     assignment = ASSIGNOR.assign(*group)
     for topic in group.partition_counts:
         counts = [
@@ -39,8 +39,8 @@ def test_ranges() -> None:
     }
 
 
-def test_alike_topics_are_divided_alike_near_to_the_members() -> None:
-    """Partition 0 of both topics lies in the rack of the second member only, partition 1 in that of the first."""
+def test_co_partitioned_topics_are_assigned_alike_within_racks() -> None:
+    """Partition 0 of both topics has a replica in the rack of the second member only, partition 1 in the first's."""
     subscriptions = {"x": Subscription(("a", "b"), rack_id="r0"), "y": Subscription(("a", "b"), rack_id="r1")}
     racks = {"a": [["r1"], ["r0"]], "b": [["r1"], ["r0", "r1"]]}
     assert ASSIGNOR.assign(subscriptions, {"a": 2, "b": 2}, racks) == {
@@ -49,7 +49,7 @@ def test_alike_topics_are_divided_alike_near_to_the_members() -> None:
     }
 
 
-def test_shares_go_before_racks() -> None:
+def test_balance_comes_before_racks() -> None:
     subscriptions = {"x": Subscription(("a",), rack_id="r0"), "y": Subscription(("a",), rack_id="r1")}
     racks = {"a": [["r1"], ["r1"], ["r1"], ["r0"]]}
     assert ASSIGNOR.assign(subscriptions, {"a": 4}, racks) == {"x": partitions("a-2 a-3"), "y": partitions("a-0 a-1")}

@@ -1,4 +1,4 @@
-"""Partitions are dealt out one by one, as Apache Kafka does it.
+"""Partitions are assigned one by one, as in Apache Kafka.
 
 Method: Kafka's vectors; hypothesis for balance; one group by hand.
 """
@@ -19,12 +19,12 @@ def test_vectors() -> None:
 
 
 @given(group=groups(equal=True))
-def test_equal_members_differ_by_one_at_most(group: Group) -> None:
+def test_counts_differ_by_at_most_one_with_equal_subscriptions(group: Group) -> None:
     counts = sizes(ASSIGNOR.assign(*group)).values()
     assert max(counts) - min(counts) <= 1
 
 
-def test_members_that_do_not_want_a_topic_are_passed_over() -> None:
+def test_members_that_do_not_subscribe_to_a_topic_are_skipped() -> None:
     subscriptions = {"x": Subscription(("a",)), "y": Subscription(("a", "b")), "z": Subscription(("b",))}
     assert ASSIGNOR.assign(subscriptions, {"a": 3, "b": 3}) == {
         "x": partitions("a-0 a-2"),

@@ -1,6 +1,7 @@
-"""What members had stays with them as far as evenness allows, and what they say of it may be anything.
+"""Members keep what they owned as far as balance allows, and their user data may be anything.
 
-Method: Kafka's vectors (three turns each); hypothesis for groups that stay, shrink and grow; user data cut and made up.
+Method: Kafka's vectors (three rebalances each); hypothesis for groups that stay, shrink and grow; user data cut and
+made up.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ASSIGNOR = StickyAssignor()
 
 
 def after(group: Group, generation_id: int = 1) -> dict[str, Subscription]:
-    """Return what the members say after their first division; owned partitions were given up, as in eager groups."""
+    """Return what the members send after their first assignment; they have revoked it, as in eager groups."""
     assignment = ASSIGNOR.assign(*group)
     return {
         member: member_after(ASSIGNOR, subscription, assignment[member], generation_id)._replace(owned_partitions=())
@@ -41,7 +42,7 @@ def test_vectors() -> None:
 
 
 @given(group=groups())
-def test_a_first_division_is_balanced(group: Group) -> None:
+def test_a_first_assignment_is_balanced(group: Group) -> None:
     assert_balanced(ASSIGNOR.assign(*group._replace(replica_racks=None)), group.subscriptions)
 
 
@@ -56,7 +57,7 @@ def test_a_group_that_stays_moves_nothing(group: Group) -> None:
 
 
 @given(group=groups(equal=True), data=st.data())
-def test_who_remains_keeps_everything(group: Group, data: st.DataObject) -> None:
+def test_remaining_members_keep_everything(group: Group, data: st.DataObject) -> None:
     group = group._replace(replica_racks=None)
     assume(len(group.subscriptions) > 1)
     first, said = ASSIGNOR.assign(*group), after(group)
@@ -67,7 +68,7 @@ def test_who_remains_keeps_everything(group: Group, data: st.DataObject) -> None
 
 
 @given(group=groups(equal=True))
-def test_one_who_joins_gets_a_share_and_nothing_else_moves(group: Group) -> None:
+def test_a_new_member_gets_a_share_and_nothing_else_moves(group: Group) -> None:
     group = group._replace(replica_racks=None)
     first, said = ASSIGNOR.assign(*group), after(group)
     said["joined"] = next(iter(said.values()))._replace(user_data=None)
@@ -78,20 +79,20 @@ def test_one_who_joins_gets_a_share_and_nothing_else_moves(group: Group) -> None
 
 
 @given(group=groups(), racks=st.booleans(), data=st.data())
-def test_any_change_gives_a_valid_division(group: Group, racks: bool, data: st.DataObject) -> None:
-    """Members change their minds, come and go, miss a generation or claim what others have."""
+def test_any_change_gives_a_valid_assignment(group: Group, racks: bool, data: st.DataObject) -> None:
+    """Members change their subscription, come and go, miss a generation or claim what others own."""
     said = after(group)
     for member in data.draw(st.sets(st.sampled_from(sorted(said)))):
         other = data.draw(groups())
         said[member] = next(iter(other.subscriptions.values()))._replace(
             user_data=data.draw(st.sampled_from([subscription.user_data for subscription in said.values()]))
         )
-    division = ASSIGNOR.assign(said, group.partition_counts, group.replica_racks if racks else None)
-    assert_valid(division, said, group.partition_counts)
+    assignment = ASSIGNOR.assign(said, group.partition_counts, group.replica_racks if racks else None)
+    assert_valid(assignment, said, group.partition_counts)
 
 
 def test_user_data() -> None:
-    """The form of Apache Kafka: topics with partitions, then the generation."""
+    """The bytes of Apache Kafka: topics with partitions, then the generation."""
     data = ASSIGNOR.user_data(partitions("t0-0 t0-4 t1-2"), 7)
     assert data is not None
     assert base64.b64encode(data) == b"AAAAAgACdDAAAAACAAAAAAAAAAQAAnQxAAAAAQAAAAIAAAAH"
@@ -99,7 +100,7 @@ def test_user_data() -> None:
 
 
 def claimed(user_data: bytes | None) -> bool:
-    """Return whether the member `y` keeps a-0, which would go to `x` if nobody claimed it."""
+    """Return whether member `y` keeps a-0, which would go to `x` if nobody claimed it."""
     subscriptions = {"x": Subscription(("a",)), "y": Subscription(("a",), user_data=user_data)}
     assignment = ASSIGNOR.assign(subscriptions, {"a": 2})
     assert_valid(assignment, subscriptions, {"a": 2})

@@ -1,4 +1,4 @@
-"""Divide partitions evenly with few moves: what the sticky assignors share.
+"""Assign partitions evenly with few moves: what the sticky assignors share.
 
 Source: Apache Kafka, `AbstractStickyAssignor`; KIP-54, KIP-341, KIP-429.
 """
@@ -14,61 +14,61 @@ from kafkawire.sdk.consumer.assignors.assignor import (
     PartitionCounts,
     ReplicaRacks,
     Subscriptions,
-    readable,
+    subscribed_topics,
 )
-from kafkawire.sdk.consumer.assignors.equal_division import EqualDivision
-from kafkawire.sdk.consumer.assignors.general_division import GeneralDivision
-from kafkawire.sdk.consumer.assignors.ownership import Claim, settle
+from kafkawire.sdk.consumer.assignors.constrained_assignment_builder import ConstrainedAssignmentBuilder
+from kafkawire.sdk.consumer.assignors.general_assignment_builder import GeneralAssignmentBuilder
+from kafkawire.sdk.consumer.assignors.ownership import Claim, resolve_claims
 from kafkawire.sdk.consumer.assignors.racks import Racks
 
-__all__ = ["Division", "divide"]
+__all__ = ["StickyAssignment", "assign_sticky"]
 
 
-class Division(NamedTuple):
-    """Who gets what.
+class StickyAssignment(NamedTuple):
+    """An assignment, and what it moves.
 
     Attributes:
         assignment: what each member gets, by member id.
-        moved: partitions that another member has to give up first.
+        moved: partitions that another member must revoke first.
     """
 
     assignment: Assignment
     moved: Set[TopicPartition]
 
 
-def divide(
+def assign_sticky(
     subscriptions: Subscriptions,
     partition_counts: PartitionCounts,
     replica_racks: ReplicaRacks | None,
     claims: Mapping[str, Claim],
-) -> Division:
-    """Divide the partitions.
+) -> StickyAssignment:
+    """Assign the partitions of all topics subscribed to.
 
     Args:
-        subscriptions: of all members.
-        partition_counts: of the topics that exist.
-        replica_racks: where the replicas are, None if not known.
-        claims: what the members had, by member id in the order of the subscriptions.
+        subscriptions: by member id.
+        partition_counts: by topic; topics that are missing here are skipped.
+        replica_racks: racks of the replicas, `[topic][partition]`; None if not known.
+        claims: what the members say they own, by member id in the order of the subscriptions.
     """
-    counts = readable(subscriptions, partition_counts)
+    counts = subscribed_topics(subscriptions, partition_counts)
     racks = Racks.of(subscriptions, counts, replica_racks)
     if not racks.matter:
         racks = Racks({}, {})
-    ownership = settle(claims, counts)
+    ownership = resolve_claims(claims, counts)
     if _are_equal(subscriptions):
-        equal = EqualDivision(counts, ownership, racks)
-        equal.divide()
-        return Division(equal.assignment, equal.moved)
-    general = GeneralDivision(subscriptions, counts, ownership, racks)
-    general.divide()
-    return Division(general.assignment, _moved(general.assignment, claims))
+        constrained = ConstrainedAssignmentBuilder(counts, ownership, racks)
+        constrained.build()
+        return StickyAssignment(constrained.assignment, constrained.moved)
+    general = GeneralAssignmentBuilder(subscriptions, counts, ownership, racks)
+    general.build()
+    return StickyAssignment(general.assignment, _moved(general.assignment, claims))
 
 
 def _are_equal(subscriptions: Subscriptions) -> bool:
-    """Return whether all members want the same topics.
+    """Return whether all members subscribe to the same topics.
 
-    As in Kafka, members that want nothing do not count as long as all before them want nothing either; they then share
-    in what the others want.
+    As in Kafka, leading members with an empty subscription are ignored here, and then share in what the others
+    subscribe to.
     """
     topics: frozenset[str] = frozenset()
     for subscription in subscriptions.values():
