@@ -1,1 +1,1 @@
-"""The client side: codecs, records, connection, producer, consumer and admin."""
+"""The SDK: codecs, records, connections, producer, consumer, admin and Spark decoders."""

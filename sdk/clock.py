@@ -1,6 +1,6 @@
-"""The clock of the parts that do I/O.
+"""The clocks of the parts that do I/O.
 
-State machines take the time as an argument; only transports, servers and the thin asynchronous faces read it here.
+State machines take the time as an argument; transports, servers and the asynchronous clients read it here.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ __all__ = ["monotonic_ms", "now_ms"]
 
 
 def now_ms() -> int:
-    """Return the wall clock in milliseconds since the epoch, the unit of record timestamps."""
+    """Return the wall clock in milliseconds since the epoch, as in record timestamps."""
     return time.time_ns() // 1_000_000
 
 
 def monotonic_ms() -> int:
-    """Return a clock in milliseconds that never goes back, for deadlines and intervals."""
+    """Return a clock in milliseconds that never runs backwards, for deadlines and intervals."""
     return time.monotonic_ns() // 1_000_000

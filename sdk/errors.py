@@ -1,9 +1,8 @@
 """The errors that kafkawire raises.
 
-Three families answer "whose fault was it": `LocalProtocolError` (this program asked for something that the protocol
-cannot carry), `RemoteProtocolError` (the peer sent something that is not the protocol) and `BrokerError` (the peer
-answered with an error code). Beside them stand the errors of networks, deadlines and limits. Every text names the
-thing, the value and the limit.
+Three families say whose fault it was: `LocalProtocolError` (this program asked for something that the protocol does not
+allow), `RemoteProtocolError` (the peer broke the protocol) and `BrokerError` (a broker responded with an error code).
+The others are about networks, deadlines and limits. Every text names the thing, the value and the limit.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ __all__ = [
 class KafkaWireError(Exception):
     """The base of every error that kafkawire raises on purpose."""
 
-    #: Whether the same call may succeed when it is made again.
+    #: Whether the same call may succeed if repeated.
     retriable = False
-    #: Whether the object that raised it cannot be used any further.
+    #: Whether the object that raised it is no longer usable.
     fatal = False
 
 
@@ -52,8 +51,8 @@ class EncodeError(LocalProtocolError):
     """A value cannot be written.
 
     Args:
-        path: the field, as `topics[3].partitions[0].index`; empty for the message itself.
-        reason: what is wrong with it, with the value and the limit.
+        path: the field, for example `topics[3].partitions[0].index`; empty for the message itself.
+        reason: what is wrong, with the value and the limit.
     """
 
     def __init__(self, path: str, reason: str) -> None:
@@ -67,10 +66,10 @@ class UnsupportedVersion(LocalProtocolError):
 
 
 class DecodeError(RemoteProtocolError):
-    """Bytes are not what the format asks for.
+    """Bytes cannot be decoded.
 
     Args:
-        path: the field that could not be read, as `topics[3].partitions[0].index`.
+        path: the field that could not be read, for example `topics[3].partitions[0].index`.
         offset: where the encoding of that field begins, in bytes from the start of the buffer.
         reason: what is wrong, with the value and the limit.
     """
@@ -105,11 +104,11 @@ class PartialBatch(DecodeError):
 
 
 class BrokerError(KafkaWireError):
-    """A broker answered with an error code.
+    """A broker responded with an error code.
 
     Args:
-        code: the number on the wire; one that this release does not know becomes UNKNOWN_SERVER_ERROR, the number stays
-            in the text.
+        code: the number on the wire; one unknown to this release becomes UNKNOWN_SERVER_ERROR, and the text keeps the
+            number.
         detail: what failed, and the broker's own message if it sent one.
     """
 
@@ -126,10 +125,10 @@ class BrokerError(KafkaWireError):
 
 
 class ConnectFailed(KafkaWireError):
-    """A broker could not be reached, or none of several.
+    """A broker, or every one of several, could not be reached.
 
     Args:
-        address: who was called.
+        address: what it tried to connect to.
         reason: what went wrong.
     """
 
@@ -141,23 +140,23 @@ class ConnectFailed(KafkaWireError):
 
 
 class ConnectionLost(KafkaWireError):
-    """A connection ended while an answer was awaited; whether the broker acted on the request is not known."""
+    """A connection ended while a response was pending; whether the broker acted on the request is not known."""
 
     retriable = True
 
 
 class RequestTimedOut(KafkaWireError):
-    """A broker did not answer in time; whether it acted on the request is not known."""
+    """A broker did not respond in time; whether it acted on the request is not known."""
 
     retriable = True
 
 
 class DeliveryTimedOut(KafkaWireError):
-    """Records were not acknowledged within `delivery_timeout_ms`; the cause is the last error that sending met."""
+    """Records were not acknowledged within `delivery_timeout_ms`; the cause is the last error met while sending."""
 
 
 class BufferFull(KafkaWireError):
-    """A record does not fit into the producer's buffer now; it was not taken."""
+    """A record does not fit into the producer's buffer now; it was not buffered."""
 
     retriable = True
 
@@ -171,7 +170,7 @@ class NoOffset(KafkaWireError):
 
 
 class Closed(LocalProtocolError):
-    """A client, or a connection, is used after it was closed or before it was started."""
+    """A client or connection was used before it was started or after it was closed."""
 
 
 class ConfigurationError(KafkaWireError, ValueError):
@@ -180,7 +179,7 @@ class ConfigurationError(KafkaWireError, ValueError):
     Args:
         option: its name.
         value: what was given.
-        reason: what is wrong with it, with the limit.
+        reason: what is wrong, with the limit.
     """
 
     def __init__(self, option: str, value: object, reason: str) -> None:

@@ -1,1 +1,1 @@
-"""Look after topics, groups and configuration."""
+"""The admin client: topics, groups, offsets and configurations."""

@@ -1,6 +1,6 @@
-"""The admin: topics, groups, offsets and configuration of a cluster.
+"""The admin client: topics, groups, offsets and configurations of a cluster.
 
-Each method is one request to the broker that is in charge, repeated for passing errors until `api_timeout_ms`.
+Each method sends a request to the broker in charge and retries retriable errors until `api_timeout_ms`.
 """
 
 from __future__ import annotations
@@ -37,25 +37,27 @@ from kafkawire.sdk.transport.wire import Network
 
 __all__ = ["Admin"]
 
-#: The opening of a member's assignment: its version.
+#: The version that an encoded assignment begins with.
 _VERSION_BYTES = 2
 
-#: A passing error for who writes to a topic that is being created, an answer for who asks about it.
+#: Retriable when writing to a topic that is just being created, final when asking about it.
 _NO_SUCH_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 
 class Admin:
-    """Look after a cluster.
+    """Manage a cluster.
 
-    Nothing is connected before `start`; use it as `async with Admin(…) as admin`.
+    The constructor does no I/O; use `async with Admin(…) as admin`, or call `start` and `close`. Every method raises
+    `Closed` if the admin is not started, and `ConnectFailed`, `ConnectionLost` or `RequestTimedOut` if the brokers
+    cannot be reached within `api_timeout_ms`.
 
     Args:
-        bootstrap_servers: brokers to ask first, `host:port,host:port` or a sequence.
-        network: how to reach brokers; TCP if not given.
-        options: see `AdminOptions`; dotted names of Kafka's documentation are accepted too.
+        bootstrap_servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`.
+        network: reaches the brokers; None for TCP.
+        options: the fields of `AdminOptions`; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of its range.
+        ConfigurationError: an option is unknown or out of range.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Admin:
 
         Raises:
             ConnectFailed: none of the bootstrap servers can be reached.
+            LocalProtocolError: the admin was started already.
         """
         if self._started is not None:
             raise LocalProtocolError("the admin was started already")
@@ -104,14 +107,14 @@ class Admin:
         """Create topics.
 
         Args:
-            topics: one or more; a name alone takes the broker's defaults.
+            topics: one or more; a bare name takes the broker's defaults.
 
         Returns:
-            The id of each topic, 16 bytes.
+            The id of each topic, 16 bytes, by name.
 
         Raises:
-            BrokerError: of the first topic that was not created, TOPIC_ALREADY_EXISTS for example; others may have
-                been.
+            BrokerError: the error of the first topic that was not created, TOPIC_ALREADY_EXISTS for example; others may
+                have been created.
         """
         cluster = self._cluster
         given = [topics] if isinstance(topics, NewTopic | str) else topics
@@ -120,14 +123,14 @@ class Admin:
 
         async def attempt() -> CreateTopicsResponse:
             connection = await cluster.controller()
-            answer = await connection.request(request, CreateTopicsResponse)
-            for topic in answer.topics:
+            response = await connection.request(request, CreateTopicsResponse)
+            for topic in response.topics:
                 check(topic.error_code, _said(f"create topic {topic.name}", topic.error_message))
-            return answer
+            return response
 
-        answer = await cluster.retrying(attempt)
+        response = await cluster.retrying(attempt)
         cluster.metadata.invalidate()
-        return {topic.name: topic.topic_id for topic in answer.topics}
+        return {topic.name: topic.topic_id for topic in response.topics}
 
     async def delete_topics(self, names: Iterable[str] | str) -> None:
         """Delete topics and all their records.
@@ -136,7 +139,7 @@ class Admin:
             names: one or more.
 
         Raises:
-            BrokerError: of the first topic that was not deleted; others may have been.
+            BrokerError: the error of the first topic that was not deleted; others may have been deleted.
         """
         cluster = self._cluster
         names = _listed(names)
@@ -149,8 +152,8 @@ class Admin:
                 request = DeleteTopicsRequest(topics=states, timeout_ms=self._options.request_timeout_ms)
             else:
                 request = DeleteTopicsRequest(topic_names=names, timeout_ms=self._options.request_timeout_ms)
-            answer = await connection.request(request, DeleteTopicsResponse, version)
-            for topic in answer.responses:
+            response = await connection.request(request, DeleteTopicsResponse, version)
+            for topic in response.responses:
                 check(topic.error_code, _said(f"delete topic {topic.name}", topic.error_message))
 
         await cluster.retrying(attempt, final=_NO_SUCH_TOPIC)
@@ -160,7 +163,7 @@ class Admin:
         """Return all topics by name.
 
         Args:
-            include_internal: Kafka's own ones too.
+            include_internal: whether to include Kafka's internal topics.
         """
         cluster = self._cluster
         cluster.topics = None
@@ -176,7 +179,7 @@ class Admin:
             names: one or more.
 
         Raises:
-            BrokerError: of the first that does not exist, or may not be seen.
+            BrokerError: the error of the first topic that does not exist, or may not be described.
         """
         cluster = self._cluster
         names = _listed(names)
@@ -190,14 +193,18 @@ class Admin:
         return {name: cluster.metadata.topics[name] for name in names}
 
     async def describe_cluster(self) -> ClusterDescription:
-        """Return the brokers."""
+        """Return the cluster id, the controller and the brokers."""
         cluster = self._cluster
         await cluster.retrying(lambda: cluster.refresh(()))
         metadata = cluster.metadata
         return ClusterDescription(metadata.cluster_id, metadata.controller_id, dict(metadata.brokers))
 
     async def list_groups(self) -> list[GroupListing]:
-        """Return the groups of all brokers, by name."""
+        """Return the groups of all brokers, sorted by group id.
+
+        Raises:
+            BrokerError: a broker refused.
+        """
         cluster = self._cluster
 
         async def attempt() -> dict[str, GroupListing]:
@@ -205,9 +212,9 @@ class Admin:
             found: dict[str, GroupListing] = {}
             for node_id in cluster.metadata.brokers:
                 connection = await cluster.connection(node_id)
-                answer = await connection.request(ListGroupsRequest(), ListGroupsResponse)
-                check(answer.error_code, f"groups of node {node_id}")
-                for group in answer.groups:
+                response = await connection.request(ListGroupsRequest(), ListGroupsResponse)
+                check(response.error_code, f"groups of node {node_id}")
+                for group in response.groups:
                     found[group.group_id] = GroupListing(
                         group.group_id, group.protocol_type, group.group_state, group.group_type
                     )
@@ -217,38 +224,45 @@ class Admin:
         return [found[group_id] for group_id in sorted(found)]
 
     async def describe_groups(self, group_ids: Iterable[str] | str) -> dict[str, GroupDescription]:
-        """Return classic groups by name.
+        """Return classic groups by group id.
 
         Args:
             group_ids: one or more.
 
         Raises:
-            BrokerError: of the first group that cannot be described.
+            BrokerError: the error of the first group that cannot be described.
         """
         return {group_id: await self._describe_group(group_id) for group_id in _listed(group_ids)}
 
     async def list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the first record at or after a time, by partition.
+        """Return the first record at or after a time, for each partition.
 
         Args:
-            timestamps: since the epoch in milliseconds, or one of `OffsetTimestamp` (EARLIEST, LATEST, …).
+            timestamps: milliseconds since the epoch, or an `OffsetTimestamp` (EARLIEST, LATEST, …), by partition.
 
         Returns:
-            Offset -1 where no record is so late.
+            Offset and timestamp by partition. The offset is -1 if no record is that recent; the timestamp is -1 when
+            the offset is not a record's.
+
+        Raises:
+            BrokerError: a partition does not exist, or may not be read.
         """
         return await list_offsets(self._cluster, timestamps)
 
     async def list_group_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what a group has committed.
+        """Return the offsets that a group has committed.
 
         Args:
             group_id: the group.
-            partitions: None for all of the group.
+            partitions: None for all that the group has committed.
 
         Returns:
-            Partitions without a commit are left out.
+            Offsets by partition; partitions without a commit are left out.
+
+        Raises:
+            BrokerError: the group or a partition may not be read.
         """
         return await fetch_committed(self._cluster, group_id, partitions)
 
@@ -258,12 +272,15 @@ class Admin:
         """Return the configuration of a topic, broker or group.
 
         Args:
-            resource_type: what `name` is the name of.
-            name: of the topic or group; the node id of a broker.
-            keys: which values; None for all.
+            resource_type: the kind of resource.
+            name: the topic or group; the node id of a broker, as text.
+            keys: names of the entries to return; None for all.
+
+        Returns:
+            The entries by name.
 
         Raises:
-            BrokerError: there is no such thing, or it may not be seen.
+            BrokerError: the resource does not exist, or may not be described.
         """
         cluster = self._cluster
         resource = DescribeConfigsRequest.DescribeConfigsResource(
@@ -273,15 +290,15 @@ class Admin:
         async def attempt() -> dict[str, ConfigEntry]:
             of_broker = resource_type == ConfigResourceType.BROKER
             connection = await (cluster.connection(int(name)) if of_broker else cluster.any_connection())
-            answer = await connection.request(DescribeConfigsRequest([resource]), DescribeConfigsResponse)
-            for result in answer.results:
+            response = await connection.request(DescribeConfigsRequest([resource]), DescribeConfigsResponse)
+            for result in response.results:
                 detail = f"configuration of {resource_type.name.lower()} {name}"
                 check(result.error_code, _said(detail, result.error_message))
             return {
                 entry.name: ConfigEntry(
                     entry.name, entry.value, entry.config_source, entry.read_only, entry.is_sensitive
                 )
-                for result in answer.results
+                for result in response.results
                 for entry in result.configs
             }
 
@@ -290,7 +307,7 @@ class Admin:
     @property
     def _cluster(self) -> Cluster:
         if self._started is None:
-            raise Closed("the admin is not started, or was closed")
+            raise Closed("the admin is not started, or is closed")
         return self._started
 
     async def _describe_group(self, group_id: str) -> GroupDescription:
@@ -298,8 +315,8 @@ class Admin:
 
         async def attempt() -> DescribeGroupsResponse.DescribedGroup:
             connection = await cluster.coordinator(group_id)
-            answer = await connection.request(DescribeGroupsRequest([group_id]), DescribeGroupsResponse)
-            group = answer.groups[0]
+            response = await connection.request(DescribeGroupsRequest([group_id]), DescribeGroupsResponse)
+            group = response.groups[0]
             check(group.error_code, _said(f"group {group_id}", group.error_message))
             return group
 
@@ -340,7 +357,7 @@ def _said(detail: str, message: str | None) -> str:
 
 
 def _assignment(data: Buffer) -> tuple[TopicPartition, ...]:
-    """Read what a member of a consumer group was assigned; nothing while the group rebalances."""
+    """Decode a member's assignment, which is empty during a rebalance."""
     if len(data) <= _VERSION_BYTES:
         return ()
     version = int.from_bytes(bytes(data[:_VERSION_BYTES]), "big", signed=True)

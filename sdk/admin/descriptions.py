@@ -1,4 +1,4 @@
-"""What an admin creates, and what it is told: plain values."""
+"""What an admin creates and returns: plain values."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _BROKER_DEFAULT = -1
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be created.
+    """A topic to create.
 
     Attributes:
         name: 1 to 249 of the characters a-z, A-Z, 0-9, `.`, `_`, `-`.
-        partitions: how many; -1 leaves it to the broker.
-        replication_factor: copies of each partition; -1 leaves it to the broker.
-        configs: what differs from the broker's defaults, as `{"cleanup.policy": "compact"}`.
-        assignments: node ids of the replicas of each partition; instead of the two numbers.
+        partitions: the number of partitions; -1 for the broker's default.
+        replication_factor: replicas of each partition; -1 for the broker's default.
+        configs: entries that differ from the broker's defaults, for example `{"cleanup.policy": "compact"}`.
+        assignments: node ids of the replicas by partition number, instead of the two counts.
     """
 
     name: str
@@ -45,9 +45,9 @@ class ClusterDescription:
     """A cluster.
 
     Attributes:
-        cluster_id: its name for itself.
-        controller_id: node that takes requests for the controller, None if there is none.
-        brokers: all of them, by node id.
+        cluster_id: its id, None if the broker does not report one.
+        controller_id: node id of the broker that takes requests for the controller, None if there is none.
+        brokers: all brokers, by node id.
     """
 
     cluster_id: str | None
@@ -57,14 +57,14 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One configuration value.
+    """One entry of a configuration.
 
     Attributes:
         name: as in Kafka's documentation.
         value: None if it is sensitive, or not set.
-        source: where it comes from, one of `ConfigSource`.
+        source: where the value comes from, a `ConfigSource`.
         read_only: whether it cannot be changed while the broker runs.
-        is_sensitive: whether the broker keeps it to itself.
+        is_sensitive: whether the broker withholds the value.
     """
 
     name: str
@@ -76,13 +76,13 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group, as a list of groups shows it.
+    """A group, as `list_groups` returns it.
 
     Attributes:
-        group_id: its name.
+        group_id: its id.
         protocol_type: `consumer` for groups of consumers, empty if only offsets were committed.
-        state: `Stable`, `Empty` and so on; empty if the broker does not say.
-        group_type: `classic` or `consumer`; empty if the broker does not say.
+        state: `Stable`, `Empty` and so on; empty if the broker does not report it.
+        group_type: `classic` or `consumer`; empty if the broker does not report it.
     """
 
     group_id: str
@@ -96,11 +96,11 @@ class GroupMemberDescription:
     """A member of a group.
 
     Attributes:
-        member_id: as the coordinator calls it.
-        group_instance_id: its lasting name, if it has one.
-        client_id: as it calls itself.
-        client_host: where it connected from.
-        assignment: the partitions that it reads.
+        member_id: assigned by the coordinator.
+        group_instance_id: the id of a static member, None for a dynamic one.
+        client_id: the client's name for itself.
+        client_host: the host it connected from.
+        assignment: the partitions assigned to it.
     """
 
     member_id: str
@@ -115,10 +115,10 @@ class GroupDescription:
     """A classic group.
 
     Attributes:
-        group_id: its name.
-        state: `Stable`, `Empty`, `PreparingRebalance`, `CompletingRebalance` or `Dead` (there is no such group).
+        group_id: its id.
+        state: `Stable`, `Empty`, `PreparingRebalance`, `CompletingRebalance` or `Dead` (no such group).
         protocol: the assignor that the members agreed on.
-        members: all of them.
+        members: all members.
     """
 
     group_id: str

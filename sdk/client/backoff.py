@@ -1,7 +1,7 @@
 """How long to wait before a retry.
 
-Source: KIP-580 (exponential backoff): doubling, with a jitter of a fifth so that clients that failed together do not
-return together.
+Source: KIP-580 (exponential backoff): the pause doubles, with a jitter of 20 % so that clients that failed together do
+not retry together.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["Backoff"]
 
 _JITTER = 0.2
 
-#: Doublings after which every pause is the longest one; keeps the shift small.
+#: More doublings than any pause needs; keeps the shift small.
 _MAX_DOUBLINGS = 30
 
 
@@ -20,19 +20,19 @@ class Backoff(NamedTuple):
     """The pauses between attempts.
 
     Attributes:
-        initial_ms: before the first retry.
-        longest_ms: never more than this, jitter included.
+        initial_ms: pause before the first retry.
+        longest_ms: upper bound, jitter included.
     """
 
     initial_ms: int = 100
     longest_ms: int = 1_000
 
     def pause_ms(self, failures: int, fraction: float) -> float:
-        """Return how long to wait.
+        """Return how long to wait before the next attempt.
 
         Args:
-            failures: attempts that failed in a row, from 1.
-            fraction: a random number from 0 up to 1.
+            failures: failed attempts in a row, from 1.
+            fraction: a random number in [0, 1).
         """
         doubled = self.initial_ms << min(failures - 1, _MAX_DOUBLINGS)
         return min(doubled * (1 - _JITTER + 2 * _JITTER * fraction), self.longest_ms)

@@ -1,6 +1,6 @@
-"""A cluster as its clients use it: the right broker for each request, and another attempt where one may help.
+"""A cluster as its clients use it: routes each request to the right broker and retries what may succeed.
 
-Holds the metadata, the connections and the known coordinators of one client. Knows no event loop: waiting and
+Holds the metadata, the connections and the known coordinators of one client. Its methods await, but sleeping and
 connecting are left to `transport/`.
 
 Source: Apache Kafka, `NetworkClient`, `ConsumerNetworkClient`; KIP-580 (backoff).
@@ -34,23 +34,23 @@ logger = logging.getLogger("kafkawire.client")
 
 Result = TypeVar("Result")
 
-#: The group's broker has changed, or is about to.
+#: Codes after which the coordinator must be looked up again.
 _COORDINATOR_MOVED = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
 
 
 class Cluster:
-    """The brokers behind a list of bootstrap servers.
+    """The cluster that a list of bootstrap servers leads to.
 
     Args:
-        options: of the client.
-        network: how to reach brokers; TCP if not given.
-        creates_topics: whether asking for an unknown topic may create it, where the brokers allow that.
+        options: the client's options.
+        network: reaches the brokers; None for TCP.
+        creates_topics: whether asking for an unknown topic may create it, if the brokers allow that.
 
     Attributes:
         options: as given.
-        metadata: what is known so far.
+        metadata: the latest known state of the cluster.
         topics: names that `refresh` asks for; None for all topics of the cluster.
     """
 
@@ -74,7 +74,7 @@ class Cluster:
         """Return an open connection to a broker.
 
         Raises:
-            ConnectFailed: it cannot be reached, or is not part of the cluster any more; the metadata is stale then.
+            ConnectFailed: it cannot be reached, or is no longer part of the cluster; the metadata becomes stale.
         """
         broker = self.metadata.brokers.get(node_id)
         if broker is None:
@@ -93,9 +93,9 @@ class Cluster:
             ConnectFailed: none can be reached; the text says why, broker by broker.
         """
         known = [broker.address for broker in self.metadata.brokers.values()]
-        turn = int(random_fraction() * len(known))
+        first = int(random_fraction() * len(known))
         reasons: dict[Address, str] = {}
-        for address in [*known[turn:], *known[:turn], *self.options.bootstrap_servers]:
+        for address in [*known[first:], *known[:first], *self.options.bootstrap_servers]:
             if address not in reasons:
                 try:
                     return await self._pool.get(address)
@@ -104,7 +104,12 @@ class Cluster:
         raise ConnectFailed("any broker", "; ".join(reasons.values()))
 
     async def controller(self) -> BrokerConnection:
-        """Return a connection to the broker that takes requests for the controller."""
+        """Return a connection to the broker that takes requests for the controller.
+
+        Raises:
+            BrokerError: NOT_CONTROLLER, there is none now; worth a retry.
+            ConnectFailed: it cannot be reached.
+        """
         if self.metadata.controller_id is None or self.metadata.is_stale(monotonic_ms()):
             await self.refresh()
         if self.metadata.controller_id is None:
@@ -118,17 +123,17 @@ class Cluster:
             topics: names to ask for; None for those in `self.topics`.
 
         Raises:
-            ConnectFailed, ConnectionLost, RequestTimedOut: no answer; worth a retry.
+            ConnectFailed, ConnectionLost, RequestTimedOut: no response; worth a retry.
         """
         wanted = self.topics if topics is None else frozenset(topics)
         key = None if wanted is None else frozenset(wanted)
         await self._refreshing.run(key, lambda: self._refresh(key))
 
     async def describe(self, names: Collection[str]) -> dict[str, Topic]:
-        """Return topics, asked for until all of them are known.
+        """Return the metadata of topics, asking until all of them are known.
 
         Raises:
-            BrokerError: the first reason why one is not known, after `api_timeout_ms` if it may be a passing one.
+            BrokerError: the first topic that cannot be described; a retriable error is raised after `api_timeout_ms`.
         """
 
         async def attempt() -> dict[str, Topic]:
@@ -143,7 +148,7 @@ class Cluster:
         return await self.retrying(attempt)
 
     async def leaders(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """Return partitions by the node that leads them.
+        """Return partitions by the node id of their leader.
 
         Raises:
             BrokerError: a partition has no leader now, or does not exist; worth a retry.
@@ -162,7 +167,7 @@ class Cluster:
         return found
 
     async def coordinator(self, group_id: str) -> BrokerConnection:
-        """Return a connection to the broker that coordinates a group, used for groups only.
+        """Return a connection to the coordinator of a group, kept apart from the connections for data.
 
         Raises:
             BrokerError: there is none now; worth a retry.
@@ -171,8 +176,8 @@ class Cluster:
         if node_id is None or node_id not in self.metadata.brokers:
             connection = await self.any_connection()
             request = find_coordinator(group_id, connection.version_for(FindCoordinatorRequest))
-            answer = await connection.request(request, FindCoordinatorResponse)
-            node_id, host, port = coordinator(answer, group_id)
+            response = await connection.request(request, FindCoordinatorResponse)
+            node_id, host, port = coordinator(response, group_id)
             self.metadata.brokers.setdefault(node_id, Broker(node_id, Address(host, port)))
             self._coordinators[group_id] = node_id
         try:
@@ -182,11 +187,11 @@ class Cluster:
             raise
 
     def forget_coordinator(self, group_id: str) -> None:
-        """Look for the coordinator again when it is needed next."""
+        """Look up the coordinator again the next time it is needed."""
         self._coordinators.pop(group_id, None)
 
     def note(self, error: KafkaWireError, group_id: str | None = None) -> None:
-        """Learn from an error what is not true any more: leaders, or the coordinator of a group."""
+        """Drop what an error shows to be outdated: leaders, or the coordinator of a group."""
         lost = isinstance(error, ConnectFailed | ConnectionLost | RequestTimedOut)
         if lost or (isinstance(error, BrokerError) and error.code in INVALID_METADATA):
             self.metadata.invalidate()
@@ -203,12 +208,12 @@ class Cluster:
         """Call `attempt` until it succeeds or fails for good.
 
         Args:
-            attempt: one try; finds its broker anew each time.
-            group_id: the group whose coordinator is asked, if one is.
-            final: codes that are the answer here, though they may pass elsewhere.
+            attempt: one try; must look up its broker each time.
+            group_id: the group whose coordinator is asked, None if none is.
+            final: retriable codes that must not be retried here.
 
         Raises:
-            KafkaWireError: the last error, if it is not worth a retry or `api_timeout_ms` is over.
+            KafkaWireError: the last error, if it is not retriable or `api_timeout_ms` has passed.
         """
         deadline_ms = monotonic_ms() + self.options.api_timeout_ms
         failures = 0
@@ -226,12 +231,12 @@ class Cluster:
             await sleep_ms(pause_ms)
 
     def pause_ms(self, failures: int) -> float:
-        """Return how long to wait after so many failures in a row."""
+        """Return how long to wait after this many failures in a row."""
         return self._backoff.pause_ms(failures, random_fraction())
 
     async def _refresh(self, topics: frozenset[str] | None) -> None:
         connection = await self.any_connection()
         asked = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)]
         request = MetadataRequest(asked, allow_auto_topic_creation=self._creates_topics)
-        answer = await connection.request(request, MetadataResponse)
-        self.metadata.update(answer, monotonic_ms(), is_complete=topics is None)
+        response = await connection.request(request, MetadataResponse)
+        self.metadata.update(response, monotonic_ms(), is_complete=topics is None)

@@ -1,10 +1,10 @@
 """One member of a classic group: what it has to do next, without I/O.
 
-The driver asks `next_step`, does what the step says and reports back; beside that it sends a heartbeat whenever
-`heartbeat_wait_ms` says so. What members tell each other (subscriptions, assignments) passes through as bytes.
+The driver looks at `step`, carries it out and reports back; it also sends a heartbeat whenever `heartbeat_wait_ms` says
+so. Subscriptions and assignments pass through as bytes. Only the leader performs the assignment:
 
-    PREPARE ─prepared─> JOIN ─answer─> DIVIDE (leader only) ─divided─> SYNC ─answer─> ASSIGN ─assigned─> STABLE
-       ^─────────── a rebalance, a lost generation, an answer that says "again" ──────────────────────────┘
+    PREPARE ─> JOIN ─response─> [PERFORM_ASSIGNMENT ─>] SYNC ─response─> ADOPT ─> STABLE
+       ^───────── a rebalance, a lost generation, or `adopted(again)` ─────────────┘
 
 Source: Apache Kafka, `AbstractCoordinator`; KIP-345 (static members), KIP-394 (member id first), KIP-800 (reasons).
 """
@@ -24,21 +24,21 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["Generation", "GroupMember", "GroupSettings", "MemberInfo", "Step"]
 
-#: What a member is called, and where it stands, before the coordinator said so.
+#: Member id and generation before the coordinator has assigned them.
 _NO_MEMBER_ID = ""
 _NO_GENERATION = -1
 
 
 class GroupSettings(NamedTuple):
-    """How a member takes part.
+    """How a member takes part in its group.
 
     Attributes:
         group_id: the group.
-        group_instance_id: a name that outlives the process, or None.
+        group_instance_id: the id of a static member, which outlives the process; None for a dynamic one.
         protocol_type: what kind of group it is.
-        session_timeout_ms: without a heartbeat for so long the member is taken for dead.
-        rebalance_timeout_ms: how long the others wait for this member to join again.
-        heartbeat_interval_ms: between heartbeats.
+        session_timeout_ms: after this long without a heartbeat the coordinator removes the member.
+        rebalance_timeout_ms: how long the others wait for this member to rejoin.
+        heartbeat_interval_ms: time between heartbeats.
     """
 
     group_id: str
@@ -52,28 +52,28 @@ class GroupSettings(NamedTuple):
 class Step(Enum):
     """What the driver has to do next."""
 
-    #: Give up what must be given up before a rebalance, then call `prepared`.
+    #: Revoke what must be revoked before a rebalance, then call `prepared`.
     PREPARE = "prepare"
     #: Send `join_request()`, then call `receive_join`.
     JOIN = "join"
-    #: Divide the work among `members`, then call `divided`.
-    DIVIDE = "divide"
+    #: Compute the assignments of all `members`, then call `assignment_performed`.
+    PERFORM_ASSIGNMENT = "perform assignment"
     #: Send `sync_request()`, then call `receive_sync`.
     SYNC = "sync"
-    #: Take over `assignment`, then call `assigned`.
-    ASSIGN = "assign"
+    #: Adopt `assignment`, then call `adopted`.
+    ADOPT = "adopt"
     #: Nothing but heartbeats.
     STABLE = "stable"
-    #: Nothing at all: not a member.
+    #: Nothing: not a member.
     OUTSIDE = "outside"
 
 
 class Generation(NamedTuple):
-    """What a member signs its commits with.
+    """What identifies a member in its commits.
 
     Attributes:
-        generation_id: of the group; -1 outside of one.
-        member_id: as the coordinator calls the member.
+        generation_id: the group's generation; -1 outside a group.
+        member_id: assigned by the coordinator; empty outside a group.
         group_instance_id: see `GroupSettings`.
     """
 
@@ -83,10 +83,10 @@ class Generation(NamedTuple):
 
 
 class MemberInfo(NamedTuple):
-    """Another member, as the leader sees it.
+    """A member of the group, as its leader sees it.
 
     Attributes:
-        metadata: what it said of itself when it joined.
+        metadata: the encoded subscription it joined with.
         group_instance_id: see `GroupSettings`.
     """
 
@@ -101,11 +101,11 @@ class GroupMember:
         settings: how it takes part.
 
     Attributes:
-        step: what has to be done next.
-        members: all members by id, while this one leads and divides.
-        protocol_name: what the group agreed on.
-        assignment: what this member got.
-        lost: whether the generation was lost: others may own by now what this member had.
+        step: what the driver has to do next.
+        members: all members by id, while this one performs the assignment.
+        protocol_name: the protocol that the group agreed on.
+        assignment: this member's assignment, encoded.
+        lost: whether the generation was lost: others may already own what this member owned.
     """
 
     def __init__(self, settings: GroupSettings) -> None:
@@ -118,17 +118,17 @@ class GroupMember:
         self._member_id = _NO_MEMBER_ID
         self._generation_id = _NO_GENERATION
         self._protocols: list[tuple[str, bytes]] = []
-        self._division: dict[str, bytes] = {}
+        self._assignments: dict[str, bytes] = {}
         self._reason = "first join"
         self._last_heartbeat_ms = 0
 
     @property
     def generation(self) -> Generation:
-        """What commits are signed with now."""
+        """What identifies this member in its commits now."""
         return Generation(self._generation_id, self._member_id, self.settings.group_instance_id)
 
     def rejoin(self, reason: str) -> None:
-        """Enter the group, or take part in a new round of it.
+        """Join the group, or rejoin it for a rebalance.
 
         Args:
             reason: for the broker's log.
@@ -137,22 +137,22 @@ class GroupMember:
         self.step = Step.PREPARE
 
     def left(self) -> None:
-        """Be outside of the group: the member has left, or nobody reads its records."""
+        """Note that the member has left the group."""
         self._reset()
         self.step = Step.OUTSIDE
 
     def prepared(self, protocols: Sequence[tuple[str, bytes]]) -> None:
-        """Go on after `PREPARE`.
+        """Continue after `PREPARE`.
 
         Args:
-            protocols: names and this member's metadata for each, the preferred one first.
+            protocols: (name, encoded subscription), the preferred protocol first.
         """
         self.lost = False
         self._protocols = list(protocols)
         self.step = Step.JOIN
 
     def join_request(self) -> JoinGroupRequest:
-        """Return what enters the group; the answer comes when all members have sent theirs."""
+        """Return the request that joins the group; the response comes once all members have joined."""
         settings = self.settings
         return JoinGroupRequest(
             group_id=settings.group_id,
@@ -166,10 +166,10 @@ class GroupMember:
         )
 
     def receive_join(self, response: JoinGroupResponse, now_ms: int) -> None:
-        """Take the answer to `join_request`.
+        """Handle the response to `join_request`.
 
         Raises:
-            BrokerError: the group does not take this member, or its coordinator must be looked for.
+            BrokerError: the group refuses this member, or the coordinator must be looked up again.
         """
         match response.error_code:
             case ErrorCode.NONE:
@@ -177,13 +177,13 @@ class GroupMember:
                 self._generation_id = response.generation_id
                 self._last_heartbeat_ms = now_ms
                 self.protocol_name = response.protocol_name or ""
-                self._division = {}
+                self._assignments = {}
                 self.members = {
                     member.member_id: MemberInfo(bytes(member.metadata), member.group_instance_id)
                     for member in response.members
                 }
                 leads = response.leader == response.member_id and not response.skip_assignment
-                self.step = Step.DIVIDE if leads else Step.SYNC
+                self.step = Step.PERFORM_ASSIGNMENT if leads else Step.SYNC
             case ErrorCode.MEMBER_ID_REQUIRED:
                 self._member_id = response.member_id
             case ErrorCode.REBALANCE_IN_PROGRESS:
@@ -191,17 +191,17 @@ class GroupMember:
             case _:
                 self._refused(response.error_code, "join")
 
-    def divided(self, division: Mapping[str, bytes]) -> None:
-        """Go on after `DIVIDE`.
+    def assignment_performed(self, assignments: Mapping[str, bytes]) -> None:
+        """Continue after `PERFORM_ASSIGNMENT`.
 
         Args:
-            division: what each member gets, by member id.
+            assignments: what each member gets, by member id.
         """
-        self._division = dict(division)
+        self._assignments = dict(assignments)
         self.step = Step.SYNC
 
     def sync_request(self) -> SyncGroupRequest:
-        """Return what asks for this member's part, and hands out the others' parts if this one leads."""
+        """Return the request for this member's assignment; the leader's carries the assignments of all members."""
         settings = self.settings
         return SyncGroupRequest(
             group_id=settings.group_id,
@@ -211,12 +211,12 @@ class GroupMember:
             protocol_type=settings.protocol_type,
             protocol_name=self.protocol_name,
             assignments=[
-                SyncGroupRequest.SyncGroupRequestAssignment(member, data) for member, data in self._division.items()
+                SyncGroupRequest.SyncGroupRequestAssignment(member, data) for member, data in self._assignments.items()
             ],
         )
 
     def receive_sync(self, response: SyncGroupResponse, now_ms: int) -> None:
-        """Take the answer to `sync_request`.
+        """Handle the response to `sync_request`.
 
         Raises:
             BrokerError: see `receive_join`.
@@ -227,37 +227,37 @@ class GroupMember:
             return
         self._last_heartbeat_ms = now_ms
         self.assignment = _bytes(response.assignment)
-        self.step = Step.ASSIGN
+        self.step = Step.ADOPT
 
-    def assigned(self, again: str | None = None) -> None:
-        """Go on after `ASSIGN`.
+    def adopted(self, again: str | None = None) -> None:
+        """Continue after `ADOPT`.
 
         Args:
-            again: why another round is needed, None if it is not.
+            again: why another rebalance is needed, None if it is not.
         """
         if again is not None:
             self.rejoin(again)
-        elif self.step is Step.ASSIGN:
+        elif self.step is Step.ADOPT:
             self.step = Step.STABLE
 
     def heartbeat_wait_ms(self, now_ms: int) -> int | None:
         """Return how long until the next heartbeat, 0 if it is due; None while none is needed.
 
-        A member that waits for the answer to a join or sync request is known to be alive.
+        The coordinator knows that a member with a pending join or sync request is alive.
         """
         if self._generation_id == _NO_GENERATION or self.step in (Step.JOIN, Step.SYNC, Step.OUTSIDE):
             return None
         return max(0, self._last_heartbeat_ms + self.settings.heartbeat_interval_ms - now_ms)
 
     def heartbeat_request(self, now_ms: int) -> HeartbeatRequest:
-        """Return what says that this member is alive; the next one is due an interval from now."""
+        """Return a heartbeat; the next one is due `heartbeat_interval_ms` from now."""
         self._last_heartbeat_ms = now_ms
         return HeartbeatRequest(
             self.settings.group_id, self._generation_id, self._member_id, self.settings.group_instance_id
         )
 
     def receive_heartbeat(self, response: HeartbeatResponse) -> None:
-        """Take the answer to a heartbeat.
+        """Handle the response to a heartbeat.
 
         Raises:
             BrokerError: see `receive_join`.
@@ -265,24 +265,24 @@ class GroupMember:
         self.receive_error(response.error_code, "heartbeat")
 
     def receive_error(self, error_code: int, action: str) -> None:
-        """Learn from the error code of any answer to this member, of a commit for example.
+        """Act on the error code of any response to this member, to a commit for example.
 
         Args:
-            error_code: of the answer.
-            action: what was tried.
+            error_code: from the response.
+            action: what was attempted.
 
         Raises:
             BrokerError: see `receive_join`.
         """
-        # Between the rounds, an answer may still speak of the former generation.
-        if error_code != ErrorCode.NONE and self.step in (Step.STABLE, Step.ASSIGN, Step.DIVIDE):
+        # During a rebalance, a late response may still be about the former generation.
+        if error_code != ErrorCode.NONE and self.step in (Step.STABLE, Step.ADOPT, Step.PERFORM_ASSIGNMENT):
             self._refused(error_code, action)
 
     def _refused(self, error_code: int, action: str) -> None:
-        """Begin a new round, as a new member if the group has forgotten this one; raise what no round can mend."""
+        """Rejoin, as a new member if the coordinator no longer knows this one; raise other errors."""
         match error_code:
             case ErrorCode.REBALANCE_IN_PROGRESS:
-                self.rejoin(f"a rebalance was found at {action}")
+                self.rejoin(f"a rebalance was in progress at {action}")
             case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION:
                 self.lost = self.lost or self._generation_id != _NO_GENERATION
                 if error_code == ErrorCode.UNKNOWN_MEMBER_ID:

@@ -1,7 +1,7 @@
-"""What a client knows of a cluster: brokers, topics, and who leads each partition.
+"""What a client knows about a cluster: brokers, topics, and the leader of each partition.
 
 Filled from Metadata responses, read when a request is routed. A newer leader epoch is never replaced by an older one,
-so a broker that lags behind cannot send the client back to a former leader.
+so a lagging broker cannot send the client back to a former leader.
 
 Source: Apache Kafka, `MetadataCache`; KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders in responses).
 """
@@ -30,7 +30,7 @@ class Broker(NamedTuple):
     Attributes:
         node_id: its number.
         address: where clients reach it.
-        rack: where it stands, None if it does not say.
+        rack: its rack, None if it has none.
     """
 
     node_id: int
@@ -43,9 +43,9 @@ class Partition(NamedTuple):
 
     Attributes:
         leader: None while there is none.
-        leader_epoch: grows with each change of the leader, -1 if not known.
-        replicas: all of them, the preferred leader first.
-        in_sync: those that have all acknowledged records.
+        leader_epoch: grows with each change of leader, -1 if not known.
+        replicas: all replicas, the preferred leader first.
+        in_sync: the in-sync replicas.
     """
 
     leader: int | None
@@ -59,7 +59,7 @@ class Topic(NamedTuple):
 
     Attributes:
         name: its name.
-        topic_id: 16 bytes, zeros if the broker knows no topic ids.
+        topic_id: 16 bytes, zeros if the broker has no topic ids.
         partitions: by number, from 0.
         is_internal: whether it belongs to Kafka itself.
     """
@@ -74,14 +74,14 @@ class Metadata:
     """The latest known state of a cluster.
 
     Args:
-        max_age_ms: after this it counts as stale.
+        max_age_ms: age at which it becomes stale.
 
     Attributes:
         brokers: by node id.
         topics: by name; those without an error.
-        errors: why a topic that was asked for is not among `topics`.
-        cluster_id: the cluster's name for itself.
-        controller_id: node that takes requests for the controller, None if not known.
+        errors: by name; why a topic that was asked for is not in `topics`.
+        cluster_id: the id of the cluster, None if not known.
+        controller_id: node id of the broker that takes requests for the controller, None if not known.
     """
 
     def __init__(self, max_age_ms: int = 300_000) -> None:
@@ -95,12 +95,12 @@ class Metadata:
         self._updated_ms: int | None = None
 
     def update(self, response: MetadataResponse, now_ms: int, *, is_complete: bool = False) -> None:
-        """Take over an answer.
+        """Merge a Metadata response.
 
         Args:
-            response: of brokers, and of topics; other topics stay as they are.
-            now_ms: the time.
-            is_complete: whether all topics were asked for, so that others do not exist any more.
+            response: replaces the brokers, and the topics it mentions; other topics stay as they are.
+            now_ms: the current time, on any clock that `is_stale` shares.
+            is_complete: whether all topics were asked for, so that any other topic no longer exists.
         """
         self.brokers = {
             broker.node_id: Broker(broker.node_id, Address(broker.host, broker.port), broker.rack)
@@ -120,37 +120,37 @@ class Metadata:
         return self._updated_ms is None or now_ms - self._updated_ms >= self._max_age_ms
 
     def invalidate(self) -> None:
-        """Count as stale from now on: a broker said that it does not lead what was asked of it."""
+        """Become stale now: an error has shown that the metadata is outdated."""
         self._updated_ms = None
 
     def partition(self, partition: TopicPartition) -> Partition | None:
-        """Return what is known of a partition."""
+        """Return what is known about a partition, None if nothing is."""
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
 
     def leader(self, partition: TopicPartition) -> int | None:
-        """Return the node id of the leader; None if there is none, or none that is known."""
+        """Return the node id of the leader; None if there is none or it is not known."""
         known = self.partition(partition)
         return known.leader if known is not None and known.leader in self.brokers else None
 
     def topic_id(self, name: str) -> bytes:
-        """Return the id of a topic, zeros if it has none that is known."""
+        """Return the id of a topic, zeros if it is not known."""
         topic = self.topics.get(name)
         return _ZERO_UUID if topic is None else topic.topic_id
 
     def name_of(self, topic_id: bytes) -> str | None:
-        """Return the name of the topic with this id."""
+        """Return the name of the topic with this id, None if it is not known."""
         return self._names.get(topic_id)
 
     def missing(self, names: Iterable[str]) -> list[str]:
-        """Return those of the names of which nothing is known."""
+        """Return the names of topics that are not known."""
         return [name for name in names if name not in self.topics]
 
     def move_leader(self, partition: TopicPartition, leader: int, leader_epoch: int) -> bool:
-        """Take over a leader that a broker named in an answer to another request.
+        """Update the leader of a partition from the response to another request (KIP-951).
 
         Returns:
-            Whether it is news.
+            Whether the leader was newer than the known one.
         """
         known = self.partition(partition)
         if known is None or leader not in self.brokers or leader_epoch <= known.leader_epoch:

@@ -1,4 +1,4 @@
-"""Offsets asked of leaders (by time) and of coordinators (committed by a group), with retries.
+"""Look up offsets by time at the leaders, look up and commit a group's offsets at its coordinator, with retries.
 
 Source: Kafka protocol guide, "ListOffsets", "OffsetFetch", "OffsetCommit"; KIP-709 (several groups in one request).
 """
@@ -28,17 +28,18 @@ _NO_GROUP = Generation(-1, "", None)
 async def list_offsets(
     cluster: Cluster, timestamps: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """Return the first record at or after a time, partition by partition.
+    """Return the first record at or after a time, for each partition.
 
     Args:
-        cluster: asked.
-        timestamps: since the epoch in milliseconds, or one of `OffsetTimestamp`.
+        cluster: routes the requests.
+        timestamps: milliseconds since the epoch, or an `OffsetTimestamp`, by partition.
 
     Returns:
-        Offset and timestamp; offset -1 where no record is so late, timestamp -1 for a place that is no record's.
+        Offset and timestamp by partition. The offset is -1 if no record is that recent; the timestamp is -1 when the
+        offset is not a record's.
 
     Raises:
-        BrokerError: a partition does not exist, or may not be read; after `api_timeout_ms`, whatever went on so long.
+        BrokerError: a partition does not exist, or may not be read; a retriable error is raised after `api_timeout_ms`.
     """
     found: dict[TopicPartition, OffsetAndTimestamp] = {}
 
@@ -56,21 +57,24 @@ async def list_offsets(
 async def fetch_committed(
     cluster: Cluster, group_id: str, partitions: Collection[TopicPartition] | None = None
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return what a group has committed; partitions without a commit are left out.
+    """Return the offsets that a group has committed; partitions without one are left out.
 
     Args:
-        cluster: asked.
+        cluster: routes the requests.
         group_id: the group.
-        partitions: None for all of the group.
+        partitions: None for all that the group has committed.
+
+    Raises:
+        BrokerError: the group or a partition may not be read; a retriable error is raised after `api_timeout_ms`.
     """
 
     async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
         connection = await cluster.coordinator(group_id)
-        # Names, not ids: a group may have committed for topics that this client has no metadata of.
+        # Names, not ids: a group may have committed for topics that are not in this client's metadata.
         version = connection.version_for(OffsetFetchRequest, (OffsetFetchRequest.OffsetFetchRequestTopics, "name"))
         request = offset_fetch(group_id, partitions, version)
-        answer = await connection.request(request, OffsetFetchResponse, version)
-        return dict(committed_offsets(answer, group_id))
+        response = await connection.request(request, OffsetFetchResponse, version)
+        return dict(committed_offsets(response, group_id))
 
     return await cluster.retrying(attempt, group_id)
 
@@ -81,24 +85,24 @@ async def commit_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     generation: Generation = _NO_GROUP,
 ) -> None:
-    """Commit positions for a group.
+    """Commit offsets for a group.
 
     Args:
-        cluster: told.
+        cluster: routes the requests.
         group_id: the group.
-        offsets: of the next record to read.
-        generation: of the member; left out by who only administers the group.
+        offsets: of the next record to read, by partition.
+        generation: identifies the member; leave it out to commit from outside the group.
 
     Raises:
-        BrokerError: the first partition's error; the group may have moved on without this member.
+        BrokerError: the error of the first partition that was refused; the group may have moved on without this member.
     """
 
     async def attempt() -> None:
         connection = await cluster.coordinator(group_id)
         version = connection.version_for(OffsetCommitRequest, (OffsetCommitRequest.OffsetCommitRequestTopic, "name"))
         request = _commit_request(group_id, offsets, generation)
-        answer = await connection.request(request, OffsetCommitResponse, version)
-        for topic in answer.topics:
+        response = await connection.request(request, OffsetCommitResponse, version)
+        for topic in response.topics:
             for partition in topic.partitions:
                 check(partition.error_code, f"commit of {topic.name}-{partition.partition_index} in group {group_id}")
 
@@ -120,7 +124,7 @@ def _list_request(cluster: Cluster, timestamps: Mapping[TopicPartition, int]) ->
 
 
 def _take_listed(response: ListOffsetsResponse, found: dict[TopicPartition, OffsetAndTimestamp]) -> None:
-    """Keep what an answer says; raise the first error once all the rest is kept."""
+    """Add the offsets of a response to `found`; raise the first error after that."""
     failure: BrokerError | None = None
     for topic in response.topics:
         for partition in topic.partitions:

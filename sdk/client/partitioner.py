@@ -1,4 +1,4 @@
-"""Which partition a record with a key goes to, the same one for every client of the topic.
+"""Which partition a record with a key goes to; every Kafka client chooses the same one.
 
 Source: Apache Kafka, `Utils.murmur2`, `BuiltInPartitioner.partitionForKey`.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 __all__ = ["Partitioner", "murmur2", "murmur2_partition"]
 
-#: Chooses a partition: called with the key and the number of partitions, returns 0 to that number, exclusive.
+#: Chooses a partition: takes the key and the number of partitions, returns a number from 0 up to that, exclusive.
 Partitioner = Callable[[bytes, int], int]
 
 _SEED = 0x9747B28C

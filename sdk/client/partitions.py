@@ -1,4 +1,4 @@
-"""What producers, consumers and admins say of partitions: which one, how far, since when."""
+"""Partitions and offsets, as producers, consumers and admins exchange them with the application."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A position that a group commits.
+    """An offset that a group commits.
 
     Attributes:
         offset: of the next record to read.
-        metadata: any text of the application.
+        metadata: any text; the application's own.
         leader_epoch: of the last record read, -1 if not known.
     """
 
@@ -40,8 +40,8 @@ class OffsetAndTimestamp(NamedTuple):
     """The first record at or after a point in time.
 
     Attributes:
-        offset: of the record.
-        timestamp_ms: its own time, since the epoch.
+        offset: of the record; -1 if no record is that recent.
+        timestamp_ms: of the record, milliseconds since the epoch; -1 when the offset is not a record's.
     """
 
     offset: int

@@ -1,8 +1,8 @@
-"""Requests whose shape changed between versions, and what their answers say in one form.
+"""Requests and responses whose shape changed between versions.
 
-Everything else is written by its sender: fields that a version does not carry are dropped by the codec. Here the newer
-versions take a list of what the older ones took one of, so the version must be known first. Which versions carry what
-stands in the field tables of the messages.
+Callers build all other requests themselves: the codec drops fields that a version does not carry. The requests here
+hold one item in older versions and a list in newer ones, so the version must be known first. Which version carries what
+is in the field tables of the messages.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _NOTHING_COMMITTED = -1
 
 
 def carries(structure: type[Message], field_name: str, version: int) -> bool:
-    """Return whether a version has a field."""
+    """Return whether a structure has a field in a version."""
     return version in next(field.versions for field in structure.FIELDS if field.name == field_name)
 
 
 def check(error_code: int, detail: str) -> None:
-    """Raise `BrokerError` unless the code says that all went well.
+    """Raise `BrokerError` unless the code is NONE.
 
     Args:
-        error_code: of an answer.
-        detail: what was asked.
+        error_code: from a response.
+        detail: what was asked, for the text of the error.
     """
     if error_code != ErrorCode.NONE:
         raise BrokerError(error_code, detail)
@@ -58,7 +58,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def find_coordinator(group_id: str, version: int) -> FindCoordinatorRequest:
-    """Ask which broker coordinates a group."""
+    """Return the request that looks up the coordinator of a group."""
     if carries(FindCoordinatorRequest, "coordinator_keys", version):
         return FindCoordinatorRequest(key_type=CoordinatorType.GROUP, coordinator_keys=[group_id])
     return FindCoordinatorRequest(key=group_id)
@@ -78,7 +78,7 @@ def coordinator(response: FindCoordinatorResponse, group_id: str) -> tuple[int, 
 def leave_group(
     group_id: str, member_id: str, group_instance_id: str | None, reason: str, version: int
 ) -> LeaveGroupRequest:
-    """Take a member out of its group."""
+    """Return the request that removes a member from its group."""
     if carries(LeaveGroupRequest, "members", version):
         identity = LeaveGroupRequest.MemberIdentity(member_id, group_instance_id, reason)
         return LeaveGroupRequest(group_id, members=[identity])
@@ -86,12 +86,12 @@ def leave_group(
 
 
 def offset_fetch(group_id: str, partitions: Iterable[TopicPartition] | None, version: int) -> OffsetFetchRequest:
-    """Ask for the positions that a group has committed.
+    """Return the request for the offsets that a group has committed.
 
     Args:
         group_id: the group.
-        partitions: None for all of them.
-        version: one with topic names.
+        partitions: None for all that the group has committed.
+        version: one that has topic names, not ids.
     """
     topics = None if partitions is None else by_topic(partitions).items()
     if carries(OffsetFetchRequest, "groups", version):
@@ -113,15 +113,15 @@ def offset_fetch(group_id: str, partitions: Iterable[TopicPartition] | None, ver
 
 
 def committed_offsets(response: OffsetFetchResponse, group_id: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
-    """Return the positions of an answer; partitions without one are left out.
+    """Return the committed offsets in a response; partitions without one are left out.
 
     Raises:
-        BrokerError: of the group, or of the first partition with an error.
+        BrokerError: the error of the group, or of the first partition that has one.
     """
-    answer = response.groups[0] if response.groups else response
-    check(answer.error_code, f"committed offsets of group {group_id}")
+    group = response.groups[0] if response.groups else response
+    check(group.error_code, f"committed offsets of group {group_id}")
     found: dict[TopicPartition, OffsetAndMetadata] = {}
-    for topic in answer.topics:
+    for topic in group.topics:
         for partition in topic.partitions:
             key = TopicPartition(topic.name, partition.partition_index)
             check(partition.error_code, f"committed offset of group {group_id} in {key}")

@@ -1,1 +1,1 @@
-"""Read records."""
+"""The consumer: reads records, alone or in a classic group."""

@@ -23,7 +23,7 @@ class ConsumerBatch:
     Attributes:
         partition: where it is from.
         batch: the batch itself, with its header.
-        start_offset: the first offset that is wanted: a fetch may begin inside a batch.
+        start_offset: the first offset to hand out: a fetch may begin inside a batch.
     """
 
     __slots__ = ("_records", "batch", "partition", "start_offset")
@@ -42,7 +42,7 @@ class ConsumerBatch:
 
     @property
     def next_offset(self) -> int:
-        """The offset behind the batch."""
+        """The offset after the last one of the batch."""
         return self.batch.next_offset
 
     @property
@@ -60,7 +60,10 @@ class ConsumerBatch:
         return self._records
 
     def to_arrow(self) -> pyarrow.RecordBatch:
-        """Return the records as columns, without a Python object for each.
+        """Return the records as Arrow columns, without a Python object for each; needs pyarrow.
+
+        Returns:
+            One row per record: offset, timestamp, key, value.
 
         Raises:
             DecodeError: a record is damaged.
@@ -72,12 +75,12 @@ class ConsumerBatch:
 
 
 def batches(fetched: Fetched, check_crcs: bool) -> Iterator[ConsumerBatch]:
-    """Yield the batches of records that a fetch brought, control batches and older offsets left out.
+    """Yield the batches of a fetch, without control batches and batches before the requested offset.
 
     A partial batch at the end is left out too: the next fetch begins with it.
 
     Raises:
-        DecodeError: a size, a magic number or a checksum is wrong; the batches before were yielded.
+        DecodeError: a size, a magic number or a checksum is wrong; earlier batches were yielded.
     """
     try:
         for batch in walk(fetched.records, check_crcs):

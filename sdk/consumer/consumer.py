@@ -1,7 +1,7 @@
-"""The consumer: records out, of partitions that it was given or that its group gave it.
+"""The consumer: reads records of partitions assigned by hand or by its group.
 
-Everything is read batch by batch: `batches` hands whole ones out, iterating takes their records one after the other and
-waits only where a batch ends, `getmany` collects lists. Fetching, membership and commits go on in tasks beside it.
+Everything is read batch by batch: `batches` hands out whole ones, iterating yields their records and awaits only
+between batches, `getmany` collects lists. Fetching, group membership and commits run in background tasks.
 """
 
 from __future__ import annotations
@@ -29,25 +29,27 @@ __all__ = ["Consumer"]
 
 logger = logging.getLogger("kafkawire.consumer")
 
-#: How long `close` waits for the commit and for the group to be told, in all.
+#: How long `close` may take to commit and to leave the group, in total.
 _CLOSE_TIMEOUT_MS = 5_000
 
 
 class Consumer:
     """Read records of topics.
 
-    Nothing is connected before `start`; use it as `async with Consumer(…) as consumer`.
+    The constructor does no I/O; use `async with Consumer(…) as consumer`, or call `start` and `close`. Iterating, and
+    every other read, raises `BrokerError`, `DecodeError` (a damaged batch: the partition is paused until the
+    application seeks past it) or `NoOffset` (no committed offset, and `auto_offset_reset` is "none").
 
     Args:
-        bootstrap_servers: brokers to ask first, `host:port,host:port` or a sequence.
-        topics: what to read; the partitions are shared with the group if `group_id` is given. Without topics, `assign`
-            says which partitions to read.
-        listener: told when partitions come and go.
-        network: how to reach brokers; TCP if not given.
-        options: see `ConsumerOptions`; dotted names of Kafka's documentation are accepted too.
+        bootstrap_servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`.
+        topics: the topics to read. With `group_id`, the group assigns their partitions; without it, all are read.
+            Without topics, call `assign`.
+        listener: called when partitions are assigned, revoked or lost.
+        network: reaches the brokers; None for TCP.
+        options: the fields of `ConsumerOptions`; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of its range.
+        ConfigurationError: an option is unknown or out of range.
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class Consumer:
         self._records: Iterator[Record] | None = None
         self._batch: ConsumerBatch | None = None
         self._state = PartitionPosition()
-        self._turn = 0
+        self._epoch = 0
         self._reading_stopped_ms: int | None = None
 
     async def __aenter__(self) -> Consumer:
@@ -86,11 +88,12 @@ class Consumer:
         await self.close()
 
     async def start(self) -> None:
-        """Connect to the cluster and begin to read.
+        """Connect to the cluster and start reading.
 
         Raises:
             ConnectFailed: none of the bootstrap servers can be reached.
             BrokerError: a topic does not exist, or may not be read.
+            LocalProtocolError: the consumer was started already.
         """
         if self._cluster is not None:
             raise LocalProtocolError("the consumer was started already")
@@ -106,7 +109,10 @@ class Consumer:
             raise
 
     async def close(self) -> None:
-        """Commit what is finished (with `enable_auto_commit`), leave the group and disconnect."""
+        """Commit finished records (with `enable_auto_commit`), leave the group and disconnect.
+
+        Committing and leaving take 5 s at most; after that the consumer disconnects anyway.
+        """
         cluster, loop, membership = self._cluster, self._loop, self._membership
         if cluster is None or loop is None:
             return
@@ -121,7 +127,7 @@ class Consumer:
                 elif self._options.group_id is not None and self._options.enable_auto_commit:
                     await self._commit_finished(cluster, None)
         except TimeoutError:
-            logger.warning("the group could not be told within %d ms that this member leaves", _CLOSE_TIMEOUT_MS)
+            logger.warning("could not commit and leave the group within %d ms", _CLOSE_TIMEOUT_MS)
         finally:
             await loop.close()
             await cluster.close()
@@ -129,41 +135,44 @@ class Consumer:
     # Reading.
 
     async def __aiter__(self) -> AsyncIterator[Record]:
-        """Iterate over records for ever; a record is finished when the next one is asked for."""
+        """Iterate over records without end; a record is finished when the next one is asked for."""
         while True:
             batch = await self._current_batch()
-            state, turn = self._state, self._turn
+            state, epoch = self._state, self._epoch
             for record in self._decoded(batch):
                 state.finished = record.offset
                 state.position = record.offset + 1
                 yield record
-                if state.turn != turn:
+                if state.epoch != epoch:
                     break
             else:
                 state.finished = state.position = batch.next_offset
             self._batch = None
 
     async def batches(self) -> AsyncIterator[ConsumerBatch]:
-        """Iterate over whole batches for ever; a batch is finished when the next one is asked for."""
+        """Iterate over whole batches without end; a batch is finished when the next one is asked for."""
         while True:
             batch = await self._current_batch()
-            state, turn = self._state, self._turn
+            state, epoch = self._state, self._epoch
             self._batch = None
-            if self._records is not None and state.position is not None:  # its first records were taken one by one
+            if self._records is not None and state.position is not None:  # its first records were handed out one by one
                 batch = ConsumerBatch(batch.partition, batch.batch, state.position)
                 if state.position >= batch.next_offset:
                     continue
             state.position = batch.next_offset
             yield batch
-            if state.turn == turn:
+            if state.epoch == epoch:
                 state.finished = batch.next_offset
 
     async def getmany(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[TopicPartition, list[Record]]:
-        """Return the records that are there, by partition; all of them are finished at the next read.
+        """Return the records that are available, by partition; all of them are finished at the next read.
 
         Args:
-            timeout_ms: how long to wait for the first one.
-            max_records: most records; None for `max_poll_records`.
+            timeout_ms: how long to wait for the first record, in milliseconds from 0.
+            max_records: the most records to return; None for `max_poll_records`.
+
+        Returns:
+            Records by partition, in the order of their offsets; empty if none arrived in time.
         """
         limit = self._options.max_poll_records if max_records is None else max_records
         deadline_ms = monotonic_ms() + timeout_ms
@@ -187,19 +196,20 @@ class Consumer:
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that are read now."""
+        """The partitions assigned now."""
         return self._positions.assigned
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions, without sharing them with a group.
+        """Read exactly these partitions, without group membership.
+
+        Args:
+            partitions: replace those assigned before.
 
         Raises:
-            LocalProtocolError: the consumer was made with topics.
+            LocalProtocolError: the consumer subscribes to topics.
         """
         if self._topics:
-            raise LocalProtocolError(
-                "assign: this consumer was made with topics; make one without for assigned partitions"
-            )
+            raise LocalProtocolError("assign: this consumer subscribes to topics; create one without topics")
         chosen = [TopicPartition(*partition) for partition in partitions]
         self._positions.assign(chosen)
         if self._cluster is not None:
@@ -208,7 +218,10 @@ class Consumer:
         self._wake()
 
     async def subscribe(self, *topics: str) -> None:
-        """Read other topics than before; the group shares the partitions out anew.
+        """Replace the subscription; the group rebalances.
+
+        Args:
+            topics: the topics to read from now on.
 
         Raises:
             BrokerError: a topic does not exist, or may not be read.
@@ -221,12 +234,20 @@ class Consumer:
             await self._begin()
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out no more records of these partitions, and fetch none; they stay with this member."""
+        """Suspend reading of these partitions; they stay assigned to this consumer.
+
+        Raises:
+            LocalProtocolError: a partition is not assigned.
+        """
         for partition in partitions:
             self._positions[partition].pause()
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Go on with paused partitions."""
+        """Resume reading of paused partitions.
+
+        Raises:
+            LocalProtocolError: a partition is not assigned.
+        """
         for partition in partitions:
             self._positions[partition].paused = False
         self._wake()
@@ -234,40 +255,54 @@ class Consumer:
     # Positions.
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from `offset` in a partition."""
+        """Continue reading a partition from `offset`.
+
+        Raises:
+            LocalProtocolError: the offset is negative, or the partition is not assigned.
+        """
         if offset < 0:
             raise LocalProtocolError(f"seek in {partition} to {offset}: expected 0 or more")
-        self._positions[partition].jump(offset)
+        self._positions[partition].seek(offset)
         self._wake()
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Go on from the first record of each partition; of all, if none is given."""
+        """Continue from the first record of each partition; of all assigned ones if none is given."""
         self._look_up(partitions, "earliest")
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Go on behind the last record of each partition; of all, if none is given."""
+        """Continue after the last record of each partition; of all assigned ones if none is given."""
         self._look_up(partitions, "latest")
 
     async def position(self, partition: TopicPartition) -> int:
-        """Return the offset of the next record that the application gets."""
+        """Return the offset of the next record to hand out.
+
+        Raises:
+            LocalProtocolError: the partition is not assigned.
+            KafkaWireError: the position is not known yet, and looking it up failed.
+        """
         state = self._positions[partition]
         while state.position is None:
             await self._started_loop().look_up_positions()
         return state.position
 
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what the group has committed; partitions without a commit are left out."""
+        """Return the offsets that the group has committed; partitions without one are left out.
+
+        Raises:
+            LocalProtocolError: there is no `group_id`.
+            BrokerError: a partition may not be read.
+        """
         return await fetch_committed(self._started_cluster(), self._group_id(), partitions)
 
     async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
-        """Commit positions of the group.
+        """Commit offsets for the group.
 
         Args:
-            offsets: of the next record to read; None for everything handed out so far.
+            offsets: the offset of the next record to read, by partition; None for everything handed out so far.
 
         Raises:
-            BrokerError: REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID where the group moved on: others
-                may read these partitions now.
+            BrokerError: REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID if the group has moved on: other
+                members may read these partitions now.
             LocalProtocolError: there is no `group_id`.
         """
         group_id = self._group_id()
@@ -286,24 +321,42 @@ class Consumer:
             await commit_offsets(cluster, group_id, exact)
 
     async def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offset of the first record of each partition."""
+        """Return the offset of the first record of each partition.
+
+        Raises:
+            BrokerError: a partition does not exist, or may not be read.
+        """
         return await self._offsets(partitions, OffsetTimestamp.EARLIEST)
 
     async def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offset behind the last record of each partition."""
+        """Return the offset after the last record of each partition.
+
+        Raises:
+            BrokerError: a partition does not exist, or may not be read.
+        """
         return await self._offsets(partitions, OffsetTimestamp.LATEST)
 
     async def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first record at or after a time, None where there is none."""
+        """Return the first record at or after a time, for each partition.
+
+        Args:
+            timestamps_ms: milliseconds since the epoch, by partition.
+
+        Returns:
+            Offset and timestamp by partition; None if no record is that recent.
+
+        Raises:
+            BrokerError: a partition does not exist, or may not be read.
+        """
         found = await list_offsets(self._started_cluster(), timestamps_ms)
         return {partition: place if place.offset >= 0 else None for partition, place in found.items()}
 
-    # How it is done.
+    # Internals.
 
     async def _begin(self) -> None:
-        """Take up the topics of this consumer: in its group, or all their partitions."""
+        """Subscribe to the topics: through the group, or to all of their partitions."""
         cluster, loop = self._started_cluster(), self._started_loop()
         cluster.topics = set(self._topics) or {partition.topic for partition in self._positions.assigned}
         described = await cluster.describe(self._topics)
@@ -324,18 +377,18 @@ class Consumer:
         loop.wake()
 
     def _has_current(self) -> bool:
-        """Return whether a batch was begun, and no jump made it useless."""
-        return self._batch is not None and self._state.turn == self._turn
+        """Return whether a batch is partly read, and no seek has invalidated it."""
+        return self._batch is not None and self._state.epoch == self._epoch
 
     async def _current_batch(self) -> ConsumerBatch:
-        """Return the batch that was begun, else the next one."""
+        """Return the partly read batch, or else the next one."""
         if not self._has_current():
             await self._next_batch()
         assert self._batch is not None
         return self._batch
 
     async def _next_batch(self, deadline_ms: int | None = None) -> bool:
-        """Make the next batch the current one; return whether there is one."""
+        """Advance to the next batch; return whether there is one."""
         loop = self._started_loop()
         self._positions.finish_all()
         self._reading_stopped_ms = None
@@ -348,11 +401,11 @@ class Consumer:
                 if fetched is None:
                     return False
                 self._state = self._positions[fetched.partition]
-                self._turn = fetched.turn
+                self._epoch = fetched.epoch
                 self._batches = batches(fetched, self._options.check_crcs)
                 batch = self._from_fetched()
                 if batch is None:
-                    self._state.position = fetched.next_offset  # nothing but control batches
+                    self._state.position = fetched.next_offset  # only control batches
         finally:
             self._reading_stopped_ms = monotonic_ms()
         self._batch = batch
@@ -360,8 +413,8 @@ class Consumer:
         return True
 
     def _from_fetched(self) -> ConsumerBatch | None:
-        """Return the next batch of what was fetched last, None if nothing of it is left."""
-        if self._state.turn != self._turn:
+        """Return the next batch of the last fetch, None if none is left."""
+        if self._state.epoch != self._epoch:
             self._batches = iter(())
         try:
             return next(self._batches, None)
@@ -370,7 +423,7 @@ class Consumer:
             raise
 
     def _decoded(self, batch: ConsumerBatch) -> Iterator[Record]:
-        """Return what is left of the current batch."""
+        """Return the remaining records of the current batch."""
         if self._records is None:
             try:
                 self._records = iter(batch)
@@ -380,7 +433,7 @@ class Consumer:
         return self._records
 
     def _stop_before_damage(self) -> None:
-        """Skip nothing that cannot be decoded: the partition is paused until the application seeks past it."""
+        """Pause the partition until the application seeks past the damage: undecodable records are never skipped."""
         self._batch = None
         self._state.pause()
 
@@ -390,7 +443,7 @@ class Consumer:
             try:
                 await self._commit_finished(self._started_cluster(), self._membership)
             except KafkaWireError as error:
-                logger.warning("positions of group %s were not committed: %s", self._options.group_id, error)
+                logger.warning("offsets of group %s were not committed: %s", self._options.group_id, error)
 
     async def _commit_finished(self, cluster: Cluster, membership: Membership | None) -> None:
         if membership is not None:
@@ -419,15 +472,15 @@ class Consumer:
 
     def _group_id(self) -> str:
         if self._options.group_id is None:
-            raise LocalProtocolError("committed positions belong to a group: give group_id")
+            raise LocalProtocolError("committed offsets belong to a group: set group_id")
         return self._options.group_id
 
     def _started_cluster(self) -> Cluster:
         if self._cluster is None:
-            raise Closed("the consumer is not started, or was closed")
+            raise Closed("the consumer is not started, or is closed")
         return self._cluster
 
     def _started_loop(self) -> FetchLoop:
         if self._loop is None:
-            raise Closed("the consumer is not started, or was closed")
+            raise Closed("the consumer is not started, or is closed")
         return self._loop

@@ -1,8 +1,8 @@
-"""What members of a classic group tell each other: what each wants and has, and what the leader gives it.
+"""The consumer protocol of classic groups: each member's subscription, and the assignment the leader gives it.
 
 The coordinator passes both on as opaque bytes: a subscription inside JoinGroup, an assignment inside SyncGroup. Each is
 an int16 version and the message in that version. Members of different releases share a group, so a version above the
-newest one known here is read as that one: later versions only add fields behind those that are known.
+newest one known here is read as that one: later versions only append fields.
 
 Source: Apache Kafka, `ConsumerProtocol`; KIP-429 (owned partitions), KIP-792 (generation), KIP-881 (rack).
 """
@@ -27,16 +27,16 @@ _VERSION_BYTES = 2
 
 
 class Subscription(NamedTuple):
-    """What a member wants, and what it has.
+    """What a member subscribes to, and what it owns.
 
     Attributes:
-        topics: what it wants to read.
-        owned_partitions: what it has not given up.
-        generation_id: of the group when it got them; -1 if it was in none.
-        rack_id: where it stands, None if it does not say.
-        user_data: what its assignor adds.
-        group_instance_id: the member's lasting name, None without one. The coordinator passes it on beside the
-            subscription: it is not among the encoded bytes.
+        topics: the topics it wants to read.
+        owned_partitions: the partitions it has not revoked.
+        generation_id: the generation in which it got them; -1 if it was in none.
+        rack_id: its rack, None if it has none.
+        user_data: added by its assignor, None for none.
+        group_instance_id: the id of a static member, None for a dynamic one. The coordinator passes it on beside the
+            subscription: it is not part of the encoded bytes.
     """
 
     topics: tuple[str, ...]
@@ -48,7 +48,7 @@ class Subscription(NamedTuple):
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
-    """Return a subscription as a member sends it; topics and partitions are sorted, as Kafka's clients do."""
+    """Return the bytes of a subscription; topics and partitions are sorted, as in Kafka's clients."""
     owned = [
         ConsumerProtocolSubscription.TopicPartition(topic, partitions)
         for topic, partitions in _by_topic(sorted(subscription.owned_partitions))
@@ -60,10 +60,10 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_subscription(data: bytes) -> Subscription:
-    """Read what a member sent.
+    """Decode a member's subscription.
 
     Raises:
-        DecodeError: it is no subscription.
+        DecodeError: the bytes are not a subscription.
     """
     message = _decode(ConsumerProtocolSubscription, data)
     return Subscription(
@@ -76,16 +76,16 @@ def decode_subscription(data: bytes) -> Subscription:
 
 
 def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
-    """Return an assignment as the leader sends it; topics stand in the order of their first partition."""
+    """Return the bytes of an assignment; topics are in the order of their first partition."""
     assigned = [ConsumerProtocolAssignment.TopicPartition(topic, numbers) for topic, numbers in _by_topic(partitions)]
     return _encode(ConsumerProtocolAssignment(assigned))
 
 
 def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
-    """Read what the leader gave.
+    """Decode the assignment that the leader made.
 
     Raises:
-        DecodeError: it is no assignment.
+        DecodeError: the bytes are not an assignment.
     """
     return _partitions(_decode(ConsumerProtocolAssignment, data).assigned_partitions)
 

@@ -1,4 +1,4 @@
-"""The tasks that keep a consumer's fetcher busy: one that looks after positions and leaders, one for each broker asked.
+"""The tasks that drive a consumer's fetcher: one looks up positions and leaders, one for each broker fetches.
 
 Source: Apache Kafka, `Fetcher`, `OffsetFetcher`.
 """
@@ -22,7 +22,7 @@ __all__ = ["FetchLoop"]
 
 logger = logging.getLogger("kafkawire.consumer")
 
-#: How often leaders and positions are looked at when nothing else happens.
+#: How often leaders and positions are checked when nothing else happens.
 _LOOK_INTERVAL_MS = 1_000
 
 
@@ -30,9 +30,9 @@ class FetchLoop:
     """Fetch for a consumer.
 
     Args:
-        options: of the consumer.
-        cluster: asked.
-        positions: where the consumer stands; positions that are missing are looked up here.
+        options: the consumer's options.
+        cluster: routes the requests.
+        positions: the consumer's positions; missing ones are looked up here.
     """
 
     def __init__(self, options: ConsumerOptions, cluster: Cluster, positions: Positions) -> None:
@@ -48,7 +48,7 @@ class FetchLoop:
         self._failure: Exception | None = None
 
     def start(self) -> None:
-        """Begin to fetch, unless that happened already."""
+        """Start fetching, unless it was started already."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="kafkawire consumer")
 
@@ -60,27 +60,27 @@ class FetchLoop:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def wake(self) -> None:
-        """Look at positions and leaders again: partitions were assigned, moved, or resumed."""
+        """Check positions and leaders now: partitions were assigned, moved, or resumed."""
         self._wake.set()
 
     def fail(self, error: Exception) -> None:
-        """Let every read raise an error from now on."""
+        """Make every read raise an error from now on."""
         self._failure = error
         self._arrived.set()
 
     async def next(self, deadline_ms: int | None = None) -> Fetched | None:
-        """Return the next batches, waiting for them.
+        """Wait for the next batches and return them.
 
         Args:
-            deadline_ms: when to give up, by the monotonic clock; None to wait for ever.
+            deadline_ms: when to give up, by the monotonic clock; None to wait indefinitely.
 
         Returns:
-            None if nothing came in time.
+            None if nothing arrived in time.
 
         Raises:
-            KafkaWireError: what hinders the consumer from reading on; see `Consumer`.
+            KafkaWireError: what stops the consumer from reading on; see `Consumer`.
         """
-        await asyncio.sleep(0)  # the application may never wait by itself; let answers in and the next requests out
+        await asyncio.sleep(0)  # the application may never yield: let responses in and the next requests out
         while True:
             self._arrived.clear()
             if self._failure is not None:
@@ -98,25 +98,26 @@ class FetchLoop:
                 return None
 
     async def look_up_positions(self) -> None:
-        """Find out where to start in every partition that has no position.
+        """Look up where to start in every partition that has no position.
 
         Raises:
-            KafkaWireError: not now; worth a retry if it says so.
+            NoOffset: a partition has no committed offset, and `auto_offset_reset` is "none".
+            KafkaWireError: the lookup failed; worth a retry if the error is retriable.
         """
         missing = self._positions.without_position()
-        turns = {each: self._positions[each].turn for each in missing}
+        epochs = {each: self._positions[each].epoch for each in missing}
         fresh = [each for each in missing if self._positions[each].reset is None]
         if fresh and self._options.group_id is not None:
             committed = await fetch_committed(self._cluster, self._options.group_id, fresh)
             for partition, commit in committed.items():
-                self._jump(partition, turns[partition], commit.offset)
+                self._seek(partition, epochs[partition], commit.offset)
                 state = self._positions.get(partition)
                 if state is not None:
                     state.committed = commit.offset
         resets: dict[TopicPartition, int] = {}
         for partition in missing:
             state = self._positions.get(partition)
-            if state is None or state.position is not None or state.turn != turns[partition]:
+            if state is None or state.position is not None or state.epoch != epochs[partition]:
                 continue
             policy = state.reset or self._options.auto_offset_reset
             if policy not in RESET_TIMESTAMPS:
@@ -125,13 +126,13 @@ class FetchLoop:
             resets[partition] = RESET_TIMESTAMPS[policy]
         if resets:
             for partition, (offset, _) in (await list_offsets(self._cluster, resets)).items():
-                self._jump(partition, turns[partition], offset)
+                self._seek(partition, epochs[partition], offset)
 
-    def _jump(self, partition: TopicPartition, turn: int, offset: int) -> None:
-        """Go on from an offset that was looked up, unless the application jumped meanwhile."""
+    def _seek(self, partition: TopicPartition, epoch: int, offset: int) -> None:
+        """Continue from an offset that was looked up, unless the application has sought elsewhere meanwhile."""
         state = self._positions.get(partition)
-        if state is not None and state.turn == turn:
-            state.jump(offset)
+        if state is not None and state.epoch == epoch:
+            state.seek(offset)
 
     async def _run(self) -> None:
         while True:
@@ -142,7 +143,7 @@ class FetchLoop:
                 self._failures = 0
             except KafkaWireError as error:
                 pause_ms = self._troubled(error)
-            except Exception as error:  # a defect: better a read that raises than one that waits for ever
+            except Exception as error:  # a bug: better a read that raises than one that hangs
                 self.fail(error)
                 return
             try:
@@ -152,7 +153,7 @@ class FetchLoop:
                 pass
 
     async def _look(self) -> None:
-        """Look up what is missing and start a task for each broker that has something to be fetched."""
+        """Look up missing positions and leaders, and start a task for each broker that has something to fetch."""
         await self.look_up_positions()
         metadata = self._cluster.metadata
         if metadata.is_stale(monotonic_ms()) or self._fetcher.without_leader():
@@ -162,7 +163,7 @@ class FetchLoop:
                 self._tasks[node_id] = asyncio.get_running_loop().create_task(self._fetch(node_id))
 
     async def _fetch(self, node_id: int) -> None:
-        """Fetch from one broker until there is nothing more to ask of it."""
+        """Fetch from one broker until there is nothing left to ask for."""
         timeout_ms = self._options.fetch_max_wait_ms + self._options.request_timeout_ms
         failures = 0
         try:
@@ -170,8 +171,8 @@ class FetchLoop:
             while (request := self._fetcher.request(node_id)) is not None:
                 named = any(topic.topic_id == bytes(16) for topic in request.topics)
                 version = connection.version_for(FetchRequest, (FetchRequest.FetchTopic, "topic") if named else None)
-                answer = await connection.request(request, FetchResponse, version, timeout_ms)
-                trouble = self._fetcher.receive(node_id, answer)
+                response = await connection.request(request, FetchResponse, version, timeout_ms)
+                trouble = self._fetcher.receive(node_id, response)
                 self._arrived.set()
                 failures = 0 if trouble is None else failures + 1
                 if trouble is not None:
@@ -189,7 +190,7 @@ class FetchLoop:
             self._wake.set()
 
     def _troubled(self, error: KafkaWireError) -> float:
-        """Pass on what the application must know; return how long to wait before the next attempt."""
+        """Report errors that the application must see; return how long to wait before the next attempt."""
         self._cluster.note(error, self._options.group_id)
         self._failures += 1
         if error.retriable:

@@ -1,8 +1,8 @@
 """What to fetch from which broker, and what came back, without I/O.
 
-The next request of a broker is made from the batch headers of the last answer, before any record is decoded: decoding
-and the application overlap with the broker's work. What was fetched before a jump or a rebalance is dropped when it is
-met.
+The next request to a broker is built from the batch headers of its last response, before any record is decoded, so that
+decoding and the application overlap with the broker's work. What was fetched before a seek or a rebalance is dropped
+when its turn comes.
 
 Source: Apache Kafka, `Fetcher`; KIP-516 (topic ids, from version 13), KIP-320 (leader epochs).
 """
@@ -23,42 +23,41 @@ from kafkawire.sdk.records import walk_headers
 
 __all__ = ["Fetched", "Fetcher"]
 
-#: A partition is fetched ahead while it has fewer fetches than this waiting for the application: one is read, one
-#: waits.
+#: A partition is fetched ahead while fewer fetches than this wait for the application: one being read, one ready.
 _FETCHES_AHEAD = 2
 
 
 class Fetched:
-    """The batches that one answer brought for one partition.
+    """The batches of one partition in one response.
 
     Attributes:
         partition: where they are from.
-        turn: of the partition when they were asked for; they are of no use once it differs.
-        records: batches one after the other; the last one may be cut off.
-        offset: the first offset that was asked for; records before it in the first batch are not wanted.
-        next_offset: behind the last whole batch.
+        epoch: the partition's epoch when they were requested; they are dropped once it differs.
+        records: concatenated batches; the last one may be cut off.
+        offset: the offset that was requested; earlier records of the first batch are skipped.
+        next_offset: the offset after the last whole batch.
     """
 
-    __slots__ = ("next_offset", "offset", "partition", "records", "turn")
+    __slots__ = ("next_offset", "offset", "partition", "records", "epoch")
 
-    def __init__(self, partition: TopicPartition, turn: int, records: Buffer, offset: int, next_offset: int) -> None:
+    def __init__(self, partition: TopicPartition, epoch: int, records: Buffer, offset: int, next_offset: int) -> None:
         self.partition = partition
-        self.turn = turn
+        self.epoch = epoch
         self.records = records
         self.offset = offset
         self.next_offset = next_offset
 
 
 class Fetcher:
-    """Plan fetches and keep what they brought.
+    """Plan fetches and queue what they return.
 
     Args:
-        options: sizes and the reset policy.
-        positions: where the consumer stands; the fetch offsets are moved here.
-        metadata: who leads.
+        options: limits and the reset policy.
+        positions: the consumer's positions; their fetch offsets are advanced here.
+        metadata: the leaders.
 
     Attributes:
-        errors: what the application has to be told, oldest first.
+        errors: errors for the application, oldest first.
     """
 
     def __init__(self, options: ConsumerOptions, positions: Positions, metadata: Metadata) -> None:
@@ -70,17 +69,17 @@ class Fetcher:
         self.errors: deque[KafkaWireError] = deque()
 
     def leaders(self) -> set[int]:
-        """Return the brokers that have something to be fetched, and are not being asked now."""
+        """Return the node ids of brokers that have something to fetch and no fetch in flight."""
         ahead = self._queued_bytes() < self._options.fetch_max_bytes
         found = {self._metadata.leader(each) for each in self._positions if ahead and self._wanted(each)}
         return {node for node in found if node is not None and node not in self._asked}
 
     def without_leader(self) -> bool:
-        """Return whether a partition cannot be fetched because nobody is known to lead it."""
+        """Return whether a partition cannot be fetched because its leader is not known."""
         return any(self._metadata.leader(each) is None for each in self._positions if self._wanted(each))
 
     def request(self, node_id: int) -> FetchRequest | None:
-        """Return the next fetch for a broker, None if there is nothing to ask of it now."""
+        """Return the next fetch for a broker, None if there is nothing to fetch from it now."""
         asked: dict[TopicPartition, tuple[int, int]] = {}
         topics: dict[str, list[FetchRequest.FetchPartition]] = {}
         if self._queued_bytes() < self._options.fetch_max_bytes:
@@ -89,7 +88,7 @@ class Fetcher:
                 if known is None or known.leader != node_id or not self._wanted(partition):
                     continue
                 state = self._positions[partition]
-                asked[partition] = (state.turn, state.fetch_offset)
+                asked[partition] = (state.epoch, state.fetch_offset)
                 entry = FetchRequest.FetchPartition(
                     partition.partition,
                     known.leader_epoch,
@@ -111,14 +110,14 @@ class Fetcher:
         )
 
     def failed(self, node_id: int) -> None:
-        """Report that a fetch got no answer."""
+        """Report that a fetch got no response."""
         self._asked.pop(node_id, None)
 
     def receive(self, node_id: int, response: FetchResponse) -> KafkaWireError | None:
-        """Take the answer to the last request of a broker.
+        """Handle the response to the last fetch from a broker.
 
         Returns:
-            An error after which asking again should wait a moment, None if all is well.
+            An error after which the next fetch should be delayed, None if all is well.
         """
         asked = self._asked.pop(node_id)
         if response.error_code != ErrorCode.NONE:
@@ -128,23 +127,23 @@ class Fetcher:
             name = topic.topic or self._metadata.name_of(topic.topic_id)
             for data in topic.partitions:
                 partition = TopicPartition(name or "", data.partition_index)
-                turn, offset = asked.pop(partition, (-1, -1))
+                epoch, offset = asked.pop(partition, (-1, -1))
                 state = self._positions.get(partition)
-                if state is None or state.turn != turn:
+                if state is None or state.epoch != epoch:
                     continue
                 try:
                     self._take(partition, offset, data)
                 except KafkaWireError as error:
                     trouble = self._note(partition, error, data)
-        # Every partition asked for is answered; one that is not was renamed, or its id is not known any more.
+        # The response covers every partition requested, unless its topic was renamed or its id is no longer known.
         return trouble or (BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, f"fetch from node {node_id}") if asked else None)
 
     def next(self) -> Fetched | None:
-        """Return the oldest batches that can be handed out, None if there are none."""
+        """Return the oldest fetch that can be handed out, None if there is none."""
         for _ in range(len(self._queue)):
             fetched = self._queue.popleft()
             state = self._positions.get(fetched.partition)
-            if state is None or state.turn != fetched.turn:
+            if state is None or state.epoch != fetched.epoch:
                 continue
             if state.paused:
                 self._queue.append(fetched)
@@ -162,11 +161,11 @@ class Fetcher:
         return state.position is not None and not state.paused and state.queued_bytes < ahead
 
     def _take(self, partition: TopicPartition, offset: int, data: FetchResponse.PartitionData) -> None:
-        """Queue what a partition brought and move its fetch offset behind it.
+        """Queue the batches of a partition and advance its fetch offset.
 
         Raises:
             BrokerError: the partition could not be read.
-            RemoteProtocolError: the batches are not what was asked for.
+            RemoteProtocolError: the batches end before the offset that was requested.
         """
         state = self._positions[partition]
         if data.error_code != ErrorCode.NONE:
@@ -191,7 +190,7 @@ class Fetcher:
             )
         state.fetch_offset = next_offset
         state.queued_bytes += len(records)
-        self._queue.append(Fetched(partition, state.turn, records, offset, next_offset))
+        self._queue.append(Fetched(partition, state.epoch, records, offset, next_offset))
 
     def _note(
         self, partition: TopicPartition, error: KafkaWireError, data: FetchResponse.PartitionData

@@ -1,9 +1,9 @@
-"""The two tasks of a group member: one takes its steps, one sends its heartbeats.
+"""The two tasks of a group member: one carries out its steps, one sends its heartbeats.
 
-What a step means for the consumer (giving up partitions, dividing, taking over) is done by `GroupWork`; heartbeats go
-on meanwhile, and while the application works between two awaits of its own.
+`GroupWork` does what a step means for the consumer (revoking, assigning, adopting partitions). Heartbeats continue
+meanwhile, as long as the application does not block the event loop.
 
-Source: Apache Kafka, `AbstractCoordinator`, `ConsumerCoordinator`; KIP-62 (the application's own time limit).
+Source: Apache Kafka, `AbstractCoordinator`, `ConsumerCoordinator`; KIP-62 (max.poll.interval.ms).
 """
 
 from __future__ import annotations
@@ -27,30 +27,31 @@ __all__ = ["GroupDriver", "GroupWork"]
 
 logger = logging.getLogger("kafkawire.consumer")
 
-#: A heartbeat that is late by this part of the session timeout is worth a warning: two more and the member may be dead.
+#: A heartbeat that is late by this fraction of the session timeout is worth a warning: a few more such delays and the
+#: coordinator removes the member.
 _LATE_FRACTION = 0.25
 
-#: What a coordinator may take beyond the rebalance timeout to answer a join request.
+#: How much longer than the rebalance timeout a coordinator may take to answer a join request; as in Kafka's clients.
 _JOIN_GRACE_MS = 5_000
 
 
 class GroupWork(Protocol):
-    """What the member of a group does at each step."""
+    """What a group member does at each step."""
 
     async def prepare(self, lost: bool) -> Sequence[tuple[str, bytes]]:
-        """Give up what must be given up before a rebalance; return protocol names with this member's metadata."""
+        """Revoke what must be revoked before a rebalance; return (protocol name, encoded subscription) pairs."""
         ...
 
-    async def divide(self, protocol_name: str, members: Mapping[str, MemberInfo]) -> Mapping[str, bytes]:
-        """Return what each member gets."""
+    async def perform_assignment(self, protocol_name: str, members: Mapping[str, MemberInfo]) -> Mapping[str, bytes]:
+        """Return each member's encoded assignment, by member id."""
         ...
 
-    async def take_over(self, protocol_name: str, assignment: bytes) -> str | None:
-        """Take over an assignment; return why another round is needed, None if it is not."""
+    async def adopt(self, protocol_name: str, assignment: bytes) -> str | None:
+        """Adopt an assignment; return why another rebalance is needed, None if it is not."""
         ...
 
     async def lose(self) -> None:
-        """Learn that the member is outside of the group now."""
+        """Drop all partitions: the member has lost its place in the group."""
         ...
 
 
@@ -58,13 +59,13 @@ class GroupDriver:
     """Drive one member.
 
     Args:
-        cluster: asked for the coordinator.
-        member: its state.
-        work: what it does.
-        reading_stopped_ms: when the application last came back from a read, by the monotonic clock; None while it
-            reads.
-        max_poll_interval_ms: after so long without a read the member leaves.
-        on_failure: called with an error that no retry mends.
+        cluster: finds the coordinator.
+        member: the member's state.
+        work: carries out its steps.
+        reading_stopped_ms: returns when the application's last read returned, by the monotonic clock; None during a
+            read.
+        max_poll_interval_ms: after this long without a read the member leaves the group.
+        on_failure: called with an error that no retry can fix.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class GroupDriver:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Enter the group."""
+        """Join the group."""
         self._member.rejoin("first join")
         loop = asyncio.get_running_loop()
         self._tasks = [
@@ -96,32 +97,32 @@ class GroupDriver:
         ]
 
     def rejoin(self, reason: str) -> None:
-        """Take part in a new round."""
+        """Rejoin the group, which starts a rebalance."""
         self._member.rejoin(reason)
         self._changed.set()
 
     def rejoin_if_outside(self) -> None:
-        """Enter the group again, after the member left because nobody read."""
+        """Rejoin if the member left because the application had stopped reading."""
         if self._member.step is Step.OUTSIDE:
             self.rejoin("the application reads again")
 
     def note_error(self, error_code: int, action: str) -> None:
-        """Learn from the error code of a commit."""
+        """Act on the error code of a commit."""
         step = self._member.step
         self._member.receive_error(error_code, action)
         if self._member.step is not step:
             self._changed.set()
 
     async def stop(self) -> None:
-        """Take no more steps and send no more heartbeats."""
+        """Stop both tasks."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def leave(self, reason: str) -> None:
-        """Tell the coordinator that the member goes, so that the others need not wait; errors do not matter then.
+        """Leave the group, so that the others need not wait for the session timeout; errors are logged.
 
-        A static member (`group_instance_id`) keeps its place.
+        A static member (one with `group_instance_id`) sends nothing and keeps its place.
         """
         _, member_id, group_instance_id = self._member.generation
         if member_id and group_instance_id is None:
@@ -131,7 +132,7 @@ class GroupDriver:
                 request = leave_group(self._group_id, member_id, group_instance_id, reason, version)
                 await connection.request(request, LeaveGroupResponse, version)
             except KafkaWireError as error:
-                logger.info("group %s could not be told that %s leaves: %s", self._group_id, member_id, error)
+                logger.info("%s could not leave group %s: %s", member_id, self._group_id, error)
         self._member.left()
 
     async def _take_steps(self) -> None:
@@ -145,7 +146,7 @@ class GroupDriver:
                 if not self._goes_on(error):
                     return
                 await asyncio.sleep(self._cluster.pause_ms(failures) / 1000)
-            except Exception as error:  # from the application's listener: its reads must raise it
+            except Exception as error:  # from the application's listener: its next read raises it
                 self._on_failure(error)
                 return
 
@@ -159,16 +160,16 @@ class GroupDriver:
                 timeout_ms = member.settings.rebalance_timeout_ms + _JOIN_GRACE_MS
                 joined = await connection.request(member.join_request(), JoinGroupResponse, timeout_ms=timeout_ms)
                 member.receive_join(joined, monotonic_ms())
-            case Step.DIVIDE:
-                member.divided(await work.divide(member.protocol_name, member.members))
+            case Step.PERFORM_ASSIGNMENT:
+                member.assignment_performed(await work.perform_assignment(member.protocol_name, member.members))
             case Step.SYNC:
                 connection = await self._cluster.coordinator(self._group_id)
                 timeout_ms = member.settings.rebalance_timeout_ms + _JOIN_GRACE_MS
                 synced = await connection.request(member.sync_request(), SyncGroupResponse, timeout_ms=timeout_ms)
                 member.receive_sync(synced, monotonic_ms())
-            case Step.ASSIGN:
-                again = await work.take_over(member.protocol_name, member.assignment)
-                member.assigned(again)
+            case Step.ADOPT:
+                again = await work.adopt(member.protocol_name, member.assignment)
+                member.adopted(again)
             case Step.STABLE | Step.OUTSIDE:
                 await self._changed.wait()
         self._changed.clear()
@@ -204,26 +205,26 @@ class GroupDriver:
             return
         connection = await self._cluster.coordinator(self._group_id)
         step = self._member.step
-        answer = await connection.request(self._member.heartbeat_request(monotonic_ms()), HeartbeatResponse)
-        self._member.receive_heartbeat(answer)
+        response = await connection.request(self._member.heartbeat_request(monotonic_ms()), HeartbeatResponse)
+        self._member.receive_heartbeat(response)
         if self._member.step is not step:
             self._changed.set()
 
     async def _sleep(self, duration_ms: int) -> None:
-        """Sleep, and warn if the event loop did not come back in time for a heartbeat."""
+        """Sleep, and warn if the event loop was blocked for so long that heartbeats are at risk."""
         due_ms = monotonic_ms() + duration_ms
         await asyncio.sleep(duration_ms / 1000)
         late_ms = monotonic_ms() - due_ms
         if late_ms > self._member.settings.session_timeout_ms * _LATE_FRACTION:
             logger.warning(
-                "the event loop was busy for %d ms; with more than session_timeout_ms=%d the group takes this member "
-                "for dead: move blocking work to asyncio.to_thread",
+                "the event loop was blocked for %d ms; after session_timeout_ms=%d the coordinator removes this member "
+                "from the group: move blocking work to asyncio.to_thread",
                 late_ms,
                 self._member.settings.session_timeout_ms,
             )
 
     def _goes_on(self, error: KafkaWireError) -> bool:
-        """Return whether another attempt makes sense; if not, pass the error on."""
+        """Return whether to try again; if not, report the error."""
         self._cluster.note(error, self._group_id)
         if error.retriable:
             logger.info("group %s: %s", self._group_id, error)

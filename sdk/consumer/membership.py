@@ -1,7 +1,7 @@
-"""A consumer in its group: what it tells the others, and what a rebalance does to its partitions.
+"""A consumer in its group: its subscription, and what a rebalance does to its partitions.
 
-Eager assignors give everything up before each round; cooperative ones keep it and give up only what the new assignment
-takes away, which takes a second round. Positions are committed before partitions go, so that the next owner goes on
+Eager members revoke everything before each rebalance. Cooperative ones revoke only what the new assignment takes away,
+which needs a second rebalance. Offsets are committed before partitions are revoked, so that the next owner continues
 from there.
 
 Source: Apache Kafka, `ConsumerCoordinator`; KIP-429 (cooperative rebalancing).
@@ -39,32 +39,32 @@ logger = logging.getLogger("kafkawire.consumer")
 
 
 class RebalanceListener(Protocol):
-    """Told when partitions come and go; each method may be a coroutine function."""
+    """Called when partitions are assigned, revoked or lost; each method may be a coroutine function."""
 
     def on_assigned(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
-        """Partitions were added; nothing of them was read yet, `seek` has its effect."""
+        """Handle partitions that were added; none of their records were handed out yet, so `seek` takes effect."""
         ...
 
     def on_revoked(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
-        """Partitions are about to go; positions can still be committed."""
+        """Handle partitions that are about to be revoked; their offsets can still be committed."""
         ...
 
     def on_lost(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
-        """Partitions are gone, others may read them already; a commit would fail."""
+        """Handle partitions that were lost; other members may already read them, and a commit would fail."""
         ...
 
 
 class Membership:
-    """Read what a group gives to this member.
+    """The consumer's membership in a group: reads what the group assigns to it.
 
     Args:
-        options: of the consumer.
-        cluster: asked for the coordinator.
-        positions: what is read; assigned and revoked here.
-        topics: what the member wants to read.
-        listener: told of changes, if there is one.
+        options: the consumer's options.
+        cluster: finds the coordinator.
+        positions: the partitions to read; assigned and revoked here.
+        topics: the member's subscription.
+        listener: called when the assignment changes; None for none.
         loop: woken after changes.
-        idle_since_ms: when the application last came back from a read, None while it reads.
+        idle_since_ms: returns when the application's last read returned, None during a read.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Membership:
         self._topics = frozenset(topics)
         self._listener = listener
         self._loop = loop
-        # One eager assignor among them makes the whole group eager: so do all members of such a group decide.
+        # As in Kafka, a member is cooperative only if all of its assignors are.
         self._cooperative = all(ASSIGNORS[name].cooperative for name in options.assignors)
         settings = GroupSettings(
             options.group_id,
@@ -103,11 +103,11 @@ class Membership:
         self._driver = GroupDriver(cluster, self._member, self, idle_since_ms, options.max_poll_interval_ms, loop.fail)
 
     def start(self) -> None:
-        """Enter the group."""
+        """Join the group."""
         self._driver.start()
 
     async def close(self) -> None:
-        """Give everything up and leave the group."""
+        """Revoke all partitions and leave the group."""
         await self._driver.stop()
         try:
             await self._revoke(self._positions.assigned)
@@ -115,7 +115,7 @@ class Membership:
             await self._driver.leave("the consumer was closed")
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Read other topics; nothing more of the former ones is handed out, even before the group has shared anew."""
+        """Change the subscription; records of former topics are no longer handed out, even before the rebalance."""
         self._topics = frozenset(topics)
         for partition in self._positions:
             if partition.topic not in self._topics:
@@ -123,11 +123,11 @@ class Membership:
         self._driver.rejoin("the subscription changed")
 
     def reading(self) -> None:
-        """Enter the group again if the member left it because nobody read."""
+        """Rejoin the group if the member left because the application had stopped reading."""
         self._driver.rejoin_if_outside()
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit positions as this member.
+        """Commit offsets as this member.
 
         Raises:
             BrokerError: see `Consumer.commit`.
@@ -141,11 +141,11 @@ class Membership:
         self._positions.committed({partition: position.offset for partition, position in offsets.items()})
 
     async def commit_finished(self, partitions: Collection[TopicPartition] | None = None) -> None:
-        """Commit what is finished, of all partitions or of some."""
+        """Commit finished records, of all partitions or of some."""
         offsets = self._positions.to_commit(partitions)
         await self.commit({partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()})
 
-    # The steps of the member.
+    # GroupWork: the steps of the member.
 
     async def prepare(self, lost: bool) -> Sequence[tuple[str, bytes]]:
         owned = self._positions.assigned
@@ -155,7 +155,7 @@ class Membership:
             await self._revoke(owned)
         return [(name, encode_subscription(self._subscription(name))) for name in self._options.assignors]
 
-    async def divide(self, protocol_name: str, members: Mapping[str, MemberInfo]) -> Mapping[str, bytes]:
+    async def perform_assignment(self, protocol_name: str, members: Mapping[str, MemberInfo]) -> Mapping[str, bytes]:
         subscriptions = {
             member_id: decode_subscription(member.metadata)._replace(group_instance_id=member.group_instance_id)
             for member_id, member in members.items()
@@ -164,10 +164,10 @@ class Membership:
         await self._cluster.refresh(wanted)
         known = self._cluster.metadata.topics
         counts = {topic: len(known[topic].partitions) for topic in sorted(wanted) if topic in known}
-        division = ASSIGNORS[protocol_name].assign(subscriptions, counts)
-        return {member_id: encode_assignment(partitions) for member_id, partitions in division.items()}
+        assignments = ASSIGNORS[protocol_name].assign(subscriptions, counts)
+        return {member_id: encode_assignment(partitions) for member_id, partitions in assignments.items()}
 
-    async def take_over(self, protocol_name: str, assignment: bytes) -> str | None:
+    async def adopt(self, protocol_name: str, assignment: bytes) -> str | None:
         owned = self._positions.assigned
         assigned = frozenset(decode_assignment(assignment) if assignment else ())
         revoked, added = owned - assigned, assigned - owned
@@ -179,7 +179,7 @@ class Membership:
         self._cluster.topics = set(self._topics)
         await self._tell("on_assigned", added)
         self._loop.wake()
-        return "partitions were given up" if revoked else None
+        return "partitions were revoked" if revoked else None
 
     async def lose(self) -> None:
         owned = self._positions.assigned
@@ -187,20 +187,20 @@ class Membership:
         await self._tell("on_lost", owned)
 
     def _subscription(self, assignor: str) -> Subscription:
-        """Return what an assignor is to know of this member."""
+        """Return this member's subscription for one assignor."""
         generation_id = self._member.generation.generation_id
         user_data = ASSIGNORS[assignor].user_data(*self._assigned_last)
         return Subscription(tuple(self._topics), tuple(self._positions.assigned), generation_id, user_data=user_data)
 
     async def _revoke(self, partitions: frozenset[TopicPartition]) -> None:
-        """Give partitions up: commit what is finished of them, tell the application, stop reading them."""
+        """Revoke partitions: commit their finished records, call the listener, stop reading them."""
         if not partitions:
             return
         if self._options.enable_auto_commit:
             try:
                 await self.commit_finished(partitions)
             except KafkaWireError as error:
-                logger.warning("positions of group %s were not committed: %s", self._group_id, error)
+                logger.warning("offsets of group %s were not committed: %s", self._group_id, error)
         await self._tell("on_revoked", partitions)
         self._positions.assign(self._positions.assigned - partitions)
 

@@ -1,8 +1,8 @@
-"""Where a consumer stands in each of its partitions.
+"""The positions of a consumer in its partitions.
 
-Three marks move through a partition: what is fetched next, what the application gets next (`position`), and what it has
-finished (`finished`): a record is finished when the next one is asked for, so that work cut short by an error or a
-rebalance is done again. Pure state; the fetcher and the consumer move the marks.
+Three offsets move through a partition: the next one to fetch, the next one for the application (`position`), and the
+next one to commit (`finished`). A record is finished when the application asks for the next one, so that work cut short
+by an error or a rebalance is done again. Pure state; the fetcher and the consumer move the offsets.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 
 __all__ = ["RESET_TIMESTAMPS", "PartitionPosition", "Positions"]
 
-#: Reset policies that are a place in the log.
+#: Reset policies that name a place in the log.
 RESET_TIMESTAMPS = {"earliest": OffsetTimestamp.EARLIEST, "latest": OffsetTimestamp.LATEST}
 
-#: One for all partitions: one that was given up and came back must not take what was fetched for it before.
-_turns = count()
+#: Shared by all partitions: one that was revoked and assigned again must not accept what was fetched for it before.
+_epochs = count()
 
 
 class PartitionPosition:
-    """The marks of one partition, all offsets of the record that comes next.
+    """The state of one partition; every offset is that of the next record.
 
     Attributes:
-        position: what the application gets next; None until a committed offset was looked up, or reset.
-        finished: what it has not finished yet.
-        fetch_offset: what is asked of the leader next.
-        reset: the policy by which `position` is looked up once, None if none is needed.
-        paused: whether nothing is fetched or handed out.
-        turn: differs after each jump; what was fetched before a jump is dropped.
-        high_watermark: the first offset that is not readable yet, as of the last fetch; -1 if not known.
-        queued_bytes: fetched, but not handed out.
-        committed: what was committed last from here, -1 if nothing.
+        position: next offset for the application; None until the committed offset is looked up, or reset.
+        finished: next offset to commit: everything before it is finished.
+        fetch_offset: next offset to fetch.
+        reset: the policy for looking up `position`; None for the committed offset.
+        paused: whether fetching and handing out are suspended.
+        epoch: changes with each seek; what was fetched in an earlier epoch is dropped.
+        high_watermark: the first offset that was not readable at the last fetch; -1 if not known.
+        queued_bytes: bytes fetched but not handed out.
+        committed: the last offset committed from here, -1 if none.
     """
 
     __slots__ = (
@@ -47,7 +47,7 @@ class PartitionPosition:
         "position",
         "queued_bytes",
         "reset",
-        "turn",
+        "epoch",
     )
 
     def __init__(self) -> None:
@@ -56,35 +56,35 @@ class PartitionPosition:
         self.fetch_offset = -1
         self.reset: str | None = None
         self.paused = False
-        self.turn = next(_turns)
+        self.epoch = next(_epochs)
         self.high_watermark = -1
         self.queued_bytes = 0
         self.committed = -1
 
-    def jump(self, offset: int) -> None:
-        """Go on from `offset`."""
+    def seek(self, offset: int) -> None:
+        """Continue from `offset`."""
         self.position = self.finished = self.fetch_offset = offset
         self.reset = None
-        self.turn = next(_turns)
+        self.epoch = next(_epochs)
         self.queued_bytes = 0
 
     def rewind(self) -> None:
-        """Drop what was fetched and not handed out; it is fetched again when it is wanted."""
+        """Drop what was fetched but not handed out; it is fetched again when needed."""
         if self.position is not None:
             self.fetch_offset = self.position
-        self.turn = next(_turns)
+        self.epoch = next(_epochs)
         self.queued_bytes = 0
 
     def pause(self) -> None:
-        """Hand out nothing more, and fetch nothing."""
+        """Suspend fetching and handing out."""
         self.paused = True
         self.rewind()
 
     def look_up(self, policy: str | None) -> None:
-        """Have the position looked up again, by a reset policy or, if None, from the committed offset."""
+        """Have the position looked up again, by a reset policy or, if None, from the committed offset first."""
         self.position = None
         self.reset = policy
-        self.turn = next(_turns)
+        self.epoch = next(_epochs)
         self.queued_bytes = 0
 
 
@@ -102,18 +102,18 @@ class Positions:
 
     @property
     def assigned(self) -> frozenset[TopicPartition]:
-        """The partitions that are read."""
+        """The assigned partitions."""
         return frozenset(self._partitions)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions; those that were read already keep their position."""
+        """Read exactly these partitions; those already assigned keep their position."""
         former = self._partitions
         self._partitions = {each: former.get(each) or PartitionPosition() for each in sorted(partitions)}
         for partition in former.keys() - self._partitions.keys():
-            former[partition].turn = next(_turns)
+            former[partition].epoch = next(_epochs)
 
     def get(self, partition: TopicPartition) -> PartitionPosition | None:
-        """Return the marks of a partition, None if it is not assigned."""
+        """Return the state of a partition, None if it is not assigned."""
         return self._partitions.get(partition)
 
     def __getitem__(self, partition: TopicPartition) -> PartitionPosition:
@@ -123,24 +123,24 @@ class Positions:
         return state
 
     def without_position(self) -> list[TopicPartition]:
-        """Return the partitions whose position must be looked up before they can be read."""
+        """Return the partitions whose position must be looked up before they can be fetched."""
         return [each for each, state in self._partitions.items() if state.position is None]
 
     def finish_all(self) -> None:
-        """Take everything that was handed out for finished."""
+        """Mark everything that was handed out as finished."""
         for state in self._partitions.values():
             if state.position is not None:
                 state.finished = state.position
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Learn what was committed."""
+        """Record what was committed."""
         for partition, offset in offsets.items():
             state = self._partitions.get(partition)
             if state is not None:
                 state.committed = offset
 
     def to_commit(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
-        """Return what is finished and not committed yet."""
+        """Return the offsets that are finished but not committed yet; None for all partitions."""
         chosen = self._partitions if partitions is None else partitions
         return {
             each: state.finished

@@ -1,1 +1,1 @@
-"""Write records."""
+"""The producer: sends records."""

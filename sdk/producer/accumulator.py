@@ -1,8 +1,8 @@
-"""Records on their way to the brokers: open batches, sealed ones, and those in flight.
+"""Records on their way to the brokers: in open batches, in sealed ones, and in flight.
 
-`send` appends to the open batch of a partition; the sender takes what is ready for a broker and reports how it ended.
-Batches of a partition leave in order; when one must be sent again, the later ones wait until all in flight have come
-back. No I/O and no clock.
+`send` appends to the open batch of a partition; the sender takes what is ready for a broker and reports the outcome.
+Batches of a partition leave in order; when one must be retried, later ones wait until all in flight have come back. No
+I/O and no clock.
 
 Source: Apache Kafka, `RecordAccumulator`, `ProducerBatch`.
 """
@@ -16,36 +16,33 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import BufferFull, DeliveryTimedOut, KafkaWireError, RecordTooLarge
 from kafkawire.sdk.options import ProducerOptions
 from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.records import BatchBuilder
+from kafkawire.sdk.records import BatchBuilder, HeadersLike
 
-__all__ = ["Accumulator", "Headers", "PartitionQueue", "ProducerBatch"]
+__all__ = ["Accumulator", "PartitionQueue", "ProducerBatch"]
 
-#: Names and values, in order; a name may stand there twice.
-Headers = Sequence[tuple[str, bytes | None]]
-
-#: What a record takes beside its key, value and headers, at most: lengths, deltas, attributes.
+#: Upper bound of a record's size beyond its key, value and headers: lengths, deltas, attributes.
 _RECORD_OVERHEAD_BYTES = 32
 
-#: What a batch takes beside its records.
+#: Size of a batch beyond its records.
 _BATCH_OVERHEAD_BYTES = 61
 
 
 class ProducerBatch:
-    """A record batch from its first record until it is acknowledged or given up.
+    """A record batch, from its first record until it is acknowledged or has failed.
 
     Attributes:
-        partition: where it goes.
+        partition: its destination.
         builder: holds the records.
-        created_ms: when the first record came.
+        created_ms: when the first record was appended.
         bytes_held: what it counts against `buffer_memory`.
-        failures: attempts that failed.
+        failures: failed attempts so far.
         number: grows from batch to batch of a producer.
-        base_offset: of the first record, once acknowledged; -1 if the broker does not say (acks=0).
+        base_offset: of the first record, once acknowledged; -1 with acks=0.
         log_append_time_ms: the broker's timestamp for all records, -1 if they keep their own.
-        error: why it was given up.
-        done: whether it is acknowledged or given up.
-        on_done: called without arguments, once.
-        observed: whether somebody awaits, or awaited, how it ends.
+        error: why it failed.
+        done: whether it is acknowledged or has failed.
+        on_done: called once, without arguments.
+        observed: whether anybody has awaited the outcome.
     """
 
     __slots__ = (
@@ -80,14 +77,14 @@ class ProducerBatch:
         self._sealed: Buffer | None = None
 
     def sealed(self) -> Buffer:
-        """Return the batch as it is sent; no record can be added any more."""
+        """Return the batch as it is sent; no more records can be added."""
         if self._sealed is None:
             self._sealed = self.builder.seal()
         return self._sealed
 
 
 class PartitionQueue:
-    """The batches of one partition that are not in flight, the oldest first; the last one may be open."""
+    """The batches of one partition that are not in flight, oldest first; the last one may be open."""
 
     __slots__ = ("batches", "in_flight", "not_before_ms", "partition", "returned")
 
@@ -110,11 +107,11 @@ class Accumulator:
     """All records of a producer that are not acknowledged yet.
 
     Args:
-        options: sizes and times.
+        options: limits and timeouts.
 
     Attributes:
         bytes_held: of all batches; at most `buffer_memory`.
-        unobserved: the first batch that was given up while nobody asked how it ended.
+        unobserved: the first failed batch whose outcome nobody awaited.
     """
 
     def __init__(self, options: ProducerOptions) -> None:
@@ -128,7 +125,7 @@ class Accumulator:
 
     @property
     def unfinished(self) -> list[ProducerBatch]:
-        """The batches that are neither acknowledged nor given up."""
+        """The batches that are neither acknowledged nor failed."""
         return list(self._unfinished.values())
 
     def append(
@@ -136,29 +133,28 @@ class Accumulator:
         partition: TopicPartition,
         key: Buffer | None,
         value: Buffer | None,
-        headers: Headers,
+        headers: HeadersLike,
         timestamp_ms: int,
         now_ms: int,
         admitted_bytes: int | None = None,
     ) -> tuple[ProducerBatch, int, bool]:
-        """Add a record.
+        """Append a record.
 
         Args:
-            partition: where it goes.
+            partition: its destination.
             key: None for none.
             value: None for a tombstone.
-            headers: names and values.
-            timestamp_ms: since the epoch.
-            now_ms: the time.
-            admitted_bytes: what `admit` returned for it, if it was asked before.
+            headers: (name, value) in order.
+            timestamp_ms: milliseconds since the epoch.
+            now_ms: the current time, monotonic.
+            admitted_bytes: what `admit` returned for the record, None if it was not called.
 
         Returns:
-            The batch, the record's index in it, and whether there is something new for the sender: a first or a full
-            batch.
+            The batch, the record's index in it, and whether the sender should look: a batch was opened or filled.
 
         Raises:
             BufferFull: `buffer_memory` is used up.
-            RecordTooLarge: no request could carry it.
+            RecordTooLarge: no request could carry the record.
         """
         size = self.admit(key, value, headers) if admitted_bytes is None else admitted_bytes
         queue = self._queues.get(partition)
@@ -177,15 +173,15 @@ class Accumulator:
         return batch, index, is_new
 
     def fill(self, partition: TopicPartition, values: Sequence[Buffer | None], timestamp_ms: int) -> int:
-        """Add records that have a value and nothing else to the open batch of a partition, until one does not fit.
+        """Append records without keys and headers to the open batch of a partition, until one does not fit.
 
         Args:
-            partition: where they go.
+            partition: their destination.
             values: None for a tombstone.
-            timestamp_ms: since the epoch.
+            timestamp_ms: milliseconds since the epoch.
 
         Returns:
-            How many were added; 0 also if no batch is open, or if what it can take might exceed `buffer_memory`.
+            How many were appended; 0 also if no batch is open, or if filling it could exceed `buffer_memory`.
         """
         queue = self._queues.get(partition)
         batch = None if queue is None else queue.open
@@ -194,13 +190,13 @@ class Accumulator:
         size_before = batch.builder.size_bytes
         try:
             return batch.builder.append_many(values, timestamp_ms)
-        finally:  # those before a wrong one were added
+        finally:  # the records before an invalid one were appended
             added_bytes = batch.builder.size_bytes - size_before
             batch.bytes_held += added_bytes
             self.bytes_held += added_bytes
 
-    def admit(self, key: Buffer | None, value: Buffer | None, headers: Headers) -> int:
-        """Return the most bytes that a record can take, if there is room for it.
+    def admit(self, key: Buffer | None, value: Buffer | None, headers: HeadersLike) -> int:
+        """Return the upper bound of a record's size, if there is room for it.
 
         Raises:
             BufferFull, RecordTooLarge: see `append`.
@@ -216,17 +212,17 @@ class Accumulator:
             )
         if self.bytes_held + size > limit:
             raise BufferFull(
-                f"{self.bytes_held} bytes wait for their acknowledgement, {size} more exceed buffer_memory={limit}; "
+                f"{self.bytes_held} bytes are not acknowledged yet, {size} more exceed buffer_memory={limit}; "
                 "await producer.drain() and send again, or use send_many"
             )
         return size
 
     def take(self, led: Callable[[TopicPartition], bool], now_ms: int) -> list[ProducerBatch]:
-        """Take what is to be sent to a broker in one request: at most one batch of each partition.
+        """Take the batches for one request to a broker: at most one of each partition.
 
         Args:
-            led: whether the broker leads a partition.
-            now_ms: the time.
+            led: returns whether the broker leads a partition.
+            now_ms: the current time, monotonic.
 
         Returns:
             Batches for one request, at most `max_request_size` bytes before compression, or a single one.
@@ -244,21 +240,21 @@ class Accumulator:
             batch.sealed()
             room -= batch.bytes_held
             taken.append(batch)
-            # What is left goes behind the other partitions, so that all get their turn.
+            # Requeue the partition after the others, so that none starves.
             del self._sendable[queue.partition]
             self._note(queue)
         return taken
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when the next batch may be sent, in the past if one may already; None if there is none."""
+        """Return when the next batch may be sent, in the past if one is due; None if there is none."""
         return min((self._due_ms(queue, now_ms) for queue in self._sendable.values()), default=None)
 
     def waiting(self) -> Iterable[TopicPartition]:
-        """Return the partitions that have batches to be sent."""
+        """Return the partitions that have batches to send."""
         return self._sendable.keys()
 
     def flush(self) -> None:
-        """Let no batch that is open now wait for more records."""
+        """Seal all open batches, so that they are sent without lingering."""
         for queue in self._sendable.values():
             if queue.open is not None:
                 queue.open.sealed()
@@ -272,14 +268,13 @@ class Accumulator:
         self._finish(batch)
 
     def retry(self, batch: ProducerBatch, error: KafkaWireError, now_ms: int, pause_ms: float) -> None:
-        """Report that a batch in flight failed for a passing reason; it is given up if its time or its retries are
-        over.
+        """Report that a batch in flight failed with a retriable error; out of time or retries, it fails for good.
 
         Args:
-            batch: it goes back to its place in the queue.
-            error: why.
-            now_ms: the time.
-            pause_ms: no batch of the partition is sent before this has passed.
+            batch: goes back to its place in the queue.
+            error: why it failed.
+            now_ms: the current time, monotonic.
+            pause_ms: how long no batch of the partition is sent.
         """
         batch.failures += 1
         if batch.failures > self._options.retries:
@@ -295,13 +290,13 @@ class Accumulator:
         self._came_back(batch)
 
     def fail(self, batch: ProducerBatch, error: KafkaWireError) -> None:
-        """Report that a batch in flight is given up."""
+        """Report that a batch in flight failed for good."""
         batch.error = error
         self._came_back(batch)
         self._finish(batch)
 
     def expire(self, now_ms: int) -> None:
-        """Give up batches that were not in flight when their time was over."""
+        """Fail batches that are past `delivery_timeout_ms` and not in flight."""
         for queue in list(self._sendable.values()):
             while queue.batches and now_ms >= queue.batches[0].created_ms + self._options.delivery_timeout_ms:
                 batch = queue.batches.popleft()
@@ -311,7 +306,7 @@ class Accumulator:
             self._note(queue)
 
     def abandon(self, error: KafkaWireError) -> None:
-        """Give up everything that is not in flight."""
+        """Fail everything that is not in flight."""
         for queue in self._queues.values():
             batches: Iterable[ProducerBatch] = [*queue.returned, *queue.batches]
             queue.returned.clear()
@@ -333,7 +328,7 @@ class Accumulator:
         return batch
 
     def _note(self, queue: PartitionQueue) -> None:
-        """Keep the list of queues with batches right."""
+        """Update whether a queue has anything to send."""
         if queue.batches:
             self._sendable.setdefault(queue.partition, queue)
         else:
@@ -342,14 +337,14 @@ class Accumulator:
     def _due_ms(self, queue: PartitionQueue, now_ms: int) -> int:
         """Return when the first batch of a queue may be sent."""
         if queue.returned:
-            return now_ms + self._options.delivery_timeout_ms  # until the others in flight have come back
+            return now_ms + self._options.delivery_timeout_ms  # not before the others in flight have come back
         batch = queue.batches[0]
         lingers = batch is queue.open and batch.builder.size_bytes < self._options.batch_size
         ready_ms = batch.created_ms + self._options.linger_ms if lingers else batch.created_ms
         return max(ready_ms, queue.not_before_ms)
 
     def _came_back(self, batch: ProducerBatch) -> None:
-        """Put failed batches back in order as soon as no later one is in flight."""
+        """Requeue returned batches in order once none of the partition is in flight."""
         queue = self._queues[batch.partition]
         queue.in_flight -= 1
         if queue.returned and not queue.in_flight:

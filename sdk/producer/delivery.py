@@ -1,6 +1,6 @@
-"""What `send` returns: the promise that a record is stored, kept for a whole batch at once.
+"""What `send` returns: an awaitable for the outcome of one record.
 
-A `Delivery` is three references; the one future of a batch is made when somebody awaits the first of its deliveries.
+A `Delivery` only refers to its batch; a future is created when a delivery is awaited.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class RecordMetadata(NamedTuple):
     Attributes:
         topic: its topic.
         partition: its partition.
-        offset: its offset; -1 if the broker was not asked (acks=0).
-        timestamp_ms: its timestamp, since the epoch.
+        offset: its offset; -1 with acks=0, as the broker does not respond.
+        timestamp_ms: its timestamp, milliseconds since the epoch.
     """
 
     topic: str
@@ -32,9 +32,14 @@ class RecordMetadata(NamedTuple):
 
 
 class Delivery:
-    """An awaitable that gives the `RecordMetadata` of one record, or raises why it was not stored.
+    """Await the outcome of one record: returns its `RecordMetadata`, or raises why it was not stored.
 
-    It may be awaited any number of times, or never: `flush` and `close` raise what nobody awaited.
+    It may be awaited any number of times, or never: `flush` and `close` raise errors that nobody awaited.
+
+    Raises:
+        BrokerError: the broker refused the record's batch.
+        DeliveryTimedOut: it was not acknowledged within `delivery_timeout_ms`; the cause is the last error.
+        Closed: the producer was closed before the record was sent.
     """
 
     __slots__ = ("_batch", "_index", "_placed", "_timestamp_ms")
@@ -47,7 +52,7 @@ class Delivery:
 
     @property
     def done(self) -> bool:
-        """Whether awaiting returns, or raises, at once."""
+        """Whether awaiting returns or raises immediately."""
         return self._batch.done if self._batch is not None else self._placed is not None and self._placed.done()
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
@@ -67,7 +72,7 @@ class Delivery:
         return RecordMetadata(*batch.partition, offset, timestamp_ms)
 
     def place(self, batch: ProducerBatch, index: int) -> None:
-        """Learn which batch the record went to, once its topic is known."""
+        """Set the batch that the record went to, once its topic is known."""
         self._batch = batch
         self._index = index
         if self._placed is not None:
@@ -76,7 +81,7 @@ class Delivery:
                 self._placed.set_result(None)
 
     def refuse(self, error: KafkaWireError) -> bool:
-        """Learn that the record goes nowhere; return whether somebody waits for it."""
+        """Fail the record before it reached a batch; return whether anybody has awaited it."""
         waited = self._placed is not None
         if self._placed is None:
             self._placed = asyncio.get_running_loop().create_future()
@@ -87,7 +92,7 @@ class Delivery:
 
 
 async def settled(batch: ProducerBatch) -> None:
-    """Wait until a batch is acknowledged or given up."""
+    """Wait until a batch is acknowledged or has failed."""
     if batch.done:
         return
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,7 +1,7 @@
 """The producer: records in, deliveries out.
 
-`send` is a plain function that appends to the batch of a partition; the sender task does the rest. Where `send` cannot
-take a record, it says so at once (`BufferFull`) instead of waiting: `drain` and `send_many` wait.
+`send` is a plain function that appends to the batch of a partition; the sender task does the rest. When the buffer is
+full, `send` raises `BufferFull` instead of waiting; `drain` and `send_many` wait.
 """
 
 from __future__ import annotations
@@ -20,26 +20,24 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import BrokerError, BufferFull, Closed, DeliveryTimedOut, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.options import ProducerOptions, read_options
-from kafkawire.sdk.producer.accumulator import Accumulator, Headers
+from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.delivery import Delivery, settled
 from kafkawire.sdk.producer.sender import Sender
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records import HeadersLike
 from kafkawire.sdk.transport.timing import random_fraction
 from kafkawire.sdk.transport.wire import Network
 
-__all__ = ["HeadersGiven", "Producer"]
+__all__ = ["Producer"]
 
 logger = logging.getLogger("kafkawire.producer")
 
-#: What `send` takes as headers; names are unique in a mapping only.
-HeadersGiven = Mapping[str, bytes | None] | Headers
-
-#: `drain` returns when this part of `buffer_memory` is in use: filling and draining shall not alternate record by
-#: record.
+#: `drain` returns once this fraction of `buffer_memory` is in use, so that filling and draining do not alternate record
+#: by record.
 _DRAINED_FRACTION = 0.5
 
-#: `send_many` takes so many records before it lets others run: about 0.1 ms with the extension, 2 ms without.
+#: How many records `send_many` takes before it yields: about 0.1 ms with the extension, 2 ms without.
 _MANY = 1_000
 
 
@@ -49,7 +47,7 @@ class _Waiting(NamedTuple):
     delivery: Delivery
     key: Buffer | None
     value: Buffer | None
-    headers: Headers
+    headers: HeadersLike
     partition: int | None
     timestamp_ms: int
     size_bytes: int
@@ -57,7 +55,7 @@ class _Waiting(NamedTuple):
 
 
 class _Sticky:
-    """Where records without a key go for now (KIP-794)."""
+    """The partition that records without a key currently go to (KIP-794)."""
 
     __slots__ = ("bytes_left", "partition")
 
@@ -67,17 +65,17 @@ class _Sticky:
 
 
 class Producer:
-    """Write records to topics.
+    """Send records to topics.
 
-    Nothing is connected before `start`; use it as `async with Producer(…) as producer`.
+    The constructor does no I/O; use `async with Producer(…) as producer`, or call `start` and `close`.
 
     Args:
-        bootstrap_servers: brokers to ask first, `host:port,host:port` or a sequence.
-        network: how to reach brokers; TCP if not given.
-        options: see `ProducerOptions`; dotted names of Kafka's documentation are accepted too.
+        bootstrap_servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`.
+        network: reaches the brokers; None for TCP.
+        options: the fields of `ProducerOptions`; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of its range.
+        ConfigurationError: an option is unknown or out of range.
     """
 
     def __init__(
@@ -112,6 +110,7 @@ class Producer:
 
         Raises:
             ConnectFailed: none of the bootstrap servers can be reached.
+            LocalProtocolError: the producer was started already.
         """
         if self._cluster is not None:
             raise LocalProtocolError("the producer was started already")
@@ -126,13 +125,13 @@ class Producer:
         self._sender.start()
 
     async def close(self, *, flush: bool = True) -> None:
-        """Send what is left, wait for it, and disconnect.
+        """Flush, and disconnect.
 
         Args:
-            flush: False to give up what was not sent yet.
+            flush: False to fail records that were not sent yet with `Closed`.
 
         Raises:
-            KafkaWireError: as `flush`.
+            KafkaWireError: see `flush`.
         """
         sender, cluster = self._sender, self._cluster
         if sender is None or cluster is None:
@@ -156,38 +155,38 @@ class Producer:
         value: Buffer | str | None = None,
         *,
         key: Buffer | str | None = None,
-        headers: HeadersGiven = (),
+        headers: HeadersLike | Mapping[str, Buffer | None] = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Take a record for sending, without waiting.
+        """Buffer a record for sending, without waiting.
 
         Args:
-            topic: where it goes.
-            value: its content; text is encoded as UTF-8; None deletes the key from a compacted topic.
-            key: records with equal keys go to the same partition, in order.
-            headers: names and values.
-            partition: None to choose by the key, or to fill one partition after the other where there is none.
-            timestamp_ms: since the epoch; None for now.
+            topic: its destination.
+            value: its content; text is encoded as UTF-8. None deletes the key from a compacted topic.
+            key: text is encoded as UTF-8; records with equal keys go to the same partition, in order. None for none.
+            headers: (name, value) pairs in order, or a mapping if names are unique.
+            partition: from 0; None to choose by the key, or without a key to fill one batch after the other.
+            timestamp_ms: milliseconds since the epoch; None for now.
 
         Returns:
-            Await it for the record's place, or its error.
+            An awaitable for the record's `RecordMetadata`, or its error.
 
         Raises:
-            BufferFull: `buffer_memory` is used up; the record was not taken. Await `drain`, or use `send_many`.
-            RecordTooLarge: no request can carry it.
-            Closed: the producer is not started, or closed.
+            BufferFull: `buffer_memory` is used up; the record was not buffered. Await `drain`, or use `send_many`.
+            RecordTooLarge: it does not fit into `max_request_size`.
+            Closed: the producer is not started, or is closed.
             LocalProtocolError: the topic has no such partition.
         """
         sender = self._sender
         if sender is None:
-            raise Closed("the producer is not started, or was closed")
+            raise Closed("the producer is not started, or is closed")
         if isinstance(value, str):
             value = value.encode()
         if isinstance(key, str):
             key = key.encode()
-        pairs: Headers = ()
-        if headers:  # asking an ABC costs as much as appending the record, most records do without
+        pairs: HeadersLike = ()
+        if headers:  # isinstance with an ABC costs as much as appending the record, and most records have no headers
             pairs = tuple(headers.items()) if isinstance(headers, Mapping) else headers
         timestamp_ms = now_ms() if timestamp_ms is None else timestamp_ms
         known = self._cluster.metadata.topics.get(topic) if self._cluster is not None else None
@@ -204,29 +203,29 @@ class Producer:
         topic: str,
         values: Iterable[Buffer | str | None],
         *,
-        headers: HeadersGiven = (),
+        headers: HeadersLike | Mapping[str, Buffer | None] = (),
         partition: int | None = None,
     ) -> int:
-        """Take many records without keys, waiting whenever the buffer is full.
+        """Buffer many records without keys, waiting whenever the buffer is full.
 
         Args:
-            topic: where they go.
-            values: their contents.
-            headers: of each record.
-            partition: see `send`.
+            topic: their destination.
+            values: one record each; see `send`.
+            headers: the headers of every record; see `send`.
+            partition: the partition of every record; see `send`.
 
         Returns:
-            How many there were. `flush` waits until they are stored.
+            How many records were buffered. `flush` waits until they are stored.
 
         Raises:
-            RecordTooLarge, Closed, LocalProtocolError: see `send`; the records before it were taken.
+            RecordTooLarge, Closed, LocalProtocolError: see `send`; earlier records were buffered.
         """
         count = 0
         remaining = iter(values)
         while chunk := [_content(value) for value in islice(remaining, _MANY)]:
             taken = 0
             while taken < len(chunk):
-                # One goes the usual way, which opens a batch, or waits; those behind it fill that batch at once.
+                # One record goes through `send`, which opens a batch or raises; those after it fill that batch at once.
                 try:
                     self.send(topic, chunk[taken], headers=headers, partition=partition)
                 except BufferFull:
@@ -236,12 +235,12 @@ class Producer:
                 if not headers:
                     taken += self._fill(topic, chunk[taken:], partition)
             count += taken
-            await asyncio.sleep(0)  # full batches may leave while the next records come
+            await asyncio.sleep(0)  # let full batches leave
         return count
 
     async def drain(self) -> None:
-        """Let batches leave, and wait until at least half of `buffer_memory` is free."""
-        await asyncio.sleep(0)  # who sends in a loop and never waits for anything else keeps the sender from running
+        """Send buffered batches, and wait until at least half of `buffer_memory` is free."""
+        await asyncio.sleep(0)  # a caller that only sends in a loop would keep the sender from running
         target = int(self._options.buffer_memory * _DRAINED_FRACTION)
         if self._accumulator.bytes_held > target:
             self._accumulator.flush()
@@ -250,10 +249,10 @@ class Producer:
             await self._next_progress()
 
     async def flush(self) -> None:
-        """Send everything taken so far and wait until it is stored.
+        """Send everything buffered so far and wait until it is acknowledged.
 
         Raises:
-            KafkaWireError: the first error of a record, since the last `flush`, whose delivery nobody awaited.
+            KafkaWireError: the first error, since the last `flush`, of a record whose delivery nobody awaited.
         """
         while self._waiting and self._sender is not None:
             await self._next_progress()
@@ -288,7 +287,7 @@ class Producer:
         return sticky.partition
 
     def _fill(self, topic: str, values: Sequence[Buffer | None], partition: int | None) -> int:
-        """Put values into the batch that the record before them went to; return how many it took."""
+        """Append values to the batch that the previous record went to; return how many fit."""
         if topic in self._waiting:
             return 0
         sticky = self._sticky.get(topic)
@@ -306,11 +305,11 @@ class Producer:
         topic: str,
         key: Buffer | None,
         value: Buffer | None,
-        headers: Headers,
+        headers: HeadersLike,
         partition: int | None,
         timestamp_ms: int,
     ) -> Delivery:
-        """Keep a record until its topic is known; it counts against `buffer_memory` meanwhile."""
+        """Hold a record until its topic is known; it counts against `buffer_memory` meanwhile."""
         assert self._cluster is not None
         assert self._cluster.topics is not None
         size_bytes = self._accumulator.admit(key, value, headers)
@@ -323,7 +322,7 @@ class Producer:
         return delivery
 
     def _progressed(self) -> None:
-        """Place records whose topic has become known, and wake those who wait for room."""
+        """Place records whose topic has become known, and wake callers that wait for room."""
         for topic in list(self._waiting):
             self._place(topic)
         if self._progress is not None:
@@ -352,14 +351,14 @@ class Producer:
         self._sender.wake()
 
     def _give_up_waiting(self, topic: str, code: ErrorCode | None) -> None:
-        """Refuse the records of a topic that will not come, and those that waited too long."""
+        """Refuse the records of a topic that does not exist, and those that have waited too long."""
         error = BrokerError(code, f"topic {topic}") if code is not None else None
         if error is not None and not error.retriable:
             self._refuse(topic, error)
             return
         timeout_ms = self._options.delivery_timeout_ms
         if monotonic_ms() - self._waiting[topic][0].since_ms >= timeout_ms:
-            reason = error or "no broker has answered"
+            reason = error or "no broker has responded"
             self._refuse(topic, DeliveryTimedOut(f"topic {topic} is not known after {timeout_ms} ms: {reason}"))
         elif self._sender is not None:
             self._sender.want_metadata()

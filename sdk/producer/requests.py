@@ -1,6 +1,6 @@
-"""Produce requests from batches, and what their answers say of each batch.
+"""Produce requests from batches, and the outcome of each batch from the response.
 
-Source: Kafka protocol guide, "Produce"; KIP-516 (topic ids, from version 13), KIP-951 (the new leader in the answer).
+Source: Kafka protocol guide, "Produce"; KIP-516 (topic ids, from version 13), KIP-951 (the new leader in the response).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["Outcome", "outcomes", "produce_request"]
 
 
 class Outcome(NamedTuple):
-    """How a batch fared.
+    """The outcome of a batch.
 
     Attributes:
-        batch: as it was sent.
+        batch: the batch that was sent.
         error: None if it was stored.
-        base_offset: where, if it was.
+        base_offset: the offset of its first record, if it was stored.
         log_append_time_ms: the broker's timestamp, -1 if the records keep their own.
     """
 
@@ -34,12 +34,12 @@ class Outcome(NamedTuple):
 
 
 def produce_request(batches: Iterable[ProducerBatch], metadata: Metadata, acks: int, timeout_ms: int) -> ProduceRequest:
-    """Return one request with batches of different partitions.
+    """Return one request with the batches of several partitions.
 
     Args:
         batches: at most one of each partition.
-        metadata: gives the topic ids.
-        acks: -1 for all replicas in sync, 1, 0.
+        metadata: provides the topic ids.
+        acks: -1 for all in-sync replicas, 1 for the leader, 0 for none.
         timeout_ms: how long the leader waits for the replicas.
     """
     topics: dict[str, list[ProduceRequest.PartitionProduceData]] = {}
@@ -57,27 +57,27 @@ def produce_request(batches: Iterable[ProducerBatch], metadata: Metadata, acks: 
 
 
 def outcomes(response: ProduceResponse, batches: Iterable[ProducerBatch], metadata: Metadata) -> Iterator[Outcome]:
-    """Return how each batch fared; leaders that the answer names go to the metadata.
+    """Yield the outcome of each batch; new leaders named in the response go to the metadata.
 
     Args:
-        response: the answer.
+        response: to the request that carried the batches.
         batches: what was sent.
-        metadata: gives the names of topic ids.
+        metadata: resolves topic ids, and learns of new leaders.
     """
-    answers = {
+    results = {
         (topic.name or metadata.name_of(topic.topic_id), partition.index): partition
         for topic in response.responses
         for partition in topic.partition_responses
     }
     for batch in batches:
-        answer = answers.get(batch.partition)
-        if answer is None:
-            yield Outcome(batch, RemoteProtocolError(f"the answer to Produce does not mention {batch.partition}"))
-        elif answer.error_code == ErrorCode.NONE:
-            yield Outcome(batch, None, answer.base_offset, answer.log_append_time_ms)
+        result = results.get(batch.partition)
+        if result is None:
+            yield Outcome(batch, RemoteProtocolError(f"the Produce response does not mention {batch.partition}"))
+        elif result.error_code == ErrorCode.NONE:
+            yield Outcome(batch, None, result.base_offset, result.log_append_time_ms)
         else:
-            leader = answer.current_leader
+            leader = result.current_leader
             metadata.move_leader(batch.partition, leader.leader_id, leader.leader_epoch)
             detail = f"{batch.builder.count} records for {batch.partition}"
-            text = f"{detail}: {answer.error_message}" if answer.error_message else detail
-            yield Outcome(batch, BrokerError(answer.error_code, text))
+            text = f"{detail}: {result.error_message}" if result.error_message else detail
+            yield Outcome(batch, BrokerError(result.error_code, text))

@@ -1,8 +1,7 @@
-"""The task that moves batches from the accumulator to the brokers.
+"""The task that sends batches from the accumulator to the brokers.
 
-It sleeps until a batch is due or an answer came, then writes as many requests as each broker may have in flight.
-Connecting and asking for metadata happen beside it, so that one broker that cannot be reached does not hold up the
-others.
+It sleeps until a batch is due or a response arrives, then sends as many requests as each broker may have in flight.
+Connecting and refreshing metadata run in tasks of their own, so that an unreachable broker does not hold up the others.
 
 Source: Apache Kafka, `Sender`.
 """
@@ -25,20 +24,20 @@ from kafkawire.sdk.transport.connection import BrokerConnection
 
 __all__ = ["Sender"]
 
-#: Longest sleep while something waits: batches whose broker is not known must be seen to expire.
+#: Longest sleep while batches wait, so that batches with an unknown leader still expire.
 _LONGEST_SLEEP_MS = 1_000
 
 _NO_ACKS = 0
 
 
 class Sender:
-    """Send what an accumulator holds.
+    """Send the batches of an accumulator.
 
     Args:
-        options: of the producer.
-        cluster: where to send.
-        accumulator: what to send.
-        on_progress: called after batches were acknowledged or given up, and after metadata came.
+        options: the producer's options.
+        cluster: routes the requests.
+        accumulator: holds the batches.
+        on_progress: called after batches were acknowledged or have failed, and after a metadata refresh.
     """
 
     def __init__(
@@ -58,23 +57,23 @@ class Sender:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="kafkawire producer")
         self._task.add_done_callback(self._ended)
 
     async def close(self) -> None:
-        """Stop; what is in flight stays unanswered."""
+        """Stop; the outcome of requests in flight stays unknown."""
         tasks = [task for task in (self._task, self._metadata_task, *self._connecting.values()) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def wake(self) -> None:
-        """Look at the accumulator again."""
+        """Check the accumulator now."""
         self._wake.set()
 
     def want_metadata(self) -> None:
-        """Ask for the metadata soon, and again until every topic asked for is known."""
+        """Refresh the metadata, and again until every topic asked for is known."""
         if self._metadata_task is None or self._metadata_task.done():
             self._metadata_task = asyncio.get_running_loop().create_task(self._refresh())
 
@@ -89,7 +88,7 @@ class Sender:
             if due_ms is None:
                 await self._wake.wait()
                 continue
-            # What is due already waits for a broker: an answer or a connection will wake this task.
+            # Batches already due wait for a broker: a response or a connection will wake this task.
             sleep_ms = due_ms - now_ms if due_ms > now_ms else _LONGEST_SLEEP_MS
             try:
                 async with asyncio.timeout(min(sleep_ms, _LONGEST_SLEEP_MS) / 1000):
@@ -98,7 +97,7 @@ class Sender:
                 pass
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Give up what waits if the task died of a defect: better an error than a delivery that never comes."""
+        """Fail all waiting batches if the task died of a bug: better an error than a delivery that hangs."""
         if not task.cancelled() and (error := task.exception()) is not None:
             failure = KafkaWireError(f"the producer's sender failed: {error!r}")
             failure.__cause__ = error
@@ -148,20 +147,20 @@ class Sender:
                 for batch in batches:
                     self._accumulator.succeed(batch, -1, -1)
                 return
-            answer = connection.send(request, ProduceResponse, version)
+            response = connection.send(request, ProduceResponse, version)
         except KafkaWireError as error:
             self._came_back(node_id, [Outcome(batch, error) for batch in batches])
             return
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
-        answer.add_done_callback(partial(self._answered, node_id, batches))
+        response.add_done_callback(partial(self._received, node_id, batches))
 
-    def _answered(self, node_id: int, batches: list[ProducerBatch], answer: asyncio.Future[ProduceResponse]) -> None:
+    def _received(self, node_id: int, batches: list[ProducerBatch], response: asyncio.Future[ProduceResponse]) -> None:
         self._in_flight[node_id] -= 1
-        if answer.cancelled():
+        if response.cancelled():
             return
-        error = answer.exception()
+        error = response.exception()
         if error is None:
-            self._came_back(node_id, list(outcomes(answer.result(), batches, self._cluster.metadata)))
+            self._came_back(node_id, list(outcomes(response.result(), batches, self._cluster.metadata)))
         else:
             assert isinstance(error, KafkaWireError)
             self._came_back(node_id, [Outcome(batch, error) for batch in batches])
@@ -205,7 +204,7 @@ class Sender:
         if complete and not self._cluster.metadata.is_stale(monotonic_ms()):
             self._metadata_failures = 0
             return
-        # Whoever asks again meanwhile finds this task busy: that is the pause.
+        # While this task sleeps, `want_metadata` starts no other: this is the backoff.
         self._metadata_failures += 1
         await asyncio.sleep(self._cluster.pause_ms(self._metadata_failures) / 1000)
         self._wake.set()

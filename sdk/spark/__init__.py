@@ -1,1 +1,1 @@
-"""Decode record batches in Spark."""
+"""Spark: decode columns of raw record batches."""

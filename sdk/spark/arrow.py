@@ -1,7 +1,7 @@
-"""Turn raw record batches into Arrow with the columns of Spark's Kafka connector; Spark itself is not needed.
+"""Convert raw record batches to Arrow, with the columns of Spark's Kafka connector; does not need Spark.
 
-The step between `kafkawire.sdk.records` and `decode.py`: what a worker does with the bytes that reach it. Control
-batches are left out, as the connector does. A value holds whole batches: a partial one at its end is damage.
+`decode.py` runs this in Spark's Python workers. Control batches are left out, as in the connector. A value must hold
+whole batches: a partial one at its end counts as damage.
 
 Source: `KafkaRecordToRowConverter` in Apache Spark.
 """
@@ -19,18 +19,18 @@ from kafkawire.sdk.records.columns import columns
 
 __all__ = ["SCHEMA", "SCHEMA_WITH_HEADERS", "Errors", "decoded"]
 
-#: What happens to damaged data: an error, or it is left out.
+#: What to do about damaged data: raise an error, or leave it out.
 Errors = Literal["raise", "skip"]
 
-#: Bytes of an Arrow batch that is given out. Each costs Spark a fixed time; from about this size on it no longer shows.
+#: Target size of the Arrow batches. Each costs Spark a fixed time, which is negligible from about this size on.
 ARROW_BATCH_BYTES = 4 * 1024 * 1024
 
-#: Batches that are decoded in one call, which has a fixed cost too: at most so many, and no more when they have so many
-#: bytes. Decompressed to the limit, they stay together below the 2 GiB that Arrow's int32 offsets can say.
+#: Limits of one decoding call, which has a fixed cost too: batches, and bytes of batches. Decompressed to the limit, 16
+#: batches stay below the 2 GiB that Arrow's int32 offsets can address.
 _GROUP_BATCHES_MAX = 16
 _GROUP_BYTES = 1024 * 1024
 
-#: The connector's columns. Spark's timestamps are microseconds in UTC, whatever the time zone of the session.
+#: The connector's columns. Spark's timestamps are microseconds in UTC, whatever the session's time zone.
 SCHEMA = pyarrow.schema(
     [
         ("key", pyarrow.binary()),
@@ -43,20 +43,20 @@ SCHEMA = pyarrow.schema(
     ]
 )
 
-#: What Kafka's consumer calls NO_TIMESTAMP_TYPE: messages of magic 0 have no timestamps.
+#: NO_TIMESTAMP_TYPE of Kafka's consumer: magic 0 has no timestamps.
 _NO_TIMESTAMP_TYPE = -1
 
 _HEADERS = pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))
 
-#: The same with `includeHeaders`.
+#: `SCHEMA` with the connector's `includeHeaders`.
 SCHEMA_WITH_HEADERS = SCHEMA.append(pyarrow.field("headers", _HEADERS))
 
 
 class _Row(NamedTuple):
-    """Where raw batches come from.
+    """The row that raw batches come from.
 
     Attributes:
-        number: of the row among those of the task, from 0.
+        number: the row's number within the task, from 0.
         topic: None if it is not known.
         partition: None if it is not known.
     """
@@ -69,7 +69,7 @@ class _Row(NamedTuple):
         return f"row {self.number}" + ("" if self.topic is None else f" ({self.topic}-{self.partition})")
 
 
-#: Batches that are decoded in one call, each with the row that it is from.
+#: Batches that are decoded in one call, each with its row.
 _Group = list[tuple[_Row, Batch]]
 
 
@@ -79,13 +79,13 @@ def decoded(
     """Decode the raw record batches of rows.
 
     Args:
-        rows: three columns: raw batches, binary, one or several in each value; topic, string; partition, int32.
-        headers: whether to give the headers too.
-        errors: "raise", or "skip" to leave damaged batches out; behind a damaged size the rest of the value.
+        rows: three columns: raw batches, binary, one or more per value; topic, string; partition, int32.
+        headers: whether to include the headers.
+        errors: "raise", or "skip" to leave out damaged batches; after a damaged size, the rest of the value.
 
     Yields:
         Arrow batches of `SCHEMA` or `SCHEMA_WITH_HEADERS`, about `ARROW_BATCH_BYTES` large; a record batch is never
-        divided.
+        split.
 
     Raises:
         DecodeError: damaged data; the path begins with the row, the offset counts from the start of its value.
@@ -105,7 +105,7 @@ def decoded(
 def _decoded_groups(
     rows: Iterator[pyarrow.RecordBatch], headers: bool, errors: Errors
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Give the records of one group after the other; the batches of a damaged group one by one."""
+    """Yield the records of each group; of a damaged group, batch by batch."""
     for group in _groups(rows, errors):
         try:
             yield _columns(group, headers)
@@ -119,7 +119,7 @@ def _decoded_groups(
 
 
 def _groups(rows: Iterator[pyarrow.RecordBatch], errors: Errors) -> Iterator[_Group]:
-    """Give the record batches of all rows in groups."""
+    """Yield the record batches of all rows in groups."""
     group: _Group = []
     group_bytes = 0
     for row, batch in _batches(rows, errors):
@@ -133,7 +133,7 @@ def _groups(rows: Iterator[pyarrow.RecordBatch], errors: Errors) -> Iterator[_Gr
 
 
 def _batches(rows: Iterator[pyarrow.RecordBatch], errors: Errors) -> Iterator[tuple[_Row, Batch]]:
-    """Give the record batches of all rows, unchecked and without control batches."""
+    """Yield the record batches of all rows, unchecked and without control batches."""
     number = 0
     for table in rows:
         for raw, topic, partition in zip(*table.columns, strict=True):
@@ -149,7 +149,7 @@ def _batches(rows: Iterator[pyarrow.RecordBatch], errors: Errors) -> Iterator[tu
 
 
 def _bytes(value: pyarrow.Scalar) -> memoryview:
-    """Return the bytes of a value without a copy; none of a null."""
+    """Return the bytes of a value without copying; nothing for a null."""
     return memoryview(value.as_buffer()).cast("B") if value.is_valid else memoryview(b"")
 
 
@@ -161,7 +161,7 @@ def _columns(group: _Group, headers: bool) -> pyarrow.RecordBatch:
     """Return the records of a group.
 
     Raises:
-        DecodeError: a batch is damaged, or a timestamp is none that Spark knows.
+        DecodeError: a batch is damaged, or a timestamp is out of Spark's range.
     """
     for _, batch in group:
         batch.check_crc()
@@ -186,7 +186,7 @@ def _columns(group: _Group, headers: bool) -> pyarrow.RecordBatch:
 
 
 def _headers(group: _Group) -> pyarrow.Array:
-    """Return the headers of each record; where there are none the connector has null."""
+    """Return the headers of each record; null if there are none, as in the connector."""
     listed = [
         [{"key": name, "value": content} for name, content in record.headers] or None
         for _, batch in group
@@ -200,7 +200,7 @@ def _timestamp_type(batch: Batch) -> int:
 
 
 def _repeated(values: list[Any], kind: pyarrow.DataType, counts: list[int]) -> pyarrow.Array:
-    """Return an array with each value so many times."""
+    """Return an array that repeats each value by its count."""
     if all(value == values[0] for value in values):
         return pyarrow.repeat(pyarrow.scalar(values[0], kind), sum(counts))
     runs = zip(values, counts, strict=True)

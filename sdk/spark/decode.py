@@ -1,7 +1,7 @@
-"""Decode columns of raw record batches in Spark: the face that users call.
+"""Decode columns of raw record batches in Spark: the functions that users call.
 
-A DataFrame with bytes in, one with the columns of Spark's Kafka connector out; the work is done in Arrow, in the Python
-workers of the executors, by `arrow.py`.
+They take a DataFrame with bytes and return one with the columns of Spark's Kafka connector; `arrow.py` does the work in
+the executors' Python workers.
 """
 
 from __future__ import annotations
@@ -35,30 +35,33 @@ def decode_batches(
     headers: bool = False,
     errors: Errors = "raise",
 ) -> DataFrame:
-    """Return the records inside raw record batches, with the columns of Spark's Kafka connector.
+    """Decode raw record batches into the columns of Spark's Kafka connector, one row per record.
 
-    The columns are key, value, topic, partition, offset, timestamp, timestampType and, on request, headers; names and
-    types are the connector's, so that a query works on either. The workers need `kafkawire` and `pyarrow`: set
-    `PYSPARK_PYTHON` to their Python before the session starts.
+    The workers need `kafkawire` and `pyarrow`: set `PYSPARK_PYTHON` to a Python that has them before the session
+    starts.
 
     Args:
         df: any DataFrame with a binary column.
-        column: holds record batches, one or several in each value: the bytes of a fetch response, or of a log segment.
-        topic: a column with the topic's name, or an expression, as `lit("orders")`; None for null.
-        partition: a column with the number of the partition, an expression, or the number itself; None for null.
-        headers: whether to give the headers too.
-        errors: "raise" fails the task at the first damaged batch, with its row and place; "skip" leaves damaged batches
-            out, and what follows a damaged size in the same value.
+        column: the column with record batches, one or more per value: the bytes of a fetch response or a log segment.
+        topic: a column with the topic's name, or an expression such as `lit("orders")`; None for null.
+        partition: a column with the partition number, an expression, or the number itself; None for null.
+        headers: whether to include the headers.
+        errors: "raise" fails the task at the first damaged batch, naming its row and position. "skip" leaves out
+            damaged batches, and the rest of a value after a damaged size.
+
+    Returns:
+        The columns key, value, topic, partition, offset, timestamp, timestampType and, with `headers`, headers; names
+        and types are the connector's, so that a query works on either.
 
     Raises:
-        ConfigurationError: `errors` is neither.
+        ConfigurationError: `errors` is neither "raise" nor "skip".
     """
     from pyspark.sql import functions
 
     from kafkawire.sdk.spark import arrow
 
     if errors not in get_args(arrow.Errors):
-        raise ConfigurationError("errors", errors, '"raise" or "skip" is expected')
+        raise ConfigurationError("errors", errors, 'expected "raise" or "skip"')
     named = partition if partition is None or not isinstance(partition, int) else functions.lit(partition)
     carried = [functions.lit(None) if each is None else _column(each) for each in (topic, named)]
     raw = df.select(
@@ -77,7 +80,7 @@ def _column(column: str | Column) -> Column:
 
 
 def _decode(rows: Iterator[pyarrow.RecordBatch], *, headers: bool, errors: Errors) -> Iterator[pyarrow.RecordBatch]:
-    """Do the work of a task; the module that needs Arrow is loaded in the worker."""
+    """Decode the rows of a task; imports pyarrow in the worker only."""
     from kafkawire.sdk.spark.arrow import decoded
 
     return decoded(rows, headers, errors)

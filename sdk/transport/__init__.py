@@ -1,1 +1,1 @@
-"""The files that touch sockets and clocks."""
+"""Connections over TCP and in memory: the only part of the SDK that touches sockets."""

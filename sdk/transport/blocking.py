@@ -1,7 +1,7 @@
-"""A blocking socket that carries frames, and bytes that are no frames.
+"""A blocking socket that carries frames, or bytes that are not frames.
 
-For tools that ask one thing at a time, the conformance suite first of all: it must be able to send what no client sends
-and to see how the peer takes it. Clients use the asynchronous transport.
+For tools that send one request at a time, above all the conformance suite, which must send what no client would send
+and see how the peer reacts. Clients use the asynchronous transport.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ __all__ = ["ConnectionEnded", "FrameSocket"]
 
 
 class ConnectionEnded(RemoteProtocolError):
-    """The peer closed the connection, or reset it, while a frame was awaited."""
+    """The peer closed or reset the connection while a frame was expected."""
 
 
 class FrameSocket:
-    """A connection on which frames are sent and received in turn.
+    """A connection for sending and receiving frames.
 
     Args:
         host: name or address.
         port: TCP port.
-        timeout_seconds: limit of connecting, and of each wait for bytes.
+        timeout_seconds: limit for connecting, and for each wait for bytes.
 
     Raises:
         OSError: the connection cannot be made.
@@ -45,7 +45,7 @@ class FrameSocket:
         self.close()
 
     def send(self, *parts: Buffer) -> None:
-        """Write bytes as they are.
+        """Send bytes as they are.
 
         Raises:
             ConnectionEnded: the peer has closed the connection.
@@ -56,21 +56,21 @@ class FrameSocket:
             raise ConnectionEnded(f"while sending: {error}") from error
 
     def receive(self, limit: int = MAX_FRAME_BYTES) -> bytes:
-        """Wait for a frame and return its content.
+        """Wait for a frame and return its payload.
 
         Raises:
             ConnectionEnded: the peer closed the connection before the frame was whole.
             FrameTooLarge: the announced length is outside 0..limit.
-            TimeoutError: nothing came within the time limit.
+            TimeoutError: nothing arrived within the time limit.
         """
         return self._exactly(frame_length(self._exactly(LENGTH_BYTES), limit))
 
     def finish_sending(self) -> None:
-        """Tell the peer that no more bytes will come."""
+        """Shut down the sending direction."""
         self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Close the connection; any number of times."""
+        """Close the connection; may be called more than once."""
         self._socket.close()
 
     def _exactly(self, count: int) -> bytes:

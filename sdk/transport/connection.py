@@ -1,8 +1,8 @@
-"""A connection to one broker: requests in, awaited responses out.
+"""A connection to one broker: requests in, responses out.
 
-`BrokerConnection` joins the sans-I/O `ClientConnection` with a wire. It pipelines: any number of callers may have
-requests in flight, the broker answers in order. A request that is not answered in time costs the whole connection,
-since no later answer can overtake it; every waiter then gets an error that says so, and the caller opens a new one.
+`BrokerConnection` joins the sans-I/O `ClientConnection` with a wire. It pipelines: several callers may have requests in
+flight, and the broker responds in order. A request that times out ends the connection, since no later response can
+overtake the missing one; every pending request then fails with that error, and the caller opens a new connection.
 
 Source: Kafka protocol guide, "Network"; `NetworkClient` in Apache Kafka.
 """
@@ -32,13 +32,13 @@ Response = TypeVar("Response", bound=Message)
 
 
 class ConnectionSettings(NamedTuple):
-    """How connections are made.
+    """How to connect.
 
     Attributes:
-        client_id: the name that brokers log and count quotas by.
-        connect_timeout_ms: for reaching a broker and agreeing on versions.
-        request_timeout_ms: for each answer, unless a request says otherwise.
-        max_in_flight: requests that may wait for an answer on one connection.
+        client_id: the name that brokers use for logs and quotas.
+        connect_timeout_ms: for connecting and negotiating versions.
+        request_timeout_ms: for each response, unless a request has its own timeout.
+        max_in_flight: requests that may wait for their response on one connection.
     """
 
     client_id: str | None = "kafkawire"
@@ -57,11 +57,11 @@ class _Waiting(NamedTuple):
 
 
 class BrokerConnection:
-    """One connection to one broker; made by `open`.
+    """One connection to one broker; created by `open`.
 
     Args:
-        wire: where to write.
-        address: of the broker, for error texts.
+        wire: carries the bytes.
+        address: the broker's address, for error texts.
         settings: see `ConnectionSettings`.
     """
 
@@ -78,11 +78,11 @@ class BrokerConnection:
 
     @classmethod
     async def open(cls, network: Network, address: Address, settings: ConnectionSettings) -> BrokerConnection:
-        """Connect to a broker and agree on versions with it.
+        """Connect to a broker and negotiate versions.
 
         Raises:
-            ConnectFailed: it cannot be reached, does not answer in time, or does not speak the protocol; the cause says
-                why.
+            ConnectFailed: it cannot be reached, does not respond in time, or does not speak the protocol; the cause
+                says why.
         """
         try:
             async with asyncio.timeout(settings.connect_timeout_ms / 1000):
@@ -94,7 +94,7 @@ class BrokerConnection:
                     raise
         except TimeoutError as error:
             raise ConnectFailed(
-                address, f"no answer within connect_timeout_ms={settings.connect_timeout_ms}"
+                address, f"no response within connect_timeout_ms={settings.connect_timeout_ms}"
             ) from error
         except (OSError, KafkaWireError) as error:
             raise ConnectFailed(address, error) from error
@@ -107,7 +107,7 @@ class BrokerConnection:
 
     @property
     def in_flight(self) -> int:
-        """The number of requests that wait for their answer."""
+        """The number of requests that wait for their response."""
         return len(self._waiting)
 
     def version_for(self, request: type[Message], carrying: tuple[type[Message], str] | None = None) -> int:
@@ -115,7 +115,7 @@ class BrokerConnection:
 
         Args:
             request: its class.
-            carrying: a structure and a field of it; only versions that have the field come into question.
+            carrying: a structure and one of its fields; only versions that have the field are considered.
 
         Raises:
             UnsupportedVersion: the broker and this release have none in common.
@@ -137,10 +137,10 @@ class BrokerConnection:
             request: of any API.
             response: the class of its response.
             version: None for the highest that both sides know.
-            timeout_ms: for the answer; None for `request_timeout_ms` of the settings.
+            timeout_ms: for the response; None for `request_timeout_ms` of the settings.
 
         Returns:
-            The response, when it comes.
+            A future for the response.
 
         Raises:
             ConnectionLost: the connection has ended already.
@@ -151,35 +151,35 @@ class BrokerConnection:
         sent = self._protocol.request(request, version)
         future: asyncio.Future[Response] = self._loop.create_future()
         self._wire.write(sent.parts)
-        self._await_answer(sent, future, timeout_ms)  # type: ignore[arg-type]  # its class is checked by the API key
+        self._await_response(sent, future, timeout_ms)  # type: ignore[arg-type]  # its class is checked by the API key
         return future
 
     async def request(
         self, request: Message, response: type[Response], version: int | None = None, timeout_ms: int | None = None
     ) -> Response:
-        """Write a request as soon as the peer takes more, and wait for its response; see `send`.
+        """Write a request once the write buffer has room, and wait for its response; see `send`.
 
         Raises:
             ConnectionLost: the connection ended first.
-            RequestTimedOut: there was no answer in time; the connection is closed.
-            RemoteProtocolError: the answer is not what the protocol asks for; the connection is closed.
-            LocalProtocolError: nothing was sent.
+            RequestTimedOut: there was no response in time; the connection is closed.
+            RemoteProtocolError: the response breaks the protocol; the connection is closed.
+            LocalProtocolError: the request cannot be written; nothing was sent.
         """
         await self._wire.drain()
         return await self.send(request, response, version, timeout_ms)
 
     def post(self, request: Message, version: int | None = None) -> None:
-        """Write a request that has no response: Produce with `acks` 0."""
+        """Write a request that has no response: Produce with acks=0."""
         self._check_open()
         self._wire.write(self._protocol.request(request, version, expect_response=False).parts)
 
     async def drain(self) -> None:
-        """Wait until the peer has taken enough of what was written."""
+        """Wait until the write buffer has room."""
         await self._wire.drain()
 
     def close(self) -> None:
-        """Close the connection; whoever waits for an answer gets `ConnectionLost`."""
-        self._end(ConnectionLost(f"connection to {self.address} was closed here"))
+        """Close the connection; pending requests fail with `ConnectionLost`."""
+        self._end(ConnectionLost(f"connection to {self.address} was closed by this client"))
 
     # What the wire calls.
 
@@ -209,12 +209,12 @@ class BrokerConnection:
             sent = self._protocol.handshake()
             future: asyncio.Future[Message] = self._loop.create_future()
             self._wire.write(sent.parts)
-            self._await_answer(sent, future, self._settings.connect_timeout_ms)
-            answer = await future
-            assert isinstance(answer, ApiVersionsResponse)
-            agreed = self._protocol.negotiate(answer)
+            self._await_response(sent, future, self._settings.connect_timeout_ms)
+            response = await future
+            assert isinstance(response, ApiVersionsResponse)
+            agreed = self._protocol.negotiate(response)
 
-    def _await_answer(self, sent: Sent, future: asyncio.Future[Message], timeout_ms: int) -> None:
+    def _await_response(self, sent: Sent, future: asyncio.Future[Message], timeout_ms: int) -> None:
         deadline_ms = monotonic_ms() + timeout_ms
         self._waiting[sent.correlation_id] = _Waiting(future, sent.api.name, deadline_ms, timeout_ms)
         if self._timer is None or deadline_ms < self._timer_due_ms:
@@ -227,7 +227,7 @@ class BrokerConnection:
         self._timer = self._loop.call_later(delay_ms / 1000, self._check_deadlines)
 
     def _check_deadlines(self) -> None:
-        """End the connection if a request is overdue, else look again when the next one may be."""
+        """End the connection if a request is overdue, else check again when the next one may be."""
         self._timer = None
         now_ms = monotonic_ms()
         late = min(self._waiting.values(), key=lambda waiting: waiting.deadline_ms, default=None)
@@ -236,7 +236,7 @@ class BrokerConnection:
         if late.deadline_ms > now_ms:
             self._set_timer(late.deadline_ms, late.deadline_ms - now_ms)
             return
-        self._end(RequestTimedOut(f"{self.address} did not answer {late.api_name} within {late.timeout_ms} ms"))
+        self._end(RequestTimedOut(f"{self.address} did not respond to {late.api_name} within {late.timeout_ms} ms"))
 
     def _end(self, error: KafkaWireError) -> None:
         if self._ended is not None:

@@ -1,8 +1,7 @@
-"""Frames inside the process: client and broker without a socket between them.
+"""Connections inside the process: client and broker without a socket.
 
-Every test of a client or of a broker starts here: nothing listens, nothing is cut, and a test decides when a connection
-breaks. Frames are delivered by the event loop in the order in which they were written, never from inside `write`, as
-over TCP.
+Tests of clients and brokers use it to run without ports and to decide when a connection breaks. As over TCP, bytes are
+delivered by the event loop in the order in which they were written, never from inside `write`.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ class MemoryWire:
         self.break_off(None)
 
     def break_off(self, error: Exception | None) -> None:
-        """End the connection; both receivers are told, this one of `error`.
+        """End the connection; both receivers are notified, this one with `error`.
 
         Args:
-            error: why; None for an orderly close.
+            error: why the connection broke; None for an orderly close.
         """
         if not self._open:
             return
@@ -76,8 +75,8 @@ def join(
     """Connect a client's end to a server's end.
 
     Args:
-        client: makes the client's receiver, given its wire.
-        server: makes the server's.
+        client: creates the client's receiver, given its wire.
+        server: creates the server's receiver, given its wire.
         max_frame_bytes: largest frame that either end accepts.
 
     Returns:
@@ -95,14 +94,18 @@ class MemoryNetwork:
     """Reach servers inside the process by address.
 
     Attributes:
-        servers: what listens where; each connection makes a receiver of its own. A test adds and removes entries.
+        servers: by address, what creates the receiver of each connection; add and remove entries at will.
     """
 
     def __init__(self) -> None:
         self.servers: dict[Address, Callable[[Wire], FrameReceiver]] = {}
 
     async def open(self, address: Address, receiver: Callable[[Wire], Receiver]) -> Receiver:
-        """Connect to the server at `address`."""
+        """Connect to the server at `address`.
+
+        Raises:
+            ConnectionRefusedError: there is none.
+        """
         server = self.servers.get(address)
         if server is None:
             raise ConnectionRefusedError(f"nothing listens at {address}")

@@ -1,7 +1,7 @@
 """The open connections of one client: one for each broker and purpose.
 
-A broker answers the requests of a connection in order, so a fetch that waits for data would hold up a heartbeat: each
-purpose gets a connection of its own, as in Kafka's consumer.
+A broker answers the requests of a connection in order, so a fetch that waits for data would delay a heartbeat: each
+purpose gets its own connection, as in Kafka's consumer.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Purpose(Enum):
 
 
 class ConnectionPool:
-    """Open connections when they are needed and keep them.
+    """Opens connections when they are needed and keeps them.
 
     Args:
         network: reaches the brokers.
-        settings: of each connection.
+        settings: for each connection.
     """
 
     def __init__(self, network: Network, settings: ConnectionSettings) -> None:
@@ -39,7 +39,7 @@ class ConnectionPool:
         self._closed = False
 
     async def get(self, address: Address, purpose: Purpose = Purpose.DATA) -> BrokerConnection:
-        """Return an open connection, a new one if there is none.
+        """Return an open connection, opening one if there is none.
 
         Raises:
             ConnectFailed: the broker cannot be reached.

@@ -1,9 +1,8 @@
 """Frames over TCP: an asyncio protocol that receives into its own memory, and the network that opens it.
 
-Small frames pass through one reusable buffer and are copied out of it; a big one is received straight into memory of
-its own, which the records decoded from it keep alive, so its bytes are never copied. The announced length is checked
-before any of it is kept. Both roles use it: a client through `TcpNetwork`, a server by giving `FrameProtocol` to its
-listening socket.
+Small frames are copied out of one reusable buffer. A large frame is received straight into its own memory, which the
+records decoded from it keep alive, so its bytes are never copied. The announced length is checked before memory is
+allocated. Both roles use it: a client through `TcpNetwork`, a server through `FrameProtocol` on its listening socket.
 
 Source: Kafka protocol guide, "Network".
 """
@@ -20,11 +19,11 @@ from kafkawire.sdk.transport.wire import Address, FrameReceiver, Receiver, Wire
 
 __all__ = ["RECEIVE_BUFFER_BYTES", "WRITE_BUFFER_BYTES", "FrameProtocol", "TcpNetwork"]
 
-#: The reusable buffer: one read of the socket, and the longest frame that is copied instead of received in place. Above
-#: this, setting up memory of its own costs less than a copy.
+#: Size of the reusable buffer: one read of the socket, and the longest frame that is copied. Above this, allocating
+#: memory costs less than the copy.
 RECEIVE_BUFFER_BYTES = 64 * 1024
 
-#: Bytes that may wait in the process before `drain` waits. A few produce requests: enough to keep the socket busy.
+#: Unsent bytes above which `drain` waits: a few produce requests, enough to keep the socket busy.
 WRITE_BUFFER_BYTES = 4 * 1024 * 1024
 
 
@@ -32,7 +31,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
     """The `Wire` of one TCP connection.
 
     Args:
-        receiver: makes the receiver of the frames, given this wire.
+        receiver: creates the receiver of the frames, given this wire.
         max_frame_bytes: largest frame accepted; a peer that announces more is disconnected.
     """
 
@@ -46,7 +45,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self._writable: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
 
-    # What the receiver's side uses.
+    # Wire: called by the code that writes.
 
     @property
     def is_open(self) -> bool:
@@ -64,7 +63,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.close()
 
-    # What the event loop calls.
+    # asyncio.BufferedProtocol: called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -101,7 +100,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self.receiver.connection_lost(self._failure or exc)
 
     def _cut_frames(self) -> None:
-        """Hand over the frames in the reusable buffer, and give a big one that began there memory of its own."""
+        """Deliver the frames in the reusable buffer; allocate memory for a large one that begins there."""
         start, end = 0, self._filled
         while end - start >= LENGTH_BYTES and self.is_open:
             length = frame_length(self._buffer[start : start + LENGTH_BYTES], self._max_frame_bytes)
@@ -121,7 +120,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
             self._buffer[: self._filled] = bytes(self._buffer[start:end])
 
     def _fail(self, error: Exception) -> None:
-        """Disconnect at once: what was not sent is of no use to a peer that broke the protocol."""
+        """Disconnect at once: a peer that broke the protocol has no use for unsent bytes."""
         self._failure = error
         if self._transport is not None:
             self._transport.abort()
@@ -138,7 +137,11 @@ class TcpNetwork:
         self._max_frame_bytes = max_frame_bytes
 
     async def open(self, address: Address, receiver: Callable[[Wire], Receiver]) -> Receiver:
-        """Connect; every address that the name stands for is tried."""
+        """Connect, trying every address that the name resolves to.
+
+        Raises:
+            OSError: none of them accepts the connection, or the name is unknown.
+        """
         made: list[Receiver] = []
 
         def make(wire: Wire) -> Receiver:

@@ -1,6 +1,6 @@
-"""Waiting, chance and joining of callers, for the parts that run on an event loop without importing one.
+"""Sleep, random numbers and shared operations, for code that must not import asyncio, time or random.
 
-`client/` is free of `asyncio`, `time` and `random`; what its asynchronous part needs of them stands here.
+`client/` imports none of these; what its asynchronous part needs of them is here.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ Result = TypeVar("Result")
 
 
 async def sleep_ms(duration_ms: float) -> None:
-    """Let `duration_ms` milliseconds pass."""
+    """Sleep for `duration_ms` milliseconds."""
     await asyncio.sleep(duration_ms / 1000)
 
 
 def random_fraction() -> float:
-    """Return a number from 0 up to 1, for jitter."""
+    """Return a random number in [0, 1), for jitter."""
     return random.random()
 
 
 class SingleFlight(Generic[Result]):
-    """Run one operation a key at a time; callers that come meanwhile get the result of the one that runs."""
+    """Run one operation per key at a time; callers that arrive meanwhile share its result."""
 
     def __init__(self) -> None:
         self._running: dict[Hashable, asyncio.Task[Result]] = {}
 
     async def run(self, key: Hashable, operation: Callable[[], Coroutine[None, None, Result]]) -> Result:
-        """Return the result of `operation`, started now unless one with the same key runs already.
+        """Return the result of `operation`, started unless one with the same key is running.
 
-        A caller that is cancelled leaves the operation to the others.
+        Cancelling a caller does not cancel the operation.
         """
         task = self._running.get(key)
         if task is None:
@@ -44,7 +44,7 @@ class SingleFlight(Generic[Result]):
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Cancel what runs and wait until it ended."""
+        """Cancel running operations and wait for them to end."""
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
@@ -53,4 +53,4 @@ class SingleFlight(Generic[Result]):
     def _finished(self, key: Hashable, task: asyncio.Task[Result]) -> None:
         self._running.pop(key, None)
         if not task.cancelled():
-            task.exception()  # its callers have it; without one, nobody is left to tell
+            task.exception()  # mark as retrieved: the callers have it, and if all were cancelled nobody wants it

@@ -1,6 +1,6 @@
-"""What stands between a connection and whatever carries its bytes: `Wire`, `FrameReceiver` and `Network`.
+"""The interface between a connection and what carries its bytes: `Wire`, `FrameReceiver` and `Network`.
 
-A connection writes to a `Wire` and is told of whole frames as a `FrameReceiver`. `stream.py` carries them over TCP,
+A connection writes to a `Wire` and receives whole frames as a `FrameReceiver`. `stream.py` carries them over TCP,
 `memory.py` inside the process; the same client and the same broker run over both.
 """
 
@@ -34,35 +34,35 @@ class Address(NamedTuple):
 
 
 class Wire(Protocol):
-    """One end of a connection, as the code that writes to it sees it."""
+    """The sending side of one end of a connection."""
 
     @property
     def is_open(self) -> bool:
-        """Whether bytes can still be written."""
+        """Whether bytes can be written."""
         ...
 
     def write(self, parts: Sequence[Buffer]) -> None:
-        """Write buffers one after the other; nothing once the wire is closed. They must not change afterwards."""
+        """Write buffers in order, which must not change afterwards; does nothing on a closed wire."""
         ...
 
     async def drain(self) -> None:
-        """Wait until the peer has taken enough of what was written; return at once on a closed wire."""
+        """Wait until the write buffer has room; return at once on a closed wire."""
         ...
 
     def close(self) -> None:
-        """Close both directions; the receiver is told by `connection_lost`."""
+        """Close both directions; the receiver gets `connection_lost`."""
         ...
 
 
 class FrameReceiver(Protocol):
-    """One end of a connection, as the code that reads from it sees it."""
+    """The receiving side of one end of a connection."""
 
     def receive_frame(self, frame: Buffer) -> None:
-        """Take a whole frame, without its length; the receiver owns it."""
+        """Handle a whole frame, without its length prefix; the receiver owns it."""
         ...
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Learn that nothing more will come; None after an orderly close."""
+        """Handle the end of the connection; `error` is None after an orderly close."""
         ...
 
 
@@ -77,7 +77,7 @@ class Network(Protocol):
 
         Args:
             address: of the broker.
-            receiver: makes the receiver of the frames, given the wire to write to.
+            receiver: creates the receiver of the frames, given the wire to write to.
 
         Raises:
             OSError: nobody listens there, or the name is unknown.
@@ -86,14 +86,14 @@ class Network(Protocol):
 
 
 def addresses(bootstrap_servers: str | Iterable[str]) -> tuple[Address, ...]:
-    """Read bootstrap servers.
+    """Parse bootstrap servers.
 
     Args:
-        bootstrap_servers: `host:port,host:port` or a sequence of `host:port`; the port may be left out (9092), an IPv6
-            address with a port stands in brackets.
+        bootstrap_servers: `host:port,host:port` or a sequence of `host:port`. The port defaults to 9092; an IPv6
+            address with a port is written in brackets.
 
     Raises:
-        ConfigurationError: there is none, or one cannot be read.
+        ConfigurationError: there is none, or one cannot be parsed.
     """
     given = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else bootstrap_servers
     found = tuple(_address(text.strip()) for text in given if text.strip())

@@ -33,7 +33,7 @@ from kafkawire.sdk.records import BatchBuilder, stamp, walk, walk_headers
 from kafkawire.sdk.transport.memory import MemoryNetwork
 from kafkawire.sdk.transport.wire import Address, Wire
 
-__all__ = ["BROKER", "Answer", "Later", "Link", "ScriptedBroker", "StoringBroker", "topic_id_of"]
+__all__ = ["BROKER", "Later", "Link", "Responder", "ScriptedBroker", "StoringBroker", "topic_id_of"]
 
 BROKER = Address("broker", 9092)
 
@@ -46,7 +46,7 @@ class Later(NamedTuple):
 
 
 #: Returns the response to a request, None to leave it unanswered.
-Answer = Callable[[Request], Message | Later | None]
+Responder = Callable[[Request], Message | Later | None]
 
 
 class ScriptedBroker:
@@ -70,11 +70,11 @@ class ScriptedBroker:
         self.topics = topics or {}
         self.supported = supported or {key: api.versions for key, api in APIS.items() if "broker" in api.listeners}
         self.network = MemoryNetwork()
-        self.answers: dict[ApiKey, Answer] = {
+        self.responders: dict[ApiKey, Responder] = {
             ApiKey.API_VERSIONS: self._api_versions,
             ApiKey.METADATA: self._metadata,
         }
-        self.once: dict[ApiKey, deque[Answer]] = {}
+        self.once: dict[ApiKey, deque[Responder]] = {}
         self.requests: list[Request] = []
         self.links: list[Link] = []
         self.start()
@@ -90,22 +90,22 @@ class ScriptedBroker:
             link.wire.close()
         self.links.clear()
 
-    def script(self, key: ApiKey, *answers: Answer) -> None:
+    def script(self, key: ApiKey, *responders: Responder) -> None:
         """Answer the next requests of an API with these, then as before."""
-        self.once.setdefault(key, deque()).extend(answers)
+        self.once.setdefault(key, deque()).extend(responders)
 
     def asked(self, key: ApiKey) -> list[Message]:
         """Return the requests of an API so far."""
         return [request.message for request in self.requests if request.api.key == key]
 
-    def answer(self, request: Request) -> Message | Later | None:
+    def respond(self, request: Request) -> Message | Later | None:
         """Return what is answered to a request."""
         key = ApiKey(request.api.key)
         if key not in (ApiKey.API_VERSIONS, ApiKey.METADATA):
             self.requests.append(request)
         if self.once.get(key):
             return self.once[key].popleft()(request)
-        return self.answers[key](request)
+        return self.responders[key](request)
 
     def _accept(self, wire: Wire) -> Link:
         link = Link(self, wire)
@@ -145,7 +145,7 @@ class Link:
 
     def receive_frame(self, frame: Buffer) -> None:
         request = self.connection.receive(frame)
-        message = self.broker.answer(request)
+        message = self.broker.respond(request)
         if isinstance(message, Later):
             asyncio.get_running_loop().call_later(message.delay_ms / 1000, self._respond, request, message.message)
             return
@@ -181,7 +181,7 @@ class StoringBroker(ScriptedBroker):
         self.logs: dict[tuple[str, int], list[bytes]] = {}
         self.commits: dict[tuple[str, str, int], int] = {}
         self.generation = 0
-        self.answers |= {
+        self.responders |= {
             ApiKey.PRODUCE: self._produce,
             ApiKey.FETCH: self._fetch,
             ApiKey.LIST_OFFSETS: self._list_offsets,
@@ -256,8 +256,8 @@ class StoringBroker(ScriptedBroker):
                 partitions.append(data)
             topics.append(FetchResponse.FetchableTopicResponse(topic.topic, topic.topic_id, partitions))
         # Without records a broker waits for some; this one waits in any case.
-        answer = FetchResponse(responses=topics)
-        return answer if found else Later(answer, request.message.max_wait_ms)
+        response = FetchResponse(responses=topics)
+        return response if found else Later(response, request.message.max_wait_ms)
 
     def _list_offsets(self, request: Request) -> ListOffsetsResponse:
         topics = []

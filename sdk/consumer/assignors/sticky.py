@@ -61,10 +61,10 @@ def _claim(subscription: Subscription) -> Claim:
 
 @cache
 def _user_data() -> Any:
-    """Return the format of the user data, which Kafka has no schema for: the assignor's own.
+    """Return the assignor's own format of user data, which Kafka defines in code, not in a schema.
 
-    The first release left out the generation. construct is loaded here, by those who use this assignor: it takes
-    longer than the rest of the client together.
+    The first release had no generation. construct is imported here, so that only users of this assignor pay for it:
+    importing it takes longer than the rest of the client.
     """
     from construct import Int16sb, Int32sb, Optional, PascalString, PrefixedArray, Struct
 

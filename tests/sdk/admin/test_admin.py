@@ -44,14 +44,14 @@ def administering(test: Callable[[StoringBroker, Admin], Awaitable[None]]) -> No
 def created(*codes: int) -> Callable[[Request], CreateTopicsResponse]:
     """Answer CreateTopics, with an error code for each topic."""
 
-    def answer(request: Request) -> CreateTopicsResponse:
+    def respond(request: Request) -> CreateTopicsResponse:
         kind = CreateTopicsResponse.CreatableTopicResult
         wanted = zip(request.message.topics, codes, strict=True)
         return CreateTopicsResponse(
             topics=[kind(topic.name, topic_id_of(topic.name), code, "said the broker") for topic, code in wanted]
         )
 
-    return answer
+    return respond
 
 
 def test_create_topics() -> None:
@@ -95,14 +95,14 @@ def test_replicas_by_hand() -> None:
 
 @pytest.mark.parametrize("highest", [5, 6])
 def test_delete_topics(highest: int) -> None:
-    def answer(request: Request) -> DeleteTopicsResponse:
+    def respond(request: Request) -> DeleteTopicsResponse:
         names = [topic.name for topic in request.message.topics] or request.message.topic_names
         codes = {"t": 0, "u": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         kind = DeleteTopicsResponse.DeletableTopicResult
         return DeleteTopicsResponse(responses=[kind(name, error_code=codes[name]) for name in names])
 
     async def test(broker: StoringBroker, admin: Admin) -> None:
-        broker.answers[ApiKey.DELETE_TOPICS] = answer
+        broker.responders[ApiKey.DELETE_TOPICS] = respond
         await admin.delete_topics("t")
         with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION: delete topic u"):
             await admin.delete_topics(["t", "u"])
@@ -149,8 +149,8 @@ def test_groups() -> None:
         return DescribeGroupsResponse(groups=[group])
 
     async def test(broker: StoringBroker, admin: Admin) -> None:
-        broker.answers[ApiKey.LIST_GROUPS] = listed
-        broker.answers[ApiKey.DESCRIBE_GROUPS] = described
+        broker.responders[ApiKey.LIST_GROUPS] = listed
+        broker.responders[ApiKey.DESCRIBE_GROUPS] = described
         assert await admin.list_groups() == [
             GroupListing("g", "", "", ""),
             GroupListing("h", "consumer", "Stable", "classic"),
@@ -176,7 +176,7 @@ def test_offsets() -> None:
 
 
 def test_configs() -> None:
-    def answer(request: Request) -> DescribeConfigsResponse:
+    def respond(request: Request) -> DescribeConfigsResponse:
         (resource,) = request.message.resources
         if resource.resource_name == "u":
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -187,7 +187,7 @@ def test_configs() -> None:
         return DescribeConfigsResponse(results=[DescribeConfigsResponse.DescribeConfigsResult(configs=[entry])])
 
     async def test(broker: StoringBroker, admin: Admin) -> None:
-        broker.answers[ApiKey.DESCRIBE_CONFIGS] = answer
+        broker.responders[ApiKey.DESCRIBE_CONFIGS] = respond
         expected = {
             "cleanup.policy": ConfigEntry("cleanup.policy", "delete", ConfigSource.DEFAULT_CONFIG, False, False)
         }

@@ -64,14 +64,14 @@ def test_nobody_there() -> None:
 def test_callers_share_a_refresh() -> None:
     async def test(broker: StoringBroker, cluster: Cluster) -> None:
         asked = 0
-        answer = broker.answers[ApiKey.METADATA]
+        respond = broker.responders[ApiKey.METADATA]
 
         def count(request: Request) -> Message | Later | None:
             nonlocal asked
             asked += 1
-            return answer(request)
+            return respond(request)
 
-        broker.answers[ApiKey.METADATA] = count
+        broker.responders[ApiKey.METADATA] = count
         await asyncio.gather(*[cluster.refresh() for _ in range(5)])
         assert asked == 1
 

@@ -50,7 +50,7 @@ def stable(now_ms: int = 0) -> GroupMember:
     """Return a member with an assignment."""
     member = joined(joining())
     member.receive_sync(SyncGroupResponse(assignment=memoryview(b"part")), now_ms)
-    member.assigned()
+    member.adopted()
     assert member.step is Step.STABLE
     return member
 
@@ -65,16 +65,16 @@ def test_a_follower_from_outside_to_its_assignment() -> None:
     assert member.generation == (4, "m1", None)
     assert member.sync_request().assignments == []
     member.receive_sync(SyncGroupResponse(assignment=b"part"), 0)
-    assert (member.step, member.assignment) == (Step.ASSIGN, b"part")
-    member.assigned()
+    assert (member.step, member.assignment) == (Step.ADOPT, b"part")
+    member.adopted()
     assert member.step is Step.STABLE
 
 
 def test_a_leader_divides() -> None:
     member = joined(joining(), leads=True)
-    assert member.step is Step.DIVIDE
+    assert member.step is Step.PERFORM_ASSIGNMENT
     assert member.members == {"m1": MemberInfo(b"meta", None)}
-    member.divided({"m1": b"all"})
+    member.assignment_performed({"m1": b"all"})
     assert member.step is Step.SYNC
     (entry,) = member.sync_request().assignments
     assert (entry.member_id, entry.assignment) == ("m1", b"all")
@@ -178,5 +178,5 @@ def test_an_assignment_that_is_outdated_at_once() -> None:
     member = joined(joining())
     member.receive_sync(SyncGroupResponse(), 0)
     member.receive_heartbeat(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    member.assigned()
+    member.adopted()
     assert member.step is Step.PREPARE

@@ -16,7 +16,7 @@ ID, OTHER_ID = b"\1" * 16, b"\2" * 16
 T0 = TopicPartition("t", 0)
 
 
-def answer(
+def metadata_response(
     *topics: MetadataResponse.MetadataResponseTopic, brokers: tuple[int, ...] = (1, 2), controller: int = 1
 ) -> MetadataResponse:
     """Return a response with brokers named after their node ids."""
@@ -35,7 +35,7 @@ def topic(
 def filled() -> Metadata:
     """Return a cache that knows topic t, led by node 1 in epoch 5."""
     metadata = Metadata(max_age_ms=1000)
-    metadata.update(answer(topic("t", 1, 5)), now_ms=0)
+    metadata.update(metadata_response(topic("t", 1, 5)), now_ms=0)
     return metadata
 
 
@@ -57,45 +57,45 @@ def test_what_an_answer_says() -> None:
 def test_newer_leaders_replace_older_ones(leader: int, epoch: int, topic_id: bytes, expected: int | None) -> None:
     """An older epoch is dropped, unless the topic was made anew; a leader that is no broker counts as none."""
     metadata = filled()
-    metadata.update(answer(topic("t", leader, epoch, topic_id)), now_ms=1)
+    metadata.update(metadata_response(topic("t", leader, epoch, topic_id)), now_ms=1)
     assert metadata.leader(T0) == expected
 
 
 def test_other_topics_stay() -> None:
     metadata = filled()
-    metadata.update(answer(topic("u", 2, 1, OTHER_ID)), now_ms=1)
+    metadata.update(metadata_response(topic("u", 2, 1, OTHER_ID)), now_ms=1)
     assert set(metadata.topics) == {"t", "u"}
 
 
 def test_a_topic_that_a_complete_answer_leaves_out_is_gone() -> None:
     metadata = filled()
-    metadata.update(answer(topic("u", 2, 1, OTHER_ID)), now_ms=1, is_complete=True)
+    metadata.update(metadata_response(topic("u", 2, 1, OTHER_ID)), now_ms=1, is_complete=True)
     assert set(metadata.topics) == {"u"}
     assert metadata.name_of(ID) is None
 
 
 def test_a_topic_with_an_error_goes_and_the_error_stays_until_it_is_back() -> None:
     metadata = filled()
-    metadata.update(answer(topic("t", 1, 5, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)), now_ms=1)
+    metadata.update(metadata_response(topic("t", 1, 5, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)), now_ms=1)
     assert metadata.errors == {"t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert metadata.partition(T0) is None
     assert metadata.name_of(ID) is None
-    metadata.update(answer(topic("t", 1, 1, OTHER_ID)), now_ms=2)
+    metadata.update(metadata_response(topic("t", 1, 1, OTHER_ID)), now_ms=2)
     assert metadata.errors == {}
     assert metadata.leader(T0) == 1
 
 
 def test_an_error_code_of_a_later_release() -> None:
     metadata = filled()
-    metadata.update(answer(topic("t", 1, 5, error=30_000)), now_ms=1)
+    metadata.update(metadata_response(topic("t", 1, 5, error=30_000)), now_ms=1)
     assert metadata.errors == {"t": ErrorCode.UNKNOWN_SERVER_ERROR}
 
 
 def test_a_nameless_topic_is_found_by_its_id() -> None:
     metadata = filled()
-    metadata.update(answer(topic(None, 2, 9)), now_ms=1)
+    metadata.update(metadata_response(topic(None, 2, 9)), now_ms=1)
     assert metadata.leader(T0) == 2
-    metadata.update(answer(topic(None, 2, 9, OTHER_ID)), now_ms=1)
+    metadata.update(metadata_response(topic(None, 2, 9, OTHER_ID)), now_ms=1)
     assert set(metadata.topics) == {"t"}
 
 

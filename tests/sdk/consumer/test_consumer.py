@@ -187,7 +187,7 @@ def test_assign() -> None:
         async with Consumer(str(BROKER), network=broker.network, **QUICK) as consumer:
             consumer.assign([TopicPartition("t", 1)])
             assert [record.value for record in await read(consumer, 3)] == values(3)
-            with pytest.raises(LocalProtocolError, match="committed positions belong to a group"):
+            with pytest.raises(LocalProtocolError, match="committed offsets belong to a group"):
                 await consumer.commit()
             with pytest.raises(LocalProtocolError, match="assigned by hand"):
                 await consumer.subscribe("t")
@@ -197,7 +197,7 @@ def test_assign() -> None:
 
 def test_assign_beside_topics() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
-        with pytest.raises(LocalProtocolError, match="made with topics"):
+        with pytest.raises(LocalProtocolError, match="subscribes to topics"):
             consumer.assign([T])
 
     consuming(test)
@@ -348,7 +348,7 @@ def test_a_group_that_does_not_take_the_member() -> None:
 
     async def run() -> None:
         broker = StoringBroker({"t": 1})
-        broker.answers[ApiKey.JOIN_GROUP] = lambda request: JoinGroupResponse(
+        broker.responders[ApiKey.JOIN_GROUP] = lambda request: JoinGroupResponse(
             error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
         )
         given = {**QUICK, "group_id": "g"}
@@ -436,7 +436,7 @@ def test_passing_errors_are_retried() -> None:
 def fetched(code: ErrorCode, records: bytes | None = None) -> Callable[[Request], FetchResponse]:
     """Answer a fetch with an error, or bytes, for each partition."""
 
-    def answer(request: Request) -> FetchResponse:
+    def respond(request: Request) -> FetchResponse:
         return FetchResponse(
             responses=[
                 FetchResponse.FetchableTopicResponse(
@@ -448,7 +448,7 @@ def fetched(code: ErrorCode, records: bytes | None = None) -> Callable[[Request]
             ]
         )
 
-    return answer
+    return respond
 
 
 def test_lasting_errors_are_raised_by_the_read() -> None:

@@ -78,7 +78,7 @@ def test_a_seek_during_the_look_up_wins() -> None:
     async def test(setting: Setting) -> None:
         looking = asyncio.ensure_future(setting.loop.look_up_positions())
         await asyncio.sleep(0)
-        setting.positions[T0].jump(1)
+        setting.positions[T0].seek(1)
         await looking
         assert setting.positions[T0].position == 1
 

@@ -41,7 +41,7 @@ class Setting:
         self.positions = Positions()
         self.positions.assign(partitions)
         for partition in partitions:
-            self.positions[partition].jump(100)
+            self.positions[partition].seek(100)
         self.metadata = cluster()
         self.fetcher = Fetcher(read_options(ConsumerOptions, "a", options), self.positions, self.metadata)
 
@@ -56,7 +56,7 @@ def batch(base_offset: int, records: int = 3, size: int = 10) -> bytes:
     return bytes(data)
 
 
-def answer(*partitions: FetchResponse.PartitionData, by_id: bool = True) -> FetchResponse:
+def fetch_response(*partitions: FetchResponse.PartitionData, by_id: bool = True) -> FetchResponse:
     """Return an answer about topic t."""
     return FetchResponse(
         responses=[FetchResponse.FetchableTopicResponse("" if by_id else "t", ID if by_id else bytes(16), partitions)]
@@ -93,7 +93,7 @@ def test_the_next_fetch_begins_behind_the_last_whole_batch(by_id: bool) -> None:
     setting = Setting(T0)
     setting.fetcher.request(1)
     records = batch(100) + batch(103) + batch(106)[:70]
-    assert setting.fetcher.receive(1, answer(data(0, records), by_id=by_id)) is None
+    assert setting.fetcher.receive(1, fetch_response(data(0, records), by_id=by_id)) is None
     assert asked(setting.fetcher.request(1)) == {0: 106}
     fetched = setting.fetcher.next()
     assert fetched is not None
@@ -106,14 +106,14 @@ def test_the_next_fetch_begins_behind_the_last_whole_batch(by_id: bool) -> None:
 def test_a_fetch_inside_a_batch() -> None:
     setting = Setting(T0)
     setting.fetcher.request(1)
-    setting.fetcher.receive(1, answer(data(0, batch(99))))
+    setting.fetcher.receive(1, fetch_response(data(0, batch(99))))
     assert setting.positions[T0].fetch_offset == 102
 
 
 def test_nothing_new() -> None:
     setting = Setting(T0)
     setting.fetcher.request(1)
-    assert setting.fetcher.receive(1, answer(data(0, b""))) is None
+    assert setting.fetcher.receive(1, fetch_response(data(0, b""))) is None
     assert setting.fetcher.next() is None
     assert asked(setting.fetcher.request(1)) == {0: 100}
 
@@ -121,7 +121,7 @@ def test_nothing_new() -> None:
 def test_what_waits_for_the_application_is_bounded_by_partition() -> None:
     setting = Setting(T0, T1, max_partition_fetch_bytes=50)
     setting.fetcher.request(1)
-    setting.fetcher.receive(1, answer(data(0, batch(100)), data(1)))
+    setting.fetcher.receive(1, fetch_response(data(0, batch(100)), data(1)))
     assert asked(setting.fetcher.request(1)) == {1: 100}
     setting.fetcher.failed(1)
     assert setting.fetcher.next() is not None
@@ -131,7 +131,7 @@ def test_what_waits_for_the_application_is_bounded_by_partition() -> None:
 def test_what_waits_for_the_application_is_bounded_in_all() -> None:
     setting = Setting(T0, T1, fetch_max_bytes=50)
     setting.fetcher.request(1)
-    setting.fetcher.receive(1, answer(data(0, batch(100)), data(1)))
+    setting.fetcher.receive(1, fetch_response(data(0, batch(100)), data(1)))
     assert setting.fetcher.leaders() == set()
     assert setting.fetcher.request(1) is None
     setting.fetcher.next()
@@ -141,7 +141,7 @@ def test_what_waits_for_the_application_is_bounded_in_all() -> None:
 def test_paused_partitions_are_neither_fetched_nor_handed_out() -> None:
     setting = Setting(T0, T1)
     setting.fetcher.request(1)
-    setting.fetcher.receive(1, answer(data(0, batch(100)), data(1, batch(100))))
+    setting.fetcher.receive(1, fetch_response(data(0, batch(100)), data(1, batch(100))))
     setting.positions[T0].paused = True
     assert asked(setting.fetcher.request(1)) == {1: 103}
     fetched = setting.fetcher.next()
@@ -157,9 +157,9 @@ def test_paused_partitions_are_neither_fetched_nor_handed_out() -> None:
 def test_a_jump_voids_what_is_on_the_way_and_what_waits() -> None:
     setting = Setting(T0, T1)
     setting.fetcher.request(1)
-    setting.positions[T0].jump(5)
-    setting.fetcher.receive(1, answer(data(0, batch(100)), data(1, batch(100))))
-    setting.positions[T1].jump(6)
+    setting.positions[T0].seek(5)
+    setting.fetcher.receive(1, fetch_response(data(0, batch(100)), data(1, batch(100))))
+    setting.positions[T1].seek(6)
     assert setting.fetcher.next() is None
     assert asked(setting.fetcher.request(1)) == {0: 5, 1: 6}
 
@@ -167,10 +167,10 @@ def test_a_jump_voids_what_is_on_the_way_and_what_waits() -> None:
 def test_partitions_that_went_away() -> None:
     setting = Setting(T0, T1)
     setting.fetcher.request(1)
-    setting.fetcher.receive(1, answer(data(0, batch(100)), data(1)))
+    setting.fetcher.receive(1, fetch_response(data(0, batch(100)), data(1)))
     setting.fetcher.request(1)
     setting.positions.assign([T1])
-    assert setting.fetcher.receive(1, answer(data(0, batch(103)), data(1))) is None
+    assert setting.fetcher.receive(1, fetch_response(data(0, batch(103)), data(1))) is None
     assert setting.fetcher.next() is None
 
 
@@ -180,7 +180,7 @@ def test_without_position_or_leader() -> None:
     setting.positions.assign([TopicPartition("u", 0)])
     assert setting.fetcher.leaders() == set()
     assert not setting.fetcher.without_leader()
-    setting.positions[TopicPartition("u", 0)].jump(0)
+    setting.positions[TopicPartition("u", 0)].seek(0)
     assert setting.fetcher.without_leader()
     assert setting.fetcher.request(1) is None
 
@@ -189,7 +189,7 @@ def test_without_position_or_leader() -> None:
 def test_passing_errors_ask_for_a_pause(code: ErrorCode) -> None:
     setting = Setting(T0, T1)
     setting.fetcher.request(1)
-    trouble = setting.fetcher.receive(1, answer(data(0, error=code), data(1, batch(100))))
+    trouble = setting.fetcher.receive(1, fetch_response(data(0, error=code), data(1, batch(100))))
     assert isinstance(trouble, BrokerError)
     assert trouble.code == code
     assert asked(setting.fetcher.request(1)) == {0: 100, 1: 103}
@@ -201,14 +201,14 @@ def test_the_new_leader_of_the_answer_is_asked_next() -> None:
     setting.fetcher.request(1)
     moved = data(0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     moved.current_leader = FetchResponse.LeaderIdAndEpoch(2, 8)
-    setting.fetcher.receive(1, answer(moved))
+    setting.fetcher.receive(1, fetch_response(moved))
     assert setting.fetcher.leaders() == {2}
 
 
 def test_lasting_errors_stop_the_partition_and_are_told() -> None:
     setting = Setting(T0, T1)
     setting.fetcher.request(1)
-    setting.fetcher.receive(1, answer(data(0, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), data(1)))
+    setting.fetcher.receive(1, fetch_response(data(0, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), data(1)))
     (error,) = setting.fetcher.errors
     assert str(error) == "TOPIC_AUTHORIZATION_FAILED: fetch from t-0 at offset 100"
     assert asked(setting.fetcher.request(1)) == {1: 100}
@@ -218,7 +218,7 @@ def test_lasting_errors_stop_the_partition_and_are_told() -> None:
 def test_an_offset_that_is_gone(policy: str, told: bool) -> None:
     setting = Setting(T0, auto_offset_reset=policy)
     setting.fetcher.request(1)
-    setting.fetcher.receive(1, answer(data(0, error=ErrorCode.OFFSET_OUT_OF_RANGE)))
+    setting.fetcher.receive(1, fetch_response(data(0, error=ErrorCode.OFFSET_OUT_OF_RANGE)))
     assert bool(setting.fetcher.errors) is told
     assert setting.fetcher.request(1) is None
     if told:
@@ -245,7 +245,7 @@ def test_batches_that_cannot_be(records: bytes, error: type[Exception], reason: 
     """Only older offsets, less than a batch, or no batch at all: the partition stops, the application is told."""
     setting = Setting(T0)
     setting.fetcher.request(1)
-    assert isinstance(setting.fetcher.receive(1, answer(data(0, records))), error)
+    assert isinstance(setting.fetcher.receive(1, fetch_response(data(0, records))), error)
     assert isinstance(setting.fetcher.errors[0], error)
     assert re.search(reason, str(setting.fetcher.errors[0]))
     assert setting.fetcher.request(1) is None

@@ -44,12 +44,12 @@ class Setting:
         self.done.append(("prepare", lost))
         return [("range", b"meta")]
 
-    async def divide(self, protocol_name: str, members: Mapping[str, MemberInfo]) -> Mapping[str, bytes]:
-        self.done.append(("divide", protocol_name, list(members)))
+    async def perform_assignment(self, protocol_name: str, members: Mapping[str, MemberInfo]) -> Mapping[str, bytes]:
+        self.done.append(("perform assignment", protocol_name, list(members)))
         return {"m1": b"part"}
 
-    async def take_over(self, protocol_name: str, assignment: bytes) -> str | None:
-        self.done.append(("take over", assignment))
+    async def adopt(self, protocol_name: str, assignment: bytes) -> str | None:
+        self.done.append(("adopt", assignment))
         again, self.again = self.again, None
         return again
 
@@ -62,7 +62,7 @@ class Setting:
             await asyncio.sleep(0)
 
 
-ROUND = [("prepare", False), ("divide", "range", ["m1"]), ("take over", b"part")]
+ROUND = [("prepare", False), ("perform assignment", "range", ["m1"]), ("adopt", b"part")]
 
 
 def driving(test: Callable[[Setting], Awaitable[None]], group_instance_id: str | None = None) -> None:
@@ -91,7 +91,7 @@ def test_steps_and_heartbeats() -> None:
 
 def test_work_that_asks_for_another_round() -> None:
     async def test(setting: Setting) -> None:
-        setting.again = "partitions were given up"
+        setting.again = "partitions were revoked"
         while len(setting.done) < 6:
             await asyncio.sleep(0)
         assert setting.done == ROUND * 2
@@ -176,7 +176,7 @@ def test_a_member_that_nobody_reads_leaves_until_somebody_does(caplog: pytest.Lo
 def test_a_blocked_event_loop_is_named(caplog: pytest.LogCaptureFixture) -> None:
     async def test(setting: Setting) -> None:
         await setting.reach(Step.STABLE)
-        while "event loop was busy" not in caplog.text:
+        while "event loop was blocked" not in caplog.text:
             for _ in range(50):  # let the last heartbeat be answered and the next one be waited for
                 await asyncio.sleep(0)
             sum(range(1_000_000))  # blocks the loop for a good part of the session timeout

@@ -51,7 +51,7 @@ class Setting:
         """Let the member have partitions, with 7 finished records each."""
         self.positions.assign(partitions)
         for partition in partitions:
-            self.positions[partition].jump(7)
+            self.positions[partition].seek(7)
 
 
 def taking_part(test: Callable[[Setting], Awaitable[None]], *assignors: str, auto_commit: bool = True) -> None:
@@ -86,12 +86,12 @@ def test_cooperative_members_keep_everything_until_it_is_taken() -> None:
         assert decode_subscription(metadata).owned_partitions == (T0, T1)
         assert setting.told == []
         kept = setting.positions[T1]
-        assert await setting.membership.take_over("cooperative-sticky", encode_assignment([T1, T2])) is not None
+        assert await setting.membership.adopt("cooperative-sticky", encode_assignment([T1, T2])) is not None
         assert setting.told == [("revoked", {0}), ("assigned", {2})]
         assert setting.positions.assigned == {T1, T2}
         assert setting.positions[T1] is kept
         assert setting.broker.commits == {("g", "t", 0): 7}
-        assert await setting.membership.take_over("cooperative-sticky", encode_assignment([T1, T2])) is None
+        assert await setting.membership.adopt("cooperative-sticky", encode_assignment([T1, T2])) is None
 
     taking_part(test, "cooperative-sticky")
 
@@ -131,8 +131,8 @@ def test_the_leader_divides_all_partitions(assignor: str) -> None:
     async def test(setting: Setting) -> None:
         ((_, metadata),) = await setting.membership.prepare(lost=False)
         members = {name: MemberInfo(metadata, None) for name in ("m1", "m2")}
-        division = await setting.membership.divide(assignor, members)
-        given = [decode_assignment(division[name]) for name in ("m1", "m2")]
+        assignments = await setting.membership.perform_assignment(assignor, members)
+        given = [decode_assignment(assignments[name]) for name in ("m1", "m2")]
         assert sorted(partition for part in given for partition in part) == [T0, T1, T2]
         assert sorted(map(len, given)) == [1, 2]
 
@@ -141,7 +141,7 @@ def test_the_leader_divides_all_partitions(assignor: str) -> None:
 
 def test_nothing_was_assigned() -> None:
     async def test(setting: Setting) -> None:
-        assert await setting.membership.take_over("range", b"") is None
+        assert await setting.membership.adopt("range", b"") is None
         assert setting.told == []
 
     taking_part(test)
@@ -152,7 +152,7 @@ def test_close() -> None:
         setting.membership.start()
         while not setting.positions.assigned:
             await asyncio.sleep(0)
-        setting.positions[T0].jump(3)
+        setting.positions[T0].seek(3)
         await setting.membership.close()
         assert setting.broker.commits["g", "t", 0] == 3
         assert len(setting.broker.asked(ApiKey.LEAVE_GROUP)) == 1

@@ -19,7 +19,7 @@ def assigned(*partitions: TopicPartition) -> Positions:
     positions = Positions()
     positions.assign(partitions)
     for partition in partitions:
-        positions[partition].jump(10)
+        positions[partition].seek(10)
     return positions
 
 
@@ -34,11 +34,11 @@ def test_a_new_partition_has_no_position() -> None:
 def test_assigning_again_keeps_positions_and_voids_what_is_gone() -> None:
     positions = assigned(A, B)
     kept, gone = positions[A], positions[B]
-    turn = gone.turn
+    epoch = gone.epoch
     positions.assign([A])
     assert positions[A] is kept
     assert kept.position == 10
-    assert gone.turn != turn
+    assert gone.epoch != epoch
     assert positions.assigned == {A}
     assert positions.get(B) is None
     with pytest.raises(LocalProtocolError, match="partition t-1 is not assigned to this consumer"):
@@ -47,11 +47,11 @@ def test_assigning_again_keeps_positions_and_voids_what_is_gone() -> None:
 
 def test_jump() -> None:
     state = assigned(A)[A]
-    turn = state.turn
+    epoch = state.epoch
     state.queued_bytes = 5
-    state.jump(3)
+    state.seek(3)
     assert (state.position, state.finished, state.fetch_offset) == (3, 3, 3)
-    assert state.turn != turn
+    assert state.epoch != epoch
     assert state.queued_bytes == 0
 
 
@@ -60,7 +60,7 @@ def test_look_up() -> None:
     positions[A].look_up("latest")
     assert positions.without_position() == [A]
     assert positions[A].reset == "latest"
-    positions[A].jump(3)
+    positions[A].seek(3)
     assert positions[A].reset is None
 
 
@@ -82,9 +82,9 @@ def test_a_partition_that_comes_back_takes_nothing_that_was_fetched_for_it_befor
     partition = TopicPartition("t", 0)
     positions = Positions()
     positions.assign([partition])
-    positions[partition].jump(0)
-    before = positions[partition].turn
+    positions[partition].seek(0)
+    before = positions[partition].epoch
     positions.assign([])
     positions.assign([partition])
-    positions[partition].jump(0)
-    assert positions[partition].turn != before
+    positions[partition].seek(0)
+    assert positions[partition].epoch != before

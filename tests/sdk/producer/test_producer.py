@@ -47,7 +47,7 @@ def producing(test: Callable[[StoringBroker, Producer], Awaitable[None]], **opti
 def refused(code: ErrorCode) -> Callable[[Request], ProduceResponse]:
     """Answer a produce request with an error for each of its batches."""
 
-    def answer(request: Request) -> ProduceResponse:
+    def respond(request: Request) -> ProduceResponse:
         kind = ProduceResponse.PartitionProduceResponse
         return ProduceResponse(
             [
@@ -58,7 +58,7 @@ def refused(code: ErrorCode) -> Callable[[Request], ProduceResponse]:
             ]
         )
 
-    return answer
+    return respond
 
 
 def test_records_and_their_places() -> None:
@@ -204,7 +204,7 @@ def test_lasting_errors_that_nobody_awaits_are_told_by_flush() -> None:
 
 def test_time_is_bounded() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
-        broker.answers[ApiKey.PRODUCE] = refused(ErrorCode.LEADER_NOT_AVAILABLE)
+        broker.responders[ApiKey.PRODUCE] = refused(ErrorCode.LEADER_NOT_AVAILABLE)
         with pytest.raises(DeliveryTimedOut, match="within delivery_timeout_ms=50; LEADER_NOT_AVAILABLE") as caught:
             await producer.send("t", b"v")
         assert isinstance(caught.value.__cause__, BrokerError)
@@ -331,19 +331,19 @@ def test_the_constructor_does_no_io_and_checks_options() -> None:
 def test_requests_in_flight_are_bounded() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         held: list[Request] = []
-        store = broker.answers[ApiKey.PRODUCE]
+        store = broker.responders[ApiKey.PRODUCE]
 
         def hold(request: Request) -> None:
             held.append(request)
 
-        broker.answers[ApiKey.PRODUCE] = hold
+        broker.responders[ApiKey.PRODUCE] = hold
         deliveries = [producer.send("t", b"x" * 900) for _ in range(6)]
         while len(held) < 2:
             await asyncio.sleep(0)
         for _ in range(20):
             await asyncio.sleep(0)
         assert len(held) == 2
-        broker.answers[ApiKey.PRODUCE] = store
+        broker.responders[ApiKey.PRODUCE] = store
         link = next(link for link in broker.links if link.connection.pending)
         for request in held:
             message = store(request)

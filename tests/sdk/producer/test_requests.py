@@ -37,7 +37,7 @@ def batch(topic: str, partition: int) -> ProducerBatch:
     return ProducerBatch(0, TopicPartition(topic, partition), builder, 0)
 
 
-def answer(
+def produce_response(
     *partitions: ProduceResponse.PartitionProduceResponse, name: str = "a", by_id: bool = False
 ) -> ProduceResponse:
     """Return an answer about one topic."""
@@ -58,7 +58,7 @@ def test_request() -> None:
 def test_success(by_id: bool) -> None:
     sent = [batch("a", 0), batch("a", 1)]
     kind = ProduceResponse.PartitionProduceResponse
-    found = list(outcomes(answer(kind(1, 0, 20, 7), kind(0, 0, 10), by_id=by_id), sent, known()))
+    found = list(outcomes(produce_response(kind(1, 0, 20, 7), kind(0, 0, 10), by_id=by_id), sent, known()))
     assert [(each.batch, each.error, each.base_offset, each.log_append_time_ms) for each in found] == [
         (sent[0], None, 10, -1),
         (sent[1], None, 20, 7),
@@ -68,7 +68,7 @@ def test_success(by_id: bool) -> None:
 def test_error_with_the_new_leader() -> None:
     metadata = known()
     leader = ProduceResponse.LeaderIdAndEpoch(2, 6)
-    response = answer(
+    response = produce_response(
         ProduceResponse.PartitionProduceResponse(
             0, ErrorCode.NOT_LEADER_OR_FOLLOWER, error_message="elsewhere", current_leader=leader
         )
@@ -80,6 +80,6 @@ def test_error_with_the_new_leader() -> None:
 
 
 def test_an_answer_that_leaves_a_batch_out() -> None:
-    (found,) = outcomes(answer(name="b"), [batch("a", 0)], known())
+    (found,) = outcomes(produce_response(name="b"), [batch("a", 0)], known())
     assert isinstance(found.error, RemoteProtocolError)
     assert "does not mention a-0" in str(found.error)

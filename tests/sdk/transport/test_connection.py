@@ -53,12 +53,12 @@ def connected(
 def test_answers_find_their_requests() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         named = MetadataRequest([MetadataRequest.MetadataRequestTopic(name="t")])
-        answers = await asyncio.gather(
+        responses = await asyncio.gather(
             connection.request(MetadataRequest([]), MetadataResponse),
             connection.request(named, MetadataResponse),
             connection.request(MetadataRequest(None), MetadataResponse, 4),
         )
-        assert [len(answer.topics) for answer in answers] == [0, 1, 1]
+        assert [len(response.topics) for response in responses] == [0, 1, 1]
         assert connection.in_flight == 0
 
     connected(test)
@@ -106,7 +106,7 @@ def test_a_broker_that_never_answers_the_handshake() -> None:
     async def run() -> None:
         broker = ScriptedBroker()
         broker.script(ApiKey.API_VERSIONS, lambda request: None)
-        with pytest.raises(ConnectFailed, match="no answer within connect_timeout_ms=20"):
+        with pytest.raises(ConnectFailed, match="no response within connect_timeout_ms=20"):
             await BrokerConnection.open(broker.network, BROKER, SETTINGS._replace(connect_timeout_ms=20))
         await asyncio.sleep(0)
         assert broker.links == []
@@ -169,7 +169,7 @@ def test_a_request_that_is_not_answered_in_time() -> None:
         patient = connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0, timeout_ms=60_000)
         hasty = connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0, timeout_ms=20)
         for future in (hasty, patient):
-            with pytest.raises(RequestTimedOut, match="broker:9092 did not answer FindCoordinator within 20 ms"):
+            with pytest.raises(RequestTimedOut, match="broker:9092 did not respond to FindCoordinator within 20 ms"):
                 await future
         assert not connection.is_open
 
@@ -193,8 +193,8 @@ def test_a_cancelled_caller_leaves_the_connection_to_the_others() -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         first.cancel()
-        answer = await connection.request(MetadataRequest(None), MetadataResponse)
-        assert [topic.name for topic in answer.topics] == ["t"]
+        response = await connection.request(MetadataRequest(None), MetadataResponse)
+        assert [topic.name for topic in response.topics] == ["t"]
 
     connected(test)
 
@@ -213,7 +213,7 @@ def test_closing_here_fails_waiters_too() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         future = connection.send(MetadataRequest([]), MetadataResponse)
         connection.close()
-        with pytest.raises(ConnectionLost, match="was closed here"):
+        with pytest.raises(ConnectionLost, match="was closed by this client"):
             await future
 
     connected(test)
