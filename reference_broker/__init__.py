@@ -1,1 +1,1 @@
-"""A broker that keeps Kafka's own files."""
+"""The reference broker: serves Kafka's protocol from Kafka's own files."""

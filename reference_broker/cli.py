@@ -21,14 +21,14 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command()
 def broker(
-    data: Annotated[Path, typer.Option(help="Folder of its files, made if it does not exist.")],
+    data: Annotated[Path, typer.Option(help="Folder of its files; created if it does not exist.")],
     listen: Annotated[str, typer.Option(help="HOST:PORT to listen on; port 0 takes a free one.")] = "127.0.0.1:9092",
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="An option of the broker, by its name or Kafka's; repeatable."),
+        typer.Option(metavar="NAME=VALUE", help="A broker option, by its name or Kafka's; repeatable."),
     ] = None,
 ) -> None:
-    """Run the reference broker until it is interrupted; it prints its address once it takes connections."""
+    """Run the reference broker until it is interrupted; prints its address once it accepts connections."""
     from kafkawire.reference_broker.server import serve
     from kafkawire.sdk.transport.wire import Address
 

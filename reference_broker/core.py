@@ -1,7 +1,7 @@
-"""The broker without sockets, clocks and threads: requests in, answers out.
+"""The broker without sockets, clocks and threads: requests in, responses out.
 
-`handle` answers a request now or gives a `Waiting`; `timers` says when something is due. The server, or a test, brings
-bytes, time and threads. Everything that handlers share lives here: topics and logs, groups and offsets, options.
+`handle` returns a response or a `DelayedOperation`; `timers` says when something is due. The server, or a test,
+provides bytes, time and threads. What handlers share lives here: topics and logs, groups and offsets, options.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kafkawire.reference_broker.apis.registry import Call, load
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.offsets import KeyValue, OffsetStore, offsets_partition
 from kafkawire.reference_broker.groups.requests import GroupLimits
@@ -17,7 +18,6 @@ from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.log.partition_log import Appended, PartitionLog
 from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.reference_broker.timers import Timer, Timers
-from kafkawire.reference_broker.waiting import Waiting
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.schema import Buffer, Message
@@ -31,18 +31,18 @@ __all__ = ["INTERNAL_TOPICS", "Core"]
 #: Topics that the broker writes itself.
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
 
-#: How the offsets topic is made: compacted, in segments that a restart reads quickly.
+#: Configuration of the offsets topic: compacted, in segments that a restart reads quickly.
 _OFFSETS_TOPIC_CONFIGS = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
     "segment.bytes": str(100 * 1024 * 1024),
 }
 
-#: A time that never comes, the default of `flush.ms`.
+#: The default of `flush.ms`: never.
 _NEVER_MS = 2**63 - 1
 
-#: Does work that blocks, then says so: the first function runs elsewhere, the second one where requests are handled,
-#: with what went wrong.
+#: Runs blocking work: the first function runs elsewhere; the second runs where requests are handled, with the error or
+#: None.
 Background = Callable[[Callable[[], None], Callable[[Exception | None], None]], None]
 
 
@@ -52,14 +52,14 @@ class Core:
     Args:
         directory: topics and logs.
         options: see `BrokerOptions`.
-        address: what clients are told to connect to.
-        new_id: makes the random part of member ids.
-        now_ms: the time.
-        background: runs what blocks; on the spot by default.
+        address: the address advertised to clients.
+        new_id: returns the random part of a member id.
+        now_ms: the current time.
+        background: runs blocking work; None to run it in place.
 
     Attributes:
-        served: versions of each API that is advertised.
-        timers: what is due when.
+        served: the advertised versions of each API.
+        timers: pending deadlines.
     """
 
     def __init__(
@@ -89,25 +89,25 @@ class Core:
         self.served = {key: served.versions for key, served in self._handlers.items()}
         self.groups.restore(self.offsets.load(self._stored_group_records()).values(), now_ms)
 
-    def handle(self, request: Request, client_host: str, now_ms: int) -> Message | Waiting | None:
-        """Answer a request.
+    def handle(self, request: Request, client_host: str, now_ms: int) -> Message | DelayedOperation | None:
+        """Handle a request.
 
         Args:
             request: of an API and version in `served`.
-            client_host: where it comes from, as Kafka shows it: `/127.0.0.1`.
-            now_ms: the time.
+            client_host: the client's host as Kafka shows it: `/127.0.0.1`.
+            now_ms: the current time.
 
         Returns:
-            The answer, one that comes later, or None where none is due.
+            The response, a delayed operation, or None for a request without a response (acks=0).
 
         Raises:
-            RemoteProtocolError: the request cannot be answered; the connection has to be closed.
+            RemoteProtocolError: the request cannot be answered; the connection must be closed.
         """
         call = Call(self, request.version, request.client_id or "", client_host, now_ms)
         return self._handlers[ApiKey(request.api.key)].handle(call, request.message)
 
     def advance(self, now_ms: int) -> None:
-        """Do what is due at `now_ms`."""
+        """Fire the timers that are due at `now_ms`."""
         self.timers.fire(now_ms)
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class Core:
     # Topics.
 
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
-        """Make a topic that does not exist; name, number and configurations were checked.
+        """Create a topic that does not exist; name, partition count and configurations must have been checked.
 
         Raises:
             BrokerError: KAFKA_STORAGE_ERROR, it could not be written.
@@ -128,17 +128,17 @@ class Core:
             raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
     def delete_topic(self, topic: Topic, now_ms: int) -> None:
-        """Remove a topic, its data and the offsets committed for it."""
+        """Delete a topic, its data and the offsets committed for it."""
         self.directory.delete(topic)
         self.offsets.forget_topic(topic.name, now_ms)
         for log in topic.logs:
-            log.end_waits()
+            log.complete_delayed_fetches()
 
     def offsets_topic(self) -> Topic:
-        """Return the topic of groups and offsets, made when it is first needed.
+        """Return the offsets topic, created when first needed.
 
         Raises:
-            BrokerError: KAFKA_STORAGE_ERROR, it could not be made.
+            BrokerError: KAFKA_STORAGE_ERROR, it could not be created.
         """
         topic = self.directory.topics.get(CONSUMER_OFFSETS_TOPIC)
         if topic is None:
@@ -162,10 +162,10 @@ class Core:
     # Syncing.
 
     def sync_after(self, log: PartitionLog, appended: Appended, now_ms: int) -> bool:
-        """See to it that what was appended gets to the disk as the topic is configured.
+        """Schedule syncing of what was appended, as the topic's configuration asks.
 
         Returns:
-            Whether the producer's answer has to wait until `sync` is done.
+            Whether the response must wait for `sync`.
         """
         if log.needs_sync:
             return True
@@ -188,7 +188,7 @@ class Core:
 
         Args:
             logs: what to sync.
-            then: is called afterwards, with what went wrong.
+            then: called afterwards with the error, or None.
         """
         work = [(log, *log.unsynced()) for log in logs]
 

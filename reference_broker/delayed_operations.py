@@ -1,7 +1,9 @@
-"""An answer that comes later: what a handler returns for a request that has to wait.
+"""A delayed operation: what a handler returns for a request whose response comes later.
 
-A fetch waits for data, JoinGroup for the other members. Whoever knows the answer completes it; whoever sent the request
-hears of it.
+A fetch waits for data, JoinGroup for the other members, SyncGroup for the leader, Produce for the disk. Logs,
+timers and the coordinator hold what completes it; no purgatory is needed, since each is watched in one place.
+
+Source: `DelayedOperation`, `DelayedFetch`, `DelayedJoin` in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -10,15 +12,16 @@ from collections.abc import Callable
 
 from kafkawire.sdk.protocol.schema import Message
 
-__all__ = ["Waiting"]
+__all__ = ["DelayedOperation"]
 
 
-class Waiting:
-    """An answer that may not be there yet.
+class DelayedOperation:
+    """A response that may not be known yet.
 
     Attributes:
-        response: the answer, None until it is known.
-        on_cancel: called if nobody waits any more, so that resources held for the answer are given back.
+        response: None until the operation is completed.
+        is_cancelled: whether the client has gone.
+        on_cancel: called once when the operation is cancelled, to release what it holds.
     """
 
     __slots__ = ("_then", "is_cancelled", "on_cancel", "response")
@@ -30,7 +33,7 @@ class Waiting:
         self._then: Callable[[Message], object] | None = None
 
     def complete(self, response: Message) -> None:
-        """Give the answer; whatever comes after the first one is ignored."""
+        """Complete the operation; ignored if it is already completed or cancelled."""
         if self.response is not None or self.is_cancelled:
             return
         self.response = response
@@ -38,13 +41,13 @@ class Waiting:
             self._then(response)
 
     def then(self, action: Callable[[Message], object]) -> None:
-        """Call `action` with the answer, now if it is there already."""
+        """Call `action` with the response, immediately if it is known."""
         self._then = action
         if self.response is not None:
             action(self.response)
 
     def cancel(self) -> None:
-        """Note that nobody waits any more: the connection is gone."""
+        """Cancel the operation, because the connection is gone."""
         if self.response is None and not self.is_cancelled:
             self.is_cancelled = True
             if self.on_cancel is not None:

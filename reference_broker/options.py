@@ -1,9 +1,9 @@
 """The options of a broker: names, defaults, ranges.
 
-Options are snake_case keywords; the dotted names of Kafka's documentation are accepted through `KAFKA_NAMES`. Topic
-configurations that a broker gives its topics by default (`log.segment.bytes`, …) are options too. Defaults are Kafka's,
-apart from three that suit a broker for tests: one partition of the offsets topic, no initial rebalance delay, and a
-session timeout from 1 s on.
+Options are snake_case keywords; the dotted names of Kafka's documentation are accepted through `KAFKA_NAMES`. The
+broker-wide defaults of topic configurations (`log.segment.bytes`, …) are options too. Defaults are Kafka's, except for
+three that suit a broker for tests: one partition in the offsets topic, no initial rebalance delay, and session timeouts
+from 1 s.
 
 Source: Apache Kafka, `KafkaConfig`, `ServerLogConfigs`, `GroupCoordinatorConfig`, `SocketServerConfigs`.
 """
@@ -31,24 +31,24 @@ def _number(default: int, low: int, high: int = _INT32_MAX) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerOptions:
-    """What a broker takes.
+    """The options of a broker.
 
     Attributes:
-        node_id: of this broker.
-        advertised_host: what clients are told to connect to; the one that is listened on by default.
-        num_partitions: of a topic whose creator does not say.
-        auto_create_topics: whether asking for a topic that does not exist makes it.
-        offsets_topic_num_partitions: partitions of `__consumer_offsets`, fixed when it is made.
-        offset_metadata_max_bytes: longest text beside a committed offset.
-        group_min_session_timeout_ms: shortest session of a group member.
-        group_max_session_timeout_ms: longest one.
+        node_id: the id of this broker.
+        advertised_host: the host that clients are told to connect to; empty for the one it listens on.
+        num_partitions: partitions of a topic created without a number.
+        auto_create_topics: whether asking for a missing topic creates it.
+        offsets_topic_num_partitions: partitions of `__consumer_offsets`, fixed when it is created.
+        offset_metadata_max_bytes: longest metadata of a committed offset.
+        group_min_session_timeout_ms: shortest session timeout of a group member.
+        group_max_session_timeout_ms: longest session timeout of a group member.
         group_initial_rebalance_delay_ms: how long an empty group waits for more members after the first.
-        group_max_size: members of a group.
-        fetch_max_bytes: of all partitions of one answer; a client that asks for more gets this much.
+        group_max_size: most members of a group.
+        fetch_max_bytes: most bytes in one fetch response, whatever the client asks for.
         max_frame_bytes: largest request.
-        max_connections: clients at once; a further one is turned away.
-        connections_max_idle_ms: silence after which a connection is closed.
-        topic_defaults: topic configurations of all topics, unless their own say otherwise.
+        max_connections: most clients at once; further connections are refused.
+        connections_max_idle_ms: a connection idle for this long is closed.
+        topic_defaults: topic configurations that apply unless a topic overrides them.
     """
 
     node_id: int = _number(1, 0)
@@ -109,10 +109,10 @@ def read_options(given: Mapping[str, object]) -> BrokerOptions:
     """Check the options of a broker.
 
     Args:
-        given: names, dotted or in snake_case, and values; text is taken for numbers and booleans, as on a command line.
+        given: names, dotted or in snake_case, and values; numbers and booleans may be text, as on a command line.
 
     Raises:
-        ConfigurationError: a name is unknown or given twice, or a value is out of its range.
+        ConfigurationError: a name is unknown or given twice, or a value is out of range.
     """
     known = {option.name: option for option in fields(BrokerOptions) if option.name != "topic_defaults"}
     topic_names = {dotted.replace(".", "_"): dotted for dotted in TOPIC_DEFAULTS}

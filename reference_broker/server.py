@@ -1,8 +1,8 @@
 """The broker's sockets, clock and threads: the only file with asyncio.
 
-`Broker` runs on the caller's event loop; `BackgroundBroker` owns a thread with a loop, for tests and synchronous
-programs; `serve` runs until it is told to stop. Requests are handled inline; only syncing to disk runs on another
-thread. Regions of files go out by `sendfile`.
+`Broker` runs on the caller's event loop; `BackgroundBroker` runs one in its own thread, for tests and synchronous
+programs; `serve` runs until a signal stops it. Requests are handled inline; only syncing to disk runs on another
+thread. Regions of files are sent with `sendfile`.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ __all__ = ["BackgroundBroker", "Broker", "serve"]
 
 _log = logging.getLogger(__name__)
 
-#: How often connections are looked at for being idle, at least.
+#: Longest time between two checks for idle connections.
 _IDLE_CHECK_MS = 60_000
 
-#: Connections that the system keeps until they are accepted.
+#: Connections that the operating system queues until they are accepted.
 _BACKLOG = 511
 
 #: How long `BackgroundBroker` waits for its thread.
 _THREAD_TIMEOUT_SECONDS = 60
 
-#: How long no connection is taken after one could not be.
+#: How long to stop accepting connections after accepting one failed.
 _ACCEPT_PAUSE_SECONDS = 0.1
 
-#: How long clients may take to read their last answers when the broker stops, and how often that is looked at.
-_LAST_ANSWERS_MS = 1_000
-_LAST_ANSWERS_PAUSE_SECONDS = 0.002
+#: How long clients may take to read their last responses when the broker stops, and how often that is checked.
+_LAST_RESPONSES_MS = 1_000
+_LAST_RESPONSES_PAUSE_SECONDS = 0.002
 
-#: Addresses that stand for all interfaces, which no client can connect to.
+#: Wildcard addresses, which clients cannot connect to.
 _ANY_ADDRESS = ("", "0.0.0.0", "::")
 
 
 class _ClientWire(FrameProtocol):
-    """A client's TCP connection: responses go out in order, files without passing through the process."""
+    """A client's TCP connection: sends responses in order, and files without copying them into the process."""
 
     def __init__(self, broker: Broker, session: Callable[[_ClientWire], Session], max_frame_bytes: int) -> None:
         super().__init__(lambda _: session(self), max_frame_bytes)
@@ -86,7 +86,7 @@ class _ClientWire(FrameProtocol):
         super().connection_lost(exc)
 
     def abort(self) -> None:
-        """Drop the connection and what was not sent."""
+        """Close the connection and discard unsent bytes."""
         if self._tcp is not None:
             self._tcp.abort()
 
@@ -117,7 +117,7 @@ class _ClientWire(FrameProtocol):
             self._tcp.resume_reading()
 
     def _send(self) -> None:
-        """Send what is there; as soon as the socket takes no more of a file, a task goes on with it."""
+        """Send what is queued; when the socket blocks mid-file, a task continues."""
         while self._outgoing and self.is_open:
             part = self._outgoing.popleft()
             if not isinstance(part, FileSlice):
@@ -131,7 +131,7 @@ class _ClientWire(FrameProtocol):
                 return
 
     def _send_file(self, part: FileSlice) -> FileSlice | None:
-        """Send as much of a file as the socket takes now; return what is left."""
+        """Send as much of a file as the socket takes now; return the rest, None if nothing is left."""
         assert self._tcp is not None
         position, left = part.position, part.size_bytes
         if self._tcp.get_write_buffer_size() == 0:
@@ -154,7 +154,7 @@ class _ClientWire(FrameProtocol):
         assert self._tcp is not None
         try:
             loop = asyncio.get_running_loop()
-            file = cast("BinaryIO", part.file)  # a descriptor is all that is used of it
+            file = cast("BinaryIO", part.file)  # only its descriptor is used
             sent = await loop.sendfile(self._tcp, file, part.position, part.size_bytes, fallback=False)
             if sent < part.size_bytes:
                 self.abort()
@@ -172,13 +172,13 @@ class Broker:
     """A broker on the running event loop.
 
     Args:
-        data_dir: where topics are kept; made if it does not exist.
-        host: where to listen.
-        port: 0 for a free one.
-        options: see `BrokerOptions`; Kafka's dotted names are accepted too.
+        data_dir: the folder of its files; created if it does not exist.
+        host: the address to listen on.
+        port: the port to listen on; 0 for a free one.
+        options: the fields of `BrokerOptions`; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of its range.
+        ConfigurationError: an option is unknown or out of range.
     """
 
     def __init__(self, data_dir: str | Path, host: str = "127.0.0.1", port: int = 0, **options: object) -> None:
@@ -195,12 +195,12 @@ class Broker:
         self._executor: ThreadPoolExecutor | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
-        # The wall clock at the start, carried on by one that never jumps: timestamps and timeouts agree.
+        # The wall clock at the start, advanced by the monotonic one, so that timestamps and timeouts agree.
         self._clock_offset_ms = now_ms() - monotonic_ms()
 
     @property
     def address(self) -> Address:
-        """What clients connect to.
+        """The address that clients connect to.
 
         Raises:
             Closed: the broker is not running.
@@ -211,7 +211,7 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """What clients connect to, as `host:port`."""
+        """The address that clients connect to, as `host:port`."""
         return str(self.address)
 
     @property
@@ -226,16 +226,16 @@ class Broker:
         return self._core
 
     async def start(self) -> None:
-        """Open the logs, repairing what a crash left, and listen.
+        """Open the logs, recovering from a crash if there was one, and listen.
 
         Raises:
             ConfigurationError: the data directory belongs to another broker.
-            OSError: the address cannot be used, or the directory not be written.
+            OSError: the address is in use, or the directory cannot be written.
         """
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         listener = socket.create_server((self._host, self._port), family=family, backlog=_BACKLOG)
         listener.setblocking(False)
-        # Kept, so that clients find a broker that is started again where it was.
+        # Kept, so that a restarted broker listens where its clients expect it.
         port = self._port = listener.getsockname()[1]
         advertised = self._options.advertised_host or self._host
         self._address = Address(socket.gethostname() if advertised in _ANY_ADDRESS else advertised, port)
@@ -256,7 +256,7 @@ class Broker:
         self._listen(listener)
 
     async def stop(self) -> None:
-        """Send the answers that are ready, sync everything to disk, and close; any number of times."""
+        """Send the responses that are ready, sync everything to disk, and close; may be called more than once."""
         if self._core is None:
             return
         await self._stop_listening()
@@ -267,14 +267,14 @@ class Broker:
             self._executor = None
         core, self._core = self._core, None
         core.close()
-        deadline_ms = monotonic_ms() + _LAST_ANSWERS_MS
+        deadline_ms = monotonic_ms() + _LAST_RESPONSES_MS
         while self._wires and monotonic_ms() < deadline_ms:
-            await asyncio.sleep(_LAST_ANSWERS_PAUSE_SECONDS)
+            await asyncio.sleep(_LAST_RESPONSES_PAUSE_SECONDS)
         for wire in list(self._wires):
             wire.abort()
 
     async def kill(self) -> None:
-        """Stop as a crash would: nothing is sent, synced or marked as closed in order."""
+        """Stop as in a crash: send nothing, sync nothing, write no clean-shutdown file."""
         if self._core is not None:
             await self._stop_listening()
             for wire in list(self._wires):
@@ -303,15 +303,15 @@ class Broker:
         asyncio.get_running_loop().add_reader(listener, self._accept, listener)
 
     def _accept(self, listener: socket.socket) -> None:
-        """Take a connection."""
+        """Accept a connection."""
         loop = asyncio.get_running_loop()
         try:
             client, _ = listener.accept()
         except BlockingIOError:
             return
         except OSError as error:
-            # Most likely too many open files, which others have to close first.
-            _log.warning("a connection was not taken: %s", error)
+            # Most likely too many open files: wait until others are closed.
+            _log.warning("cannot accept a connection: %s", error)
             loop.remove_reader(listener)
             self._pause_timer = loop.call_later(_ACCEPT_PAUSE_SECONDS, self._listen, listener)
             return
@@ -330,7 +330,7 @@ class Broker:
         return _ClientWire(self, session, self._options.max_frame_bytes)
 
     def connected(self, wire: _ClientWire) -> None:
-        """Note a new connection, or turn it away if there are too many."""
+        """Register a new connection, or refuse it if there are too many."""
         if len(self._wires) >= self._options.max_connections:
             wire.abort()
         else:
@@ -382,13 +382,16 @@ class Broker:
 
 
 class BackgroundBroker:
-    """A broker with a thread of its own, for tests and synchronous programs.
+    """A broker in its own thread, for tests and synchronous programs.
 
     Args:
-        data_dir: as for `Broker`.
-        host: as for `Broker`.
-        port: as for `Broker`.
-        options: as for `Broker`.
+        data_dir: see `Broker`.
+        host: see `Broker`.
+        port: see `Broker`.
+        options: see `Broker`.
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range.
     """
 
     def __init__(self, data_dir: str | Path, host: str = "127.0.0.1", port: int = 0, **options: object) -> None:
@@ -398,7 +401,7 @@ class BackgroundBroker:
 
     @property
     def bootstrap(self) -> str:
-        """What clients connect to, as `host:port`."""
+        """The address that clients connect to, as `host:port`."""
         return self._broker.bootstrap
 
     def start(self) -> None:
@@ -406,7 +409,7 @@ class BackgroundBroker:
 
         Raises:
             ConfigurationError: the data directory belongs to another broker.
-            OSError: the address cannot be used, or the directory not be written.
+            OSError: the address is in use, or the directory cannot be written.
         """
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="kafkawire-broker", daemon=True)
@@ -418,13 +421,13 @@ class BackgroundBroker:
             raise
 
     def stop(self) -> None:
-        """Stop in order, see `Broker.stop`; any number of times."""
+        """Shut down cleanly, see `Broker.stop`; may be called more than once."""
         if self._loop is not None:
             asyncio.run_coroutine_threadsafe(self._broker.stop(), self._loop).result(_THREAD_TIMEOUT_SECONDS)
             self._end_thread()
 
     def kill(self) -> None:
-        """Stop as a crash would, see `Broker.kill`."""
+        """Stop as in a crash, see `Broker.kill`."""
         if self._loop is not None:
             asyncio.run_coroutine_threadsafe(self._broker.kill(), self._loop).result(_THREAD_TIMEOUT_SECONDS)
             self._end_thread()
@@ -440,7 +443,7 @@ class BackgroundBroker:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            # Connections that were closed need a turn of the loop to be gone.
+            # Closed connections need one iteration of the loop to be gone.
             await asyncio.sleep(0)
 
         asyncio.run_coroutine_threadsafe(settle(), loop).result(_THREAD_TIMEOUT_SECONDS)
@@ -464,20 +467,20 @@ def serve(
     options: Mapping[str, object],
     started: Callable[[Broker], None] | None = None,
 ) -> None:
-    """Run a broker until SIGINT or SIGTERM comes.
+    """Run a broker until SIGINT or SIGTERM.
 
     Args:
-        listen: where to listen.
-        data_dir: where topics are kept.
+        listen: the address to listen on.
+        data_dir: the folder of its files; created if it does not exist.
         options: see `BrokerOptions`.
-        started: is called once when clients can connect.
+        started: called once clients can connect.
 
     Raises:
-        ConfigurationError: an option, or the data directory, cannot be used.
-        OSError: the address cannot be used, or the directory not be written.
+        ConfigurationError: an option is invalid, or the data directory belongs to another broker.
+        OSError: the address is in use, or the directory cannot be written.
     """
 
-    # Every partition keeps files open, every client a socket; the usual soft limit of 1,024 is soon reached.
+    # Every partition keeps files open, every client a socket: the usual soft limit of 1,024 is soon reached.
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 

@@ -1,7 +1,7 @@
-"""Deadlines without a clock: callbacks that are due at a time, fired by whoever knows the time.
+"""Timers without a clock: callbacks with a deadline, fired by a caller that knows the time.
 
 The core and the group coordinator set timers; the server (or a test) asks for the next deadline, waits, and calls
-`fire`. A deadline that moves often (a member's session) is kept beside its timer and looked at when the timer fires,
+`fire`. A deadline that moves often (a member's session) is stored beside its timer and checked when the timer fires,
 which costs less than a new timer for each move.
 """
 
@@ -14,12 +14,12 @@ __all__ = ["Timer", "Timers"]
 
 Action = Callable[[int], None]
 
-#: Below so many entries, cancelled ones do not matter.
+#: Below this number of entries, cancelled ones are not worth removing.
 _SIZE_MIN = 1_000
 
 
 class Timer:
-    """One callback in the future; made by `Timers.at`."""
+    """One callback with a deadline; created by `Timers.at`."""
 
     __slots__ = ("_action", "deadline_ms")
 
@@ -29,15 +29,15 @@ class Timer:
 
     @property
     def is_pending(self) -> bool:
-        """Whether it was neither fired nor cancelled."""
+        """Whether it has been neither fired nor cancelled."""
         return self._action is not None
 
     def cancel(self) -> None:
-        """Forget the callback; any number of times."""
+        """Drop the callback; may be called more than once."""
         self._action = None
 
     def fire(self, now_ms: int) -> None:
-        """Call the callback, unless it was called or cancelled before."""
+        """Call the callback, unless it was already called or cancelled."""
         action, self._action = self._action, None
         if action is not None:
             action(now_ms)
@@ -47,7 +47,7 @@ class Timers:
     """Timers in the order of their deadlines.
 
     Attributes:
-        on_earlier: called with a new earliest deadline, so that whoever waits for the old one wakes up in time.
+        on_earlier: called with the deadline when a new timer becomes the earliest one.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Timers:
         self._size_max = _SIZE_MIN
 
     def at(self, deadline_ms: int, action: Action) -> Timer:
-        """Call `action(now_ms)` once the time has come.
+        """Call `action(now_ms)` once the deadline has passed.
 
         Args:
             deadline_ms: when; equal deadlines fire in the order in which they were set.

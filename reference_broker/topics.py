@@ -1,7 +1,6 @@
-"""What a topic may be called and what it may look like: the checks before one is made.
+"""The checks before a topic is created: its name, partitions and configurations.
 
-CreateTopics uses them with everything that a client may ask for; a topic that is made because somebody asked for it
-uses the defaults.
+CreateTopics checks everything that a client may ask for; an auto-created topic takes the defaults.
 
 Source: `Topic`, `ReplicationControlManager` in Apache Kafka, whose error texts are kept in substance.
 """
@@ -21,10 +20,10 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["PARTITIONS_MAX", "check_characters", "check_name", "create_by_default", "plan_configs", "plan_partitions"]
 
-#: Partitions of one topic: each one keeps files open. Kafka refuses as many in one request.
+#: Most partitions of one topic: each keeps files open. Kafka allows as many in one request.
 PARTITIONS_MAX = 10_000
 
-#: What a client sends where the broker's default is to be used.
+#: What a client sends to get the broker's default.
 _DEFAULT = -1
 
 #: A single broker keeps one replica of everything.
@@ -34,10 +33,10 @@ _NAME = re.compile(TOPIC_NAME_PATTERN)
 
 
 def check_name(core: Core, name: str) -> None:
-    """Check that a topic of this name can be made.
+    """Check that a topic of this name can be created.
 
     Raises:
-        BrokerError: the name is not allowed, is taken, or differs from another one in periods and underscores only.
+        BrokerError: the name is not allowed, is taken, or differs from another only in periods and underscores.
     """
     if name == CLUSTER_METADATA_TOPIC:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
@@ -54,7 +53,7 @@ def check_name(core: Core, name: str) -> None:
 
 
 def check_characters(name: str) -> None:
-    """Check that a topic can have this name at all.
+    """Check that a topic could have this name.
 
     Raises:
         BrokerError: the name is empty, too long, or has characters that are not allowed.
@@ -74,10 +73,10 @@ def check_characters(name: str) -> None:
 
 
 def plan_partitions(core: Core, topic: CreateTopicsRequest.CreatableTopic) -> int:
-    """Return how many partitions a topic is to have.
+    """Return the number of partitions that a topic will have.
 
     Raises:
-        BrokerError: the number, the replication factor or the assignment cannot be.
+        BrokerError: the number, the replication factor or the assignment is not possible.
     """
     if topic.assignments:
         return _plan_assigned(core, topic)
@@ -125,7 +124,7 @@ def _plan_assigned(core: Core, topic: CreateTopicsRequest.CreatableTopic) -> int
             raise BrokerError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"partition {assignment.partition_index} is assigned to brokers {list(assignment.broker_ids)}, "
-                f"{[core.options.node_id]} is what there is",
+                f"the only broker is {core.options.node_id}",
             )
     return len(numbers)
 
@@ -143,7 +142,7 @@ def plan_configs(configs: Sequence[CreateTopicsRequest.CreatableTopicConfig]) ->
 
 
 def create_by_default(core: Core, name: str) -> Topic:
-    """Make a topic that somebody asked for, with the broker's defaults.
+    """Create a topic with the broker's defaults.
 
     Raises:
         BrokerError: the name is not allowed, or the disk is full.

@@ -1,1 +1,1 @@
-"""One file per API."""
+"""The request handlers: one file per API."""

@@ -1,8 +1,8 @@
-"""ApiVersions: what this broker speaks.
+"""ApiVersions: list the APIs and versions that this broker serves.
 
 0: the list. 1: throttle time. 3: flexible, the client's name and version, features. 4: features may begin at version 0.
-A version that is not known here is answered in version 0 with UNSUPPORTED_VERSION and the list, so that the client can
-ask again (KIP-511).
+An unknown version gets a response in version 0 with UNSUPPORTED_VERSION and the list, so that the client can ask again
+(KIP-511).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ __all__ = ["handle"]
 
 _NAMES_CLIENT_SINCE = since(ApiVersionsRequest, "client_software_name")
 
-#: What a client's name and version may look like; they end up in metrics.
+#: Allowed form of a client's name and version, which end up in metrics.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 @serves(ApiKey.API_VERSIONS)
 def handle(call: Call, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
-    """Answer ApiVersions; `request` is None if its version is not known."""
+    """Handle ApiVersions; `request` is None if its version is unknown."""
     response = ApiVersionsResponse(
         api_keys=[ApiVersionsResponse.ApiVersion(key, low, high) for key, (low, high) in call.core.served.items()],
     )

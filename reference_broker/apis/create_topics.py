@@ -1,6 +1,6 @@
-"""CreateTopics: make topics, or only say whether they could be made.
+"""CreateTopics: create topics, or only validate the request.
 
-2: lowest version of Kafka 4. 5: flexible; partitions, replication factor and configurations in the answer. 6: may be
+2: lowest version of Kafka 4. 5: flexible; partitions, replication factor and configurations in the response. 6: may be
 throttled. 7: topic ids.
 """
 
@@ -25,7 +25,7 @@ _REPLICATION_FACTOR = 1
 
 @serves(ApiKey.CREATE_TOPICS)
 def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Answer CreateTopics."""
+    """Handle CreateTopics."""
     results = []
     for name, count in Counter(topic.name for topic in request.topics).items():
         try:

@@ -1,4 +1,4 @@
-"""DeleteGroups: forget groups without members, and their offsets.
+"""DeleteGroups: delete groups without members, and their offsets.
 
 1: may be throttled. 2: flexible.
 """
@@ -15,7 +15,7 @@ __all__ = ["handle"]
 
 @serves(ApiKey.DELETE_GROUPS)
 def handle(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    """Answer DeleteGroups."""
+    """Handle DeleteGroups."""
     results = []
     for group_id in request.groups_names:
         result = DeleteGroupsResponse.DeletableGroupResult(group_id)

@@ -1,4 +1,4 @@
-"""DeleteTopics: remove topics with all their data.
+"""DeleteTopics: delete topics and their data.
 
 1: lowest version of Kafka 4. 4: flexible. 5: error texts. 6: by topic id too.
 """
@@ -19,7 +19,7 @@ _NO_ID = bytes(16)
 
 @serves(ApiKey.DELETE_TOPICS)
 def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Answer DeleteTopics."""
+    """Handle DeleteTopics."""
     wanted = request.topics or [DeleteTopicsRequest.DeleteTopicState(name) for name in request.topic_names]
     return DeleteTopicsResponse(responses=[_delete(call, state) for state in wanted])
 
@@ -42,7 +42,7 @@ def _delete(call: Call, state: DeleteTopicsRequest.DeleteTopicState) -> DeleteTo
                 )
         result.name, result.topic_id = topic.name, topic.topic_id
         if topic.name in INTERNAL_TOPICS:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, f"{topic.name} is written by the broker itself.")
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"{topic.name} is an internal topic.")
         call.core.delete_topic(topic, call.now_ms)
     except BrokerError as error:
         result.error_code, result.error_message = error.code, error.detail

@@ -1,4 +1,4 @@
-"""DescribeConfigs: how topics and the broker are configured, and where each value comes from.
+"""DescribeConfigs: the configuration of topics and of the broker, with the source of each value.
 
 1: lowest version of Kafka 4, sources and synonyms. 3: types and documentation. 4: flexible.
 """
@@ -28,7 +28,7 @@ _BROKER_NAMES = {config: option for option, config in TOPIC_DEFAULTS.items()}
 
 @serves(ApiKey.DESCRIBE_CONFIGS)
 def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Answer DescribeConfigs."""
+    """Handle DescribeConfigs."""
     results = []
     for resource in request.resources:
         result = DescribeConfigsResponse.DescribeConfigsResult(
@@ -64,7 +64,7 @@ def _entries(call: Call, resource: Resource) -> list[Entry]:
                 f"Unexpected broker id, expected {core.options.node_id} or empty string, but received "
                 f"{resource.resource_name}",
             )
-        # The empty name asks for what was configured for all brokers at run time, which is nothing here.
+        # The empty name asks for dynamic defaults of the cluster, which do not exist here.
         return _broker_entries(core.options) if resource.resource_name else []
     raise BrokerError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
 

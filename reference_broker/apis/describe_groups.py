@@ -1,7 +1,7 @@
 """DescribeGroups: state, protocol and members of classic groups.
 
-1: throttle time. 3: authorized operations. 4: static members. 5: flexible. 6: a group that does not exist is an error,
-not a dead group.
+1: throttle time. 3: authorized operations. 4: static members. 5: flexible. 6: a missing group is an error, not a dead
+group.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NOT_FOUND_SINCE = since(DescribedGroup, "error_message")
 
 @serves(ApiKey.DESCRIBE_GROUPS)
 def handle(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    """Answer DescribeGroups."""
+    """Handle DescribeGroups."""
     return DescribeGroupsResponse(groups=[_describe(call, group_id) for group_id in request.groups])
 
 

@@ -1,10 +1,10 @@
-"""Fetch: read batches, waiting for them if asked to.
+"""Fetch: read batches; delayed until there are enough, if the request asks for it.
 
 4: lowest version of Kafka 4, isolation level. 5: log start offset. 7: fetch sessions. 9: leader epoch, to fence stale
 clients. 11: rack. 12: flexible, divergence from the leader's epochs. 13: topic ids instead of names. 15: replica state.
 16: the current leader's address. 17: directory id. 18: high watermark of a follower.
 
-Sessions are not kept: the session id of every answer is 0, which makes clients send all partitions each time.
+There are no fetch sessions: every response has session id 0, which makes clients send all partitions each time.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.log.partition_log import PartitionLog
-from kafkawire.reference_broker.waiting import Waiting
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -29,7 +29,7 @@ PartitionData = FetchResponse.PartitionData
 
 
 class _Result(NamedTuple):
-    """What one pass over the partitions found."""
+    """The result of one pass over the partitions."""
 
     response: FetchResponse
     size_bytes: int
@@ -37,19 +37,19 @@ class _Result(NamedTuple):
 
 
 @serves(ApiKey.FETCH)
-def handle(call: Call, request: FetchRequest) -> FetchResponse | Waiting:
-    """Answer Fetch, at once if enough is there or something is wrong, else when enough has come or time is up."""
+def handle(call: Call, request: FetchRequest) -> FetchResponse | DelayedOperation:
+    """Handle Fetch: respond at once with enough bytes or any error, otherwise delay the response."""
     if request.session_id != NO_FETCH_SESSION_ID:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     result = _read(call, request)
     if result.has_errors or result.size_bytes >= request.min_bytes or request.max_wait_ms <= 0 or not request.topics:
         return result.response
-    return _wait(call, request, request.min_bytes - result.size_bytes)
+    return _delay(call, request, request.min_bytes - result.size_bytes)
 
 
-def _wait(call: Call, request: FetchRequest, missing_bytes: int) -> Waiting:
-    """Answer when `missing_bytes` more were appended to any of the partitions, or when time is up."""
-    waiting = Waiting()
+def _delay(call: Call, request: FetchRequest, missing_bytes: int) -> DelayedOperation:
+    """Delay a fetch until `missing_bytes` more were appended to its partitions, or `max_wait_ms` has passed."""
+    delayed_fetch = DelayedOperation()
     logs = [
         topic.logs[partition.partition]
         for wanted in request.topics
@@ -70,13 +70,13 @@ def _wait(call: Call, request: FetchRequest, missing_bytes: int) -> Waiting:
 
     def finish(now_ms: int) -> None:
         release()
-        waiting.complete(_read(call, request).response)
+        delayed_fetch.complete(_read(call, request).response)
 
     for log in logs:
         log.watchers.add(appended)
     timer = call.core.timers.at(call.now_ms + request.max_wait_ms, finish)
-    waiting.on_cancel = release
-    return waiting
+    delayed_fetch.on_cancel = release
+    return delayed_fetch
 
 
 def _read(call: Call, request: FetchRequest) -> _Result:
@@ -85,16 +85,16 @@ def _read(call: Call, request: FetchRequest) -> _Result:
     responses = []
     for wanted in request.topics:
         topic = _find(call, wanted)
-        answers = []
+        partitions = []
         for partition in wanted.partitions:
-            # The first partition that has anything gives at least a batch, or a large one would never be read.
-            answer = _read_partition(call, topic, partition, left, at_least_one=not size_bytes)
-            has_errors |= answer.error_code != ErrorCode.NONE
-            size = len(answer.records or b"")
+            # The first partition with data returns at least one batch; otherwise a large one could never be read.
+            data = _read_partition(call, topic, partition, left, at_least_one=not size_bytes)
+            has_errors |= data.error_code != ErrorCode.NONE
+            size = len(data.records or b"")
             size_bytes += size
             left = max(left - size, 0)
-            answers.append(answer)
-        responses.append(FetchResponse.FetchableTopicResponse(wanted.topic, wanted.topic_id, answers))
+            partitions.append(data)
+        responses.append(FetchResponse.FetchableTopicResponse(wanted.topic, wanted.topic_id, partitions))
     return _Result(FetchResponse(responses=responses), size_bytes, has_errors)
 
 
@@ -108,34 +108,34 @@ def _find(call: Call, wanted: FetchRequest.FetchTopic) -> Topic | None:
 def _read_partition(
     call: Call, topic: Topic | None, partition: FetchRequest.FetchPartition, left: int, *, at_least_one: bool
 ) -> PartitionData:
-    answer = PartitionData(partition.partition, high_watermark=UNKNOWN_OFFSET, aborted_transactions=None, records=b"")
+    data = PartitionData(partition.partition, high_watermark=UNKNOWN_OFFSET, aborted_transactions=None, records=b"")
     if topic is None or not 0 <= partition.partition < len(topic.logs):
         by_id = topic is None and call.version >= _BY_ID_SINCE
-        answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return answer
+        data.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return data
     log = topic.logs[partition.partition]
     try:
         check_leader_epoch(log, partition.current_leader_epoch)
         read = log.read(partition.fetch_offset, min(left, partition.partition_max_bytes), at_least_one=at_least_one)
     except BrokerError as error:
-        answer.error_code = error.code
-        return answer
-    answer.high_watermark = answer.last_stable_offset = log.high_watermark
-    answer.log_start_offset = log.log_start_offset
+        data.error_code = error.code
+        return data
+    data.high_watermark = data.last_stable_offset = log.high_watermark
+    data.log_start_offset = log.log_start_offset
     if read.is_first_whole:
-        answer.records = read.records  # type: ignore[assignment]  # a slice of a file: encode_parts keeps it apart
-    return answer
+        data.records = read.records  # type: ignore[assignment]  # a slice of a file: encode_parts keeps it apart
+    return data
 
 
 def check_leader_epoch(log: PartitionLog, epoch: int) -> None:
-    """Check that a client knows the current leader of a partition.
+    """Check that a client knows the current leader epoch of a partition.
 
     Args:
-        log: of the partition.
-        epoch: what the client believes; negative if it does not say.
+        log: the partition's log.
+        epoch: the epoch known to the client; negative if it sent none.
 
     Raises:
-        BrokerError: the client or this broker is behind.
+        BrokerError: the client's epoch is older (FENCED_LEADER_EPOCH) or newer (UNKNOWN_LEADER_EPOCH).
     """
     if 0 <= epoch < log.leader_epoch:
         raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {epoch}, {log.leader_epoch} is the current one")

@@ -1,9 +1,8 @@
-"""FindCoordinator: which broker keeps a group.
+"""FindCoordinator: which broker coordinates a group.
 
 0: groups only. 1: throttle time, transactions, error texts. 3: flexible. 4: several keys at once. 6: share groups.
 
-Transactions and share groups have no coordinator here yet, which clients are told with an error that they may try
-again.
+Transactions and share groups have no coordinator here yet; clients get a retriable error.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ __all__ = ["handle"]
 
 _SEVERAL_SINCE = since(FindCoordinatorRequest, "coordinator_keys")
 
-#: Share groups came with KIP-932; no field of the messages tells.
+#: Share groups came with KIP-932, which added no field.
 _SHARE_SINCE = 6
 
 _NO_PORT = -1
@@ -27,7 +26,7 @@ _NO_PORT = -1
 
 @serves(ApiKey.FIND_COORDINATOR)
 def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Answer FindCoordinator."""
+    """Handle FindCoordinator."""
     if call.version >= _SEVERAL_SINCE:
         return FindCoordinatorResponse(coordinators=[_find(call, request, key) for key in request.coordinator_keys])
     found = _find(call, request, request.key)
@@ -43,7 +42,7 @@ def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorRespon
 def _find(call: Call, request: FindCoordinatorRequest, key: str) -> FindCoordinatorResponse.Coordinator:
     kinds = [kind for kind in CoordinatorType if kind is not CoordinatorType.SHARE or call.version >= _SHARE_SINCE]
     if request.key_type not in kinds:
-        return _none(key, ErrorCode.INVALID_REQUEST, f"key type {request.key_type} is not known")
+        return _none(key, ErrorCode.INVALID_REQUEST, f"key type {request.key_type} is unknown")
     if request.key_type != CoordinatorType.GROUP:
         name = CoordinatorType(request.key_type).name.lower()
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no {name} coordinator")

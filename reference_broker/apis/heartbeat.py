@@ -1,4 +1,4 @@
-"""Heartbeat: a member lives, and learns whether it has to join again.
+"""Heartbeat: keep a member's session alive, and tell it whether it has to rejoin.
 
 1: throttle time. 3: static members. 4: flexible.
 """
@@ -15,7 +15,7 @@ __all__ = ["handle"]
 
 @serves(ApiKey.HEARTBEAT)
 def handle(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Answer Heartbeat."""
+    """Handle Heartbeat."""
     try:
         call.core.groups.heartbeat(
             request.group_id, request.generation_id, request.member_id, request.group_instance_id, call.now_ms

@@ -1,15 +1,15 @@
-"""JoinGroup: become a member, or join again because the group asks for it.
+"""JoinGroup: become a member, or rejoin for a rebalance.
 
-1: rebalance timeout, until then the session timeout counts for both. 2: throttle time. 4: a new member has to come back
-with the id that it is given (KIP-394). 5: static members (KIP-345). 6: flexible. 7: protocol type in the answer. 8: a
+1: rebalance timeout; before that, the session timeout serves as both. 2: throttle time. 4: a new member must come back
+with the id that it is given (KIP-394). 5: static members (KIP-345). 6: flexible. 7: protocol type in the response. 8: a
 reason. 9: the leader may be told to skip the assignment (KIP-814).
 """
 
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.groups.requests import Join
-from kafkawire.reference_broker.waiting import Waiting
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 
@@ -19,21 +19,21 @@ _REBALANCE_TIMEOUT_SINCE = since(JoinGroupRequest, "rebalance_timeout_ms")
 _NULL_PROTOCOL_SINCE = since(JoinGroupResponse, "protocol_type")
 _SKIP_ASSIGNMENT_SINCE = since(JoinGroupResponse, "skip_assignment")
 
-#: KIP-394; no field of the messages tells.
+#: KIP-394, which added no field.
 _MEMBER_ID_REQUIRED_SINCE = 4
 
 
 @serves(ApiKey.JOIN_GROUP)
-def handle(call: Call, request: JoinGroupRequest) -> Waiting:
-    """Answer JoinGroup, usually when the other members have joined too."""
-    waiting = Waiting()
+def handle(call: Call, request: JoinGroupRequest) -> DelayedOperation:
+    """Handle JoinGroup; the response usually waits until the other members have joined."""
+    delayed_join = DelayedOperation()
     has_rebalance_timeout = call.version >= _REBALANCE_TIMEOUT_SINCE
     join = Join(
         request.group_id,
         request.member_id,
         request.group_instance_id,
         request.protocol_type,
-        # Copied: the request's buffer must not stay as long as the member.
+        # Copied, so that a member does not keep the request's buffer alive.
         tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols),
         request.session_timeout_ms,
         request.rebalance_timeout_ms if has_rebalance_timeout else request.session_timeout_ms,
@@ -46,7 +46,7 @@ def handle(call: Call, request: JoinGroupRequest) -> Waiting:
     def reply(response: JoinGroupResponse) -> None:
         if response.error_code and call.version >= _NULL_PROTOCOL_SINCE:
             response.protocol_name = None
-        waiting.complete(response)
+        delayed_join.complete(response)
 
     call.core.groups.join(join, reply, call.now_ms)
-    return waiting
+    return delayed_join

@@ -1,6 +1,6 @@
-"""LeaveGroup: stop being a member.
+"""LeaveGroup: remove members from a group.
 
-0: one member. 1: throttle time. 3: several members, also static ones by their instance id (KIP-345). 4: flexible. 5: a
+0: one member. 1: throttle time. 3: several members, including static ones by instance id (KIP-345). 4: flexible. 5: a
 reason.
 """
 
@@ -19,7 +19,7 @@ _SEVERAL_SINCE = since(LeaveGroupRequest, "members")
 
 @serves(ApiKey.LEAVE_GROUP)
 def handle(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    """Answer LeaveGroup."""
+    """Handle LeaveGroup."""
     if call.version < _SEVERAL_SINCE:
         return LeaveGroupResponse(error_code=_leave(call, request.group_id, request.member_id, None))
     if not request.group_id:

@@ -1,4 +1,4 @@
-"""ListGroups: the groups that this broker keeps.
+"""ListGroups: the groups that this broker coordinates.
 
 1: throttle time. 3: flexible. 4: by state. 5: by type.
 """
@@ -11,13 +11,13 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 
 __all__ = ["handle"]
 
-#: The type of every group here, as tools show it.
+#: The type of every group here.
 _CLASSIC = "classic"
 
 
 @serves(ApiKey.LIST_GROUPS)
 def handle(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
-    """Answer ListGroups."""
+    """Handle ListGroups."""
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     return ListGroupsResponse(

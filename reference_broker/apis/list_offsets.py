@@ -1,8 +1,8 @@
 """ListOffsets: offsets by time, and the ends of partitions.
 
 1: lowest version of Kafka 4. 2: isolation level. 4: leader epoch. 6: flexible. 7: the record with the highest
-timestamp. 8: the start of the local log. 9: the end of the remote log. 10: a timeout. 11: the start of what was not
-copied to remote storage yet.
+timestamp. 8: the start of the local log. 9: the end of the remote log. 10: a timeout. 11: the first offset not yet
+copied to remote storage.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 _LEADER_EPOCH_SINCE = since(PartitionResponse, "leader_epoch")
 
-#: The first version in which a special timestamp may be asked for; no field of the messages tells.
+#: The first version that allows a special timestamp; none of them added a field.
 _SINCE = {
     OffsetTimestamp.LATEST: APIS[ApiKey.LIST_OFFSETS].versions.first,
     OffsetTimestamp.EARLIEST: APIS[ApiKey.LIST_OFFSETS].versions.first,
@@ -40,7 +40,7 @@ _NOTHING = TimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, NO_PARTITION_LEADER_
 
 @serves(ApiKey.LIST_OFFSETS)
 def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Answer ListOffsets."""
+    """Handle ListOffsets."""
     asked = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
@@ -62,7 +62,7 @@ def _find(call: Call, topic: str, partition: Partition, *, is_twice: bool) -> Pa
     log = call.core.directory.log(topic, partition.partition_index)
     try:
         if is_twice:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
+            raise BrokerError(ErrorCode.INVALID_REQUEST, "the request names the partition twice")
         if log is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         check_leader_epoch(log, partition.current_leader_epoch)
@@ -88,5 +88,5 @@ def _look_up(call: Call, log: PartitionLog, timestamp: int) -> TimestampAndOffse
         case OffsetTimestamp.MAX_TIMESTAMP:
             return log.max_timestamp() or _NOTHING
         case _:
-            # Both are about remote storage, which there is none of.
+            # Both are about remote storage, which this broker does not have.
             return _NOTHING

@@ -1,8 +1,8 @@
 """Metadata: brokers, topics, partitions and their leaders.
 
 1: rack, controller, internal topics; null asks for all topics, as the empty list does in 0. 2: cluster id. 3: throttle
-time. 4: whether a missing topic may be made. 5: offline replicas. 7: leader epoch. 8: authorized operations (of the
-cluster until 10). 9: flexible. 10: topic ids. 12: ask by topic id. 13: an error code for the whole answer.
+time. 4: whether to auto-create topics. 5: offline replicas. 7: leader epoch. 8: authorized operations (of the cluster
+until 10). 9: flexible. 10: topic ids. 12: ask by topic id. 13: an error code for the whole response.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_ID = bytes(16)
 
 @serves(ApiKey.METADATA)
 def handle(call: Call, request: MetadataRequest) -> MetadataResponse:
-    """Answer Metadata."""
+    """Handle Metadata."""
     core = call.core
     is_first_version = call.version == APIS[ApiKey.METADATA].versions.first
     if request.topics is None or (is_first_version and not request.topics):
@@ -59,7 +59,7 @@ def _find(
 
 def _create(core: Core, name: str, may_create: bool) -> Topic:
     if not (may_create and core.options.auto_create_topics):
-        # A name that no topic can have is told apart: to wait for it to appear is in vain.
+        # An invalid name gets its own error, so that clients do not wait for the topic to appear.
         check_characters(name)
         raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return core.offsets_topic() if name == CONSUMER_OFFSETS_TOPIC else create_by_default(core, name)

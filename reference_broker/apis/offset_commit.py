@@ -1,4 +1,4 @@
-"""OffsetCommit: remember how far a group has read.
+"""OffsetCommit: commit a group's offsets.
 
 2: lowest version of Kafka 4, retention time until 4. 3: throttle time. 6: leader epoch. 7: static members. 8: flexible.
 9: member epochs of KIP-848. 10: topic ids instead of names.
@@ -15,7 +15,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
-#: Before KIP-848, committing into a group that does not exist counted as an old generation; no field tells.
+#: Before KIP-848, committing to a missing group counted as an old generation. The KIP added no field.
 _UNKNOWN_GROUP_SINCE = 9
 
 _BY_ID_SINCE = since(OffsetCommitRequest.OffsetCommitRequestTopic, "topic_id")
@@ -25,7 +25,7 @@ Topic = OffsetCommitRequest.OffsetCommitRequestTopic
 
 @serves(ApiKey.OFFSET_COMMIT)
 def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    """Answer OffsetCommit."""
+    """Handle OffsetCommit."""
     core = call.core
     offsets: dict[Partition, Committed] = {}
     try:

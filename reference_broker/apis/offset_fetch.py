@@ -1,8 +1,8 @@
-"""OffsetFetch: how far groups have read.
+"""OffsetFetch: the committed offsets of groups.
 
 1: lowest version of Kafka 4. 2: null asks for all partitions; an error code for the group. 3: throttle time. 5: leader
-epoch. 6: flexible. 7: whether offsets of open transactions may be waited for. 8: several groups. 9: member epochs of
-KIP-848. 10: topic ids.
+epoch. 6: flexible. 7: whether to wait for offsets of open transactions. 8: several groups. 9: member epochs of KIP-848.
+10: topic ids.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_ID = bytes(16)
 
 @serves(ApiKey.OFFSET_FETCH)
 def handle(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Answer OffsetFetch."""
+    """Handle OffsetFetch."""
     if call.version >= _SEVERAL_SINCE:
         return OffsetFetchResponse(groups=[_group(call, group) for group in request.groups])
     if request.topics is None:
@@ -59,15 +59,15 @@ def _group(
             topic = directory.topics.get(name)
             wanted.append(_topic(call, group.group_id, name, topic.topic_id if topic else _NO_ID, numbers))
         return OffsetFetchResponse.OffsetFetchResponseGroup(group.group_id, wanted)
-    answers = []
+    topics = []
     for asked in group.topics:
         if call.version < _BY_ID_SINCE:
-            answers.append(_topic(call, group.group_id, asked.name, _NO_ID, asked.partition_indexes))
+            topics.append(_topic(call, group.group_id, asked.name, _NO_ID, asked.partition_indexes))
         elif (topic := directory.topics_by_id.get(asked.topic_id)) is not None:
-            answers.append(_topic(call, group.group_id, topic.name, topic.topic_id, asked.partition_indexes))
+            topics.append(_topic(call, group.group_id, topic.name, topic.topic_id, asked.partition_indexes))
         else:
-            answers.append(_unknown_id(asked))
-    return OffsetFetchResponse.OffsetFetchResponseGroup(group.group_id, answers)
+            topics.append(_unknown_id(asked))
+    return OffsetFetchResponse.OffsetFetchResponseGroup(group.group_id, topics)
 
 
 def _all(call: Call, group_id: str) -> list[tuple[str, Sequence[int]]]:
@@ -105,7 +105,7 @@ def _unknown_id(asked: OffsetFetchRequest.OffsetFetchRequestTopics) -> OffsetFet
 
 
 def _position(committed: Committed | None) -> tuple[int, int, str]:
-    """Return offset, leader epoch and metadata as an answer has them."""
+    """Return offset, leader epoch and metadata for a response."""
     if committed is None:
         return UNKNOWN_OFFSET, NO_PARTITION_LEADER_EPOCH, ""
     return committed.offset, committed.leader_epoch, committed.metadata

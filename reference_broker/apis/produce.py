@@ -1,11 +1,11 @@
 """Produce: append batches to partitions.
 
 3: lowest version of Kafka 4, one batch of magic 2 per partition. 5: log start offset. 7: Zstandard. 8: which records
-were refused, and why. 9: flexible. 10: the current leader in the answer. 11, 12: transactions of KIP-890. 13: topic ids
-instead of names.
+were refused, and why. 9: flexible. 10: the current leader in the response. 11, 12: transactions of KIP-890. 13: topic
+ids instead of names.
 
-`acks` 0 asks for no answer: where something fails, the connection is closed instead, as Kafka does.
-`min.insync.replicas` refuses nothing: it counts no further than the replicas that a partition has, and that is one.
+With acks=0 there is no response: a failure closes the connection, as in Kafka. `min.insync.replicas` never refuses a
+batch: it is capped at the number of replicas, which is one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from functools import partial
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.core import INTERNAL_TOPICS
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.validation import InvalidBatch, validate
-from kafkawire.reference_broker.waiting import Waiting
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -30,7 +30,7 @@ PartitionResponse = ProduceResponse.PartitionProduceResponse
 
 _BY_ID_SINCE = since(ProduceRequest.TopicProduceData, "topic_id")
 
-#: Zstandard came with KIP-110; no field of the messages tells.
+#: Zstandard came with KIP-110, which added no field.
 _ZSTANDARD_SINCE = 7
 
 _NO_ACKNOWLEDGEMENT = 0
@@ -39,8 +39,8 @@ _ALL_REPLICAS = -1
 
 
 @serves(ApiKey.PRODUCE)
-def handle(call: Call, request: ProduceRequest) -> ProduceResponse | Waiting | None:
-    """Answer Produce; later where the topic's configuration wants the records on the disk first."""
+def handle(call: Call, request: ProduceRequest) -> ProduceResponse | DelayedOperation | None:
+    """Handle Produce; the response is delayed if the topic's configuration asks to sync first."""
     to_sync: list[PartitionLog] = []
     responses = []
     for data in request.topic_data:
@@ -59,9 +59,9 @@ def handle(call: Call, request: ProduceRequest) -> ProduceResponse | Waiting | N
         return None
     if not to_sync:
         return response
-    waiting = Waiting()
-    call.core.sync(to_sync, partial(_synced, waiting, response))
-    return waiting
+    delayed_produce = DelayedOperation()
+    call.core.sync(to_sync, partial(_synced, delayed_produce, response))
+    return delayed_produce
 
 
 def _find(call: Call, data: ProduceRequest.TopicProduceData) -> tuple[Topic | None, ErrorCode]:
@@ -81,13 +81,13 @@ def _append(
 ) -> PartitionResponse:
     try:
         if request.acks not in (_ALL_REPLICAS, _NO_ACKNOWLEDGEMENT, _LEADER):
-            raise BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}, -1, 0 and 1 are allowed")
+            raise BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}, expected -1, 0 or 1")
         if topic is None:
             raise BrokerError(missing)
         if not 0 <= partition.index < len(topic.logs):
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if topic.name in INTERNAL_TOPICS:
-            raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is written by the broker itself")
+            raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is an internal topic")
         log = topic.logs[partition.index]
         data, header = validate(
             partition.records, log.config, call.now_ms, allow_zstandard=call.version >= _ZSTANDARD_SINCE
@@ -113,17 +113,17 @@ def _append(
     )
 
 
-def _synced(waiting: Waiting, response: ProduceResponse, error: Exception | None) -> None:
+def _synced(delayed_produce: DelayedOperation, response: ProduceResponse, error: Exception | None) -> None:
     if error is not None:
         for topic in response.responses:
             for partition in topic.partition_responses:
                 partition.error_code = ErrorCode.KAFKA_STORAGE_ERROR
                 partition.error_message = str(error)
-    waiting.complete(response)
+    delayed_produce.complete(response)
 
 
 def _close_on_error(response: ProduceResponse) -> None:
-    """Tell a producer that wants no answers about a failure in the only way there is."""
+    """Close the connection: with acks=0 there is no other way to report a failure."""
     for topic in response.responses:
         for partition in topic.partition_responses:
             if partition.error_code != ErrorCode.NONE:

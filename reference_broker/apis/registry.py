@@ -1,7 +1,7 @@
-"""Which APIs are served, in which versions, by which function.
+"""Which function serves which versions of which API.
 
 Every module of this package registers its handler here when it is imported; `load` imports them all. An API is
-advertised exactly when it has a handler.
+advertised if and only if it has a handler.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from kafkawire.sdk.protocol.versions import VersionRange
 
 if TYPE_CHECKING:
     from kafkawire.reference_broker.core import Core
-    from kafkawire.reference_broker.waiting import Waiting
+    from kafkawire.reference_broker.delayed_operations import DelayedOperation
 
 __all__ = ["Call", "Handler", "Served", "load", "serves", "since"]
 
 
 class Call(NamedTuple):
-    """A request on its way through the broker.
+    """The context of a request.
 
     Attributes:
         core: the broker.
-        version: of the request.
-        client_id: what the client calls itself, "" if it has no name.
-        client_host: where it connects from, as Kafka shows it: `/127.0.0.1`.
-        now_ms: the time.
+        version: the version of the request.
+        client_id: the client's name for itself, "" if it has none.
+        client_host: the client's host as Kafka shows it: `/127.0.0.1`.
+        now_ms: the current time.
     """
 
     core: Core
@@ -40,12 +40,12 @@ class Call(NamedTuple):
     now_ms: int
 
 
-#: Answers a request: at once, later, or (Produce with `acks` 0) not at all.
-Handler = Callable[[Call, Any], "Message | Waiting | None"]
+#: Handles a request: returns its response, a delayed operation, or None if there is no response (acks=0).
+Handler = Callable[[Call, Any], "Message | DelayedOperation | None"]
 
 
 class Served(NamedTuple):
-    """A handler and the versions that it answers."""
+    """A handler and the versions that it serves."""
 
     versions: VersionRange
     handle: Handler
@@ -60,8 +60,8 @@ def serves(key: ApiKey, versions: VersionRange | None = None) -> Callable[[H], H
     """Register the function below as the handler of an API.
 
     Args:
-        key: of the API.
-        versions: that are answered; None for all stable ones.
+        key: the API.
+        versions: the versions to serve; None for all stable ones.
     """
     api = APIS[key]
 

@@ -1,1 +1,1 @@
-"""Group coordinator."""
+"""The coordinator of classic groups and the store of committed offsets."""

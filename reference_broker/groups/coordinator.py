@@ -1,8 +1,8 @@
-"""The coordinator of classic groups: who is a member, when a group rebalances, what each member is told.
+"""The coordinator of classic groups: membership, rebalances, assignments.
 
-A state machine: requests and deadlines come in with the time, answers leave through the callbacks given with the
-requests. Committed offsets live beside it in `offsets.py`; both keep their state in the `__consumer_offsets` log
-through a `GroupStore`.
+A state machine: requests and deadlines come in with the time, responses leave through the callbacks given with the
+requests. Committed offsets are in `offsets.py`; both persist their state in the `__consumer_offsets` log through a
+`GroupStore`.
 
 Source: KIP-62, KIP-134 (initial delay), KIP-345 (static members), KIP-394 (member ids), KIP-814 (skipped assignment).
 """
@@ -28,8 +28,8 @@ class GroupCoordinator:
 
     Args:
         timers: where deadlines are set.
-        store: where groups are written.
-        new_id: makes the random part of member ids.
+        store: where groups are persisted.
+        new_id: returns the random part of a member id.
         limits: see `GroupLimits`.
     """
 
@@ -41,7 +41,7 @@ class GroupCoordinator:
         self._limits = limits
 
     def restore(self, groups: Iterable[Group], now_ms: int) -> None:
-        """Take over groups read from the log; their members have a whole session to be heard again."""
+        """Restore groups read from the log; their members get a full session timeout to send a heartbeat."""
         for group in groups:
             self.groups[group.group_id] = group
             for member in group.members.values():
@@ -50,12 +50,12 @@ class GroupCoordinator:
     # Joining.
 
     def join(self, request: Join, reply: JoinReply, now_ms: int) -> None:
-        """Let a member in, now or when the others have joined too.
+        """Join a member, now or once the others have joined too.
 
         Args:
-            request: who wants to join.
-            reply: is called once, at once or later, with the answer.
-            now_ms: the time.
+            request: the member's request.
+            reply: called once with the response, immediately or later.
+            now_ms: the current time.
         """
         try:
             response = self._join(request, reply, now_ms)
@@ -65,7 +65,7 @@ class GroupCoordinator:
             reply(response)
 
     def _join(self, request: Join, reply: JoinReply, now_ms: int) -> JoinGroupResponse | None:
-        """Return the answer, or None if it comes later."""
+        """Return the response, or None if it is delayed."""
         limits = self._limits
         _check_group_id(request.group_id)
         if not limits.group_min_session_timeout_ms <= request.session_timeout_ms <= limits.group_max_session_timeout_ms:
@@ -137,7 +137,7 @@ class GroupCoordinator:
     def _replace_static(
         self, group: Group, request: Join, member_id: str, reply: JoinReply, now_ms: int
     ) -> JoinGroupResponse | None:
-        """Let a static member that lost its id back in; whoever still uses the old id is fenced."""
+        """Rejoin a static member that lost its id; a client that still uses the old id is fenced."""
         member = group.members[group.static_members[request.instance_id or ""]]
         old_id, old_protocol = member.member_id, group.protocol_name
         if (waiting := member.awaiting_join) is not None:
@@ -154,8 +154,8 @@ class GroupCoordinator:
             _await_join(member, reply)
             self._rebalance(group, now_ms)
             return None
-        # The group stays as it is. A leader must not assign again, since nobody would take its assignment: a client
-        # that understands it is told to skip that, another one is made to believe that somebody else leads.
+        # The group stays as it is. A leader must not assign again, since nobody would adopt its assignment: a client
+        # that knows `skip_assignment` gets it, any other is told that another member leads.
         self._store.store_group(group, now_ms)
         response = group.joined_result(member_id)
         if was_leader and request.may_skip_assignment:
@@ -167,14 +167,14 @@ class GroupCoordinator:
     # Rebalancing.
 
     def _rebalance(self, group: Group, now_ms: int) -> None:
-        """Ask all members to join again, or go on asking."""
+        """Start a rebalance, or continue the one in progress."""
         if group.state is GroupState.PREPARING_REBALANCE:
             self._end_joining_when_complete(group, now_ms)
             return
         if group.state is GroupState.COMPLETING_REBALANCE:
             for member in group.members.values():
                 member.assignment = b""
-                _answer_sync(group, member, ErrorCode.REBALANCE_IN_PROGRESS)
+                _respond_to_sync(group, member, ErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_sync.clear()
         group.is_first_rebalance = group.state is GroupState.EMPTY
         _enter(group, GroupState.PREPARING_REBALANCE, now_ms)
@@ -186,7 +186,7 @@ class GroupCoordinator:
             self._end_joining_when_complete(group, now_ms)
 
     def _await_first_members(self, group: Group, remaining_ms: int, now_ms: int) -> None:
-        """Wait for the initial delay; again while members keep coming, at most for the rebalance timeout."""
+        """Wait for the initial delay, and again while members keep joining, up to the rebalance timeout."""
         delay_ms = min(self._limits.group_initial_rebalance_delay_ms, remaining_ms)
         if delay_ms == 0:
             self._end_joining(group, now_ms)
@@ -206,7 +206,7 @@ class GroupCoordinator:
             self._end_joining(group, now_ms)
 
     def _end_joining(self, group: Group, now_ms: int) -> None:
-        """Start the next generation with those who joined; static members keep their place for their session."""
+        """Start the next generation with the members that joined; static members keep their place for their session."""
         group.is_first_rebalance = False
         for member in list(group.members.values()):
             if member.awaiting_join is None and member.instance_id is None:
@@ -233,10 +233,10 @@ class GroupCoordinator:
         self._set_rebalance_timer(group, deadline_ms, lambda now_ms: self._end_syncing(group, now_ms))
         for member in joined:
             self._expect_heartbeat(group, member, now_ms)
-            _answer_join(member, group.joined_result(member.member_id))
+            _respond_to_join(member, group.joined_result(member.member_id))
 
     def _end_syncing(self, group: Group, now_ms: int) -> None:
-        """Go on without the members that did not ask for their assignment in time."""
+        """Rebalance without the members that did not send SyncGroup in time."""
         if group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) and group.pending_sync:
             for member_id in list(group.pending_sync):
                 group.remove(member_id)
@@ -250,12 +250,12 @@ class GroupCoordinator:
     # Assigning.
 
     def sync(self, request: Sync, reply: SyncReply, now_ms: int) -> None:
-        """Give a member its assignment, now or when the leader has sent it.
+        """Return a member's assignment, now or once the leader has sent it.
 
         Args:
-            request: who asks; the leader brings the assignment of all.
-            reply: is called once, at once or later, with the answer.
-            now_ms: the time.
+            request: the member's request; the leader's carries the assignments of all members.
+            reply: called once with the response, immediately or later.
+            now_ms: the current time.
         """
         try:
             response = self._sync(request, reply, now_ms)
@@ -294,24 +294,24 @@ class GroupCoordinator:
         except BrokerError as error:
             for member in group.members.values():
                 member.assignment = b""
-                _answer_sync(group, member, error.code)
+                _respond_to_sync(group, member, error.code)
             self._rebalance(group, now_ms)
             return
         _enter(group, GroupState.STABLE, now_ms)
         for member in group.members.values():
             if member.awaiting_sync is not None:
                 self._expect_heartbeat(group, member, now_ms)
-                _answer_sync(group, member, ErrorCode.NONE)
+                _respond_to_sync(group, member, ErrorCode.NONE)
 
     # Staying and leaving.
 
     def heartbeat(
         self, group_id: str, generation_id: int, member_id: str, instance_id: str | None, now_ms: int
     ) -> None:
-        """Note that a member lives.
+        """Extend a member's session.
 
         Raises:
-            BrokerError: it is no member, of an old generation, or has to join again (REBALANCE_IN_PROGRESS).
+            BrokerError: it is not a member, is of an old generation, or has to rejoin (REBALANCE_IN_PROGRESS).
         """
         group = self._group_of_member(group_id)
         member = _member(group, member_id, instance_id)
@@ -323,13 +323,13 @@ class GroupCoordinator:
             raise BrokerError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def leave(self, group_id: str, member_id: str, instance_id: str | None, now_ms: int) -> None:
-        """Remove a member at its own wish, or a static one at the wish of an administrator.
+        """Remove a member at its own request, or a static one at an administrator's.
 
         Args:
             group_id: the group.
-            member_id: may be empty with an instance id.
-            instance_id: of a static member.
-            now_ms: the time.
+            member_id: may be empty if there is an instance id.
+            instance_id: the id of a static member, None for a dynamic one.
+            now_ms: the current time.
 
         Raises:
             BrokerError: there is no such member.
@@ -349,7 +349,7 @@ class GroupCoordinator:
     ) -> None:
         """Check that offsets may be committed: by a member of the current generation, or from outside an empty group.
 
-        A group without a name may have offsets, as in Kafka, but no members.
+        As in Kafka, the group with the empty id may have offsets, but no members.
 
         Raises:
             BrokerError: they may not.
@@ -357,7 +357,7 @@ class GroupCoordinator:
         group = self.groups.get(group_id)
         if group is None:
             if generation_id >= 0:
-                raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} is not known")
+                raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
             return
         if generation_id < 0 and group.state is GroupState.EMPTY:
             return
@@ -370,14 +370,14 @@ class GroupCoordinator:
         self._expect_heartbeat(group, member, now_ms)
 
     def group_for_commit(self, group_id: str, now_ms: int) -> Group:
-        """Return a group, made now if it has none of its own yet: offsets may be committed without members."""
+        """Return a group, created if it does not exist: offsets may be committed without members."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = Group(group_id, state_changed_ms=now_ms)
         return group
 
     def delete(self, group_id: str, now_ms: int) -> None:
-        """Forget an empty group.
+        """Delete an empty group.
 
         Raises:
             BrokerError: there is no such group, or it has members.
@@ -397,12 +397,12 @@ class GroupCoordinator:
         _check_group_id(group_id)
         group = self.groups.get(group_id)
         if group is None:
-            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group_id!r} is not known")
+            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group_id!r} does not exist")
         return group
 
     def _remove(self, group: Group, member: Member, now_ms: int) -> None:
-        _answer_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-        _answer_sync(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
+        _respond_to_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+        _respond_to_sync(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
         group.remove(member.member_id)
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.PREPARING_REBALANCE):
             self._rebalance(group, now_ms)
@@ -413,10 +413,10 @@ class GroupCoordinator:
         self._end_joining_when_complete(group, now_ms)
 
     def _expect_heartbeat(self, group: Group, member: Member, now_ms: int) -> None:
-        """Give a member a whole session from now on."""
+        """Restart a member's session timeout."""
         member.session_deadline_ms = now_ms + member.session_timeout_ms
         timer = member.session_timer
-        # A timer that fires too early looks at the deadline again; only one that would be late has to be replaced.
+        # A timer that fires early checks the deadline again; only one that would fire late must be replaced.
         if timer is None or not timer.is_pending or timer.deadline_ms > member.session_deadline_ms:
             if timer is not None:
                 timer.cancel()
@@ -427,7 +427,7 @@ class GroupCoordinator:
             if group.members.get(member.member_id) is not member:
                 return
             if member.awaiting_join or member.awaiting_sync:
-                # It waits for us and cannot send heartbeats meanwhile.
+                # It waits for this coordinator and cannot send heartbeats meanwhile.
                 member.session_deadline_ms = now_ms + member.session_timeout_ms
             if member.session_deadline_ms > now_ms:
                 self._watch_session(group, member)
@@ -439,29 +439,29 @@ class GroupCoordinator:
 
 def _check_group_id(group_id: str) -> None:
     if not group_id:
-        raise BrokerError(ErrorCode.INVALID_GROUP_ID, "a group needs a name")
+        raise BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
 
 
 def _check_generation(group: Group, generation_id: int) -> None:
     if generation_id != group.generation_id:
         raise BrokerError(
-            ErrorCode.ILLEGAL_GENERATION, f"generation {generation_id}, {group.generation_id} is the current one"
+            ErrorCode.ILLEGAL_GENERATION, f"generation {generation_id}, the current one is {group.generation_id}"
         )
 
 
 def _member(group: Group, member_id: str, instance_id: str | None) -> Member:
-    """Return a member that is who it says it is.
+    """Return a member after checking its identity.
 
     Raises:
-        BrokerError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another member took over the instance id.
+        BrokerError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has taken over the instance id.
     """
     if instance_id is not None:
         if instance_id not in group.static_members:
-            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"instance {instance_id!r} is not known")
+            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"instance {instance_id!r} is unknown")
         if group.static_members[instance_id] != member_id:
             raise BrokerError(ErrorCode.FENCED_INSTANCE_ID, f"instance {instance_id!r} has another member id")
     if member_id not in group.members:
-        raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id!r} is not known")
+        raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id!r} is unknown")
     return group.members[member_id]
 
 
@@ -479,18 +479,18 @@ def _update(member: Member, request: Join) -> None:
 
 
 def _await_join(member: Member, reply: JoinReply) -> None:
-    """Answer the member once the group is complete; its client gave up an older request that still waits."""
-    _answer_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=member.member_id))
+    """Delay a member's join; an older pending one is failed, since its client has given up on it."""
+    _respond_to_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=member.member_id))
     member.awaiting_join = reply
 
 
-def _answer_join(member: Member, response: JoinGroupResponse) -> None:
+def _respond_to_join(member: Member, response: JoinGroupResponse) -> None:
     if (reply := member.awaiting_join) is not None:
         member.awaiting_join = None
         reply(response)
 
 
-def _answer_sync(group: Group, member: Member, error_code: ErrorCode) -> None:
+def _respond_to_sync(group: Group, member: Member, error_code: ErrorCode) -> None:
     if (reply := member.awaiting_sync) is not None:
         member.awaiting_sync = None
         reply(_assigned(group, member) if error_code is ErrorCode.NONE else SyncGroupResponse(error_code=error_code))

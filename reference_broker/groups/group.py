@@ -1,7 +1,7 @@
-"""A classic consumer group: its members, its state, and the questions that can be answered from them.
+"""A classic group: its members, its state, and what follows from them.
 
-`coordinator.py` moves a group from state to state; nothing here sends, waits or reads a clock. Members keep the order
-in which they joined, which decides who leads.
+`coordinator.py` moves a group from state to state; nothing here does I/O or reads a clock. Members are kept in the
+order in which they joined, which decides who leads.
 
 Source: KIP-62, KIP-345 (static members), KIP-394 (member ids); `ClassicGroup` in Apache Kafka.
 """
@@ -22,12 +22,12 @@ __all__ = ["Group", "GroupState", "JoinReply", "Member", "Protocols", "SyncReply
 JoinReply = Callable[[JoinGroupResponse], None]
 SyncReply = Callable[[SyncGroupResponse], None]
 
-#: Assignment strategies in the order of preference: name and the member's metadata for it.
+#: Assignors in order of preference: (name, the member's metadata for it).
 Protocols = Sequence[tuple[str, bytes]]
 
 
 class GroupState(StrEnum):
-    """Where a group stands; the values are what DescribeGroups shows."""
+    """The state of a group; the values are those of DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -41,18 +41,18 @@ class Member:
     """A member of a group.
 
     Attributes:
-        member_id: given by the coordinator.
-        instance_id: of a static member, else None.
-        client_id: what the client calls itself.
-        client_host: where it connects from.
-        session_timeout_ms: how long it may be silent.
-        rebalance_timeout_ms: how long it may take to join again.
-        protocols: what it supports.
-        assignment: given by the leader of the current generation.
-        awaiting_join: answers its JoinGroup, which waits for the others.
-        awaiting_sync: answers its SyncGroup, which waits for the leader.
-        session_deadline_ms: when it counts as dead unless it is heard before.
-        session_timer: looks at the deadline.
+        member_id: assigned by the coordinator.
+        instance_id: the id of a static member, None for a dynamic one.
+        client_id: the client's name for itself.
+        client_host: the host it connects from.
+        session_timeout_ms: how long it may go without a heartbeat.
+        rebalance_timeout_ms: how long it may take to rejoin.
+        protocols: the protocols it supports.
+        assignment: its assignment in the current generation, from the leader.
+        awaiting_join: completes its delayed JoinGroup, which waits for the others.
+        awaiting_sync: completes its delayed SyncGroup, which waits for the leader.
+        session_deadline_ms: when it is removed unless it sends a heartbeat first.
+        session_timer: checks the deadline.
     """
 
     member_id: str
@@ -69,29 +69,29 @@ class Member:
     session_timer: Timer | None = None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return what the member said with a protocol; nothing for one that it does not support."""
+        """Return the member's metadata for a protocol; empty for one that it does not support."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
 
 @dataclass(slots=True)
 class Group:
-    """A group.
+    """A classic group.
 
     Attributes:
-        group_id: its name.
+        group_id: its id.
         state: see `GroupState`.
-        generation_id: counts the rebalances.
+        generation_id: incremented by each rebalance.
         protocol_type: `consumer`, `connect`, …; None before the first member.
-        protocol_name: the strategy of the current generation.
-        leader_id: the member that assigns.
+        protocol_name: the assignor of the current generation.
+        leader_id: the member that performs the assignment.
         members: by member id, in the order of joining.
         static_members: member ids by instance id.
-        pending_members: ids given out (KIP-394) whose owner has not come back yet, with their expiry.
-        pending_sync: members that got the current generation and have not asked for their assignment.
-        rebalance_timer: ends waiting for members to join, then for their SyncGroup.
-        is_first_rebalance: the group was empty: wait a little for more members instead of for known ones.
-        member_added: a new member came since the first rebalance was last prolonged.
-        state_changed_ms: when the state was last changed.
+        pending_members: ids handed out (KIP-394) whose owner has not rejoined yet, with their expiry.
+        pending_sync: members of the current generation that have not sent SyncGroup yet.
+        rebalance_timer: limits the wait for members to join, then for their SyncGroup.
+        is_first_rebalance: whether the group was empty, so that it waits for the initial delay instead.
+        member_added: whether a member joined since the initial delay was last extended.
+        state_changed_ms: when the state last changed.
     """
 
     group_id: str
@@ -111,12 +111,12 @@ class Group:
 
     @property
     def size(self) -> int:
-        """Members, with those whose id was given out and that have not come back yet."""
+        """The number of members, including pending ones."""
         return len(self.members) + len(self.pending_members)
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long a rebalance waits: as long as its slowest member may take."""
+        """How long a rebalance waits: the longest rebalance timeout of its members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def add(self, member: Member) -> None:
@@ -140,7 +140,7 @@ class Group:
         return member
 
     def rename(self, member: Member, member_id: str) -> None:
-        """Give a static member that came back under a new id the place of its old one."""
+        """Replace the id of a static member that rejoined under a new one, keeping its place."""
         self.members = {(member_id if known is member else known_id): known for known_id, known in self.members.items()}
         if self.leader_id == member.member_id:
             self.leader_id = member_id
@@ -150,7 +150,7 @@ class Group:
             self.static_members[member.instance_id] = member_id
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Return whether somebody with these protocols can be a member beside the present ones."""
+        """Return whether a member with these protocols can join the present ones."""
         names = {name for name, _ in protocols}
         if not names or not protocol_type:
             return False
@@ -167,11 +167,11 @@ class Group:
         return max(votes, key=votes.__getitem__)
 
     def all_joined(self) -> bool:
-        """Return whether every member, also those that are only expected, waits in JoinGroup."""
+        """Return whether every member, including pending ones, waits in JoinGroup."""
         return not self.pending_members and all(member.awaiting_join for member in self.members.values())
 
     def joined_result(self, member_id: str) -> JoinGroupResponse:
-        """Return what a member learns of the current generation; the leader learns who the members are."""
+        """Return the JoinGroup response for a member of the current generation; the leader's lists the members."""
         response = JoinGroupResponse(
             generation_id=self.generation_id,
             protocol_type=self.protocol_type,
@@ -184,7 +184,7 @@ class Group:
         return response
 
     def member_list(self) -> list[JoinGroupResponse.JoinGroupResponseMember]:
-        """Return the members with their metadata for the selected protocol, as the leader gets them."""
+        """Return the members with their metadata for the selected protocol, for the leader."""
         return [
             JoinGroupResponse.JoinGroupResponseMember(
                 member.member_id, member.instance_id, member.metadata(self.protocol_name)

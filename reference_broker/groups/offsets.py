@@ -1,8 +1,7 @@
-"""Committed offsets and groups as records of `__consumer_offsets`: written as they change, read back when the broker
-starts.
+"""Committed offsets and groups as records of `__consumer_offsets`: written on each change, read when the broker starts.
 
-A key begins with an int16 that says what it is of, a value with an int16 that is its version; a null value deletes. The
-last record of a key counts. Only records of classic groups are known here; others are left alone.
+A key begins with an int16 record type, a value with an int16 version; a null value deletes. The last record of a key
+counts. Only records of classic groups are known here; others are ignored.
 
 Source: `GroupCoordinatorRecordHelpers`, `CoordinatorRecordSerde` in Apache Kafka; KIP-848.
 """
@@ -30,12 +29,12 @@ __all__ = ["Committed", "OffsetStore", "Partition", "java_hash", "offsets_partit
 #: A partition: topic and number.
 Partition = tuple[str, int]
 
-#: Key and value of a record; a value of None deletes.
+#: Key and value of a record; the value None deletes.
 KeyValue = tuple[bytes, bytes | None]
 
 _PREFIX = struct.Struct(">h")
 
-#: What Kafka 4.3 writes groups in: the last version that its older releases can read.
+#: The version in which Kafka 4.3 writes groups: the newest that older releases can read.
 _GROUP_VERSION = 3
 
 M = TypeVar("M", bound=Message)
@@ -47,9 +46,9 @@ class Committed(NamedTuple):
     Attributes:
         offset: of the next record to read.
         leader_epoch: of the last record read, -1 if not known.
-        metadata: what the consumer wants to remember with it.
-        commit_timestamp: when, in milliseconds since the epoch.
-        topic_id: of the topic, which tells it from a later one of the same name.
+        metadata: text that the consumer stores with it.
+        commit_timestamp: when it was committed, in milliseconds since the epoch.
+        topic_id: the topic's id, which differs from that of a later topic of the same name.
     """
 
     offset: int
@@ -63,7 +62,7 @@ class OffsetStore:
     """The offsets of all groups, and the store of the groups themselves.
 
     Args:
-        append: writes records of a group to its partition of the offsets topic; raises `BrokerError` if that fails.
+        append: appends records of a group to its partition of the offsets topic; raises `BrokerError` if that fails.
     """
 
     def __init__(self, append: Callable[[str, Sequence[KeyValue], int], None]) -> None:
@@ -79,10 +78,10 @@ class OffsetStore:
         return self._offsets.keys()
 
     def commit(self, group_id: str, offsets: Mapping[Partition, Committed], now_ms: int) -> None:
-        """Write and remember offsets.
+        """Commit offsets.
 
         Raises:
-            BrokerError: they could not be written; nothing is remembered then.
+            BrokerError: they could not be written; nothing is committed.
         """
         if not offsets:
             return
@@ -106,7 +105,7 @@ class OffsetStore:
         self._offsets.setdefault(group_id, {}).update(offsets)
 
     def forget_topic(self, topic: str, now_ms: int) -> None:
-        """Delete the offsets of a topic that is gone; one of the same name begins anew."""
+        """Delete the offsets of a deleted topic, so that a new topic of the same name starts without any."""
         for group_id, offsets in self._offsets.items():
             gone = [partition for partition in offsets if partition[0] == topic]
             if gone:
@@ -150,13 +149,13 @@ class OffsetStore:
         self._offsets.pop(group_id, None)
 
     def load(self, records: Iterable[tuple[Buffer | None, Buffer | None]]) -> dict[str, Group]:
-        """Read the log back.
+        """Load offsets and groups from the log.
 
         Args:
             records: keys and values of all partitions of the offsets topic, each partition in order.
 
         Returns:
-            The groups that have a record of their own or offsets, by id.
+            The groups that have a group record or offsets, by id.
         """
         groups: dict[str, Group] = {}
         for key, value in records:
@@ -216,7 +215,7 @@ def _load_group(groups: dict[str, Group], key: Buffer, value: Buffer | None) -> 
 
 
 def java_hash(text: str) -> int:
-    """Return Java's `String.hashCode`, which decides where a group lives: signed 32 bit, over UTF-16 units."""
+    """Return Java's `String.hashCode`, signed 32 bits over UTF-16 units; it decides the partition of a group."""
     result = 0
     for (unit,) in struct.iter_unpack(">H", text.encode("utf-16-be", "surrogatepass")):
         result = (31 * result + unit) & 0xFFFFFFFF
@@ -224,7 +223,7 @@ def java_hash(text: str) -> int:
 
 
 def offsets_partition(group_id: str, partitions: int) -> int:
-    """Return the partition of the offsets topic that keeps a group."""
+    """Return the partition of the offsets topic that stores a group."""
     code = java_hash(group_id)
     # Java's absolute value of the smallest int32 is itself; Kafka takes 0 instead.
     return (0 if code == -(1 << 31) else abs(code)) % partitions

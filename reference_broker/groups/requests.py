@@ -1,6 +1,6 @@
-"""What the group coordinator is asked, what bounds it, and where it writes.
+"""The coordinator's requests, limits and store.
 
-The handlers in `apis/` make these from messages of any version, so that the coordinator does not know versions.
+The handlers in `apis/` build these from messages of any version, so that the coordinator need not know about versions.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ __all__ = ["GroupLimits", "GroupStore", "Join", "Sync"]
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """Bounds of groups; the names are the broker's options.
+    """Limits of groups, named after the broker's options.
 
     Attributes:
-        group_min_session_timeout_ms: a shorter session would make the heartbeats a load.
-        group_max_session_timeout_ms: a longer one would leave partitions of dead members unread.
+        group_min_session_timeout_ms: shortest session timeout; shorter ones would make heartbeats a load.
+        group_max_session_timeout_ms: longest session timeout; beyond it, partitions of dead members stay unread too long.
         group_initial_rebalance_delay_ms: how long an empty group waits for more members after the first.
-        group_max_size: members of a group; each rebalance costs the leader memory for all of them.
+        group_max_size: most members of a group; each rebalance costs the leader memory for all of them.
     """
 
     group_min_session_timeout_ms: int = 6_000
@@ -32,30 +32,30 @@ class GroupLimits:
 
 
 class GroupStore(Protocol):
-    """Where groups are written so that they outlive the broker."""
+    """Where groups are persisted."""
 
     def store_group(self, group: Group, now_ms: int) -> None:
-        """Write a group and its members.
+        """Persist a group and its members.
 
         Raises:
             BrokerError: it could not be written.
         """
 
     def remove_group(self, group_id: str, now_ms: int) -> None:
-        """Write that a group is gone."""
+        """Persist that a group is deleted."""
 
 
 class Join(NamedTuple):
-    """A request to become or to stay a member.
+    """A request to join or rejoin a group.
 
     Attributes:
         group_id, member_id, instance_id, protocol_type, protocols: as in JoinGroup; `instance_id` None if not static.
-        session_timeout_ms: how long the member may be silent.
-        rebalance_timeout_ms: how long it may take to join again.
-        client_id: what the client calls itself.
-        client_host: where it connects from.
-        needs_member_id: whether a new member has to come back with the id that it is given (KIP-394).
-        may_skip_assignment: whether the client understands `skip_assignment` (KIP-814).
+        session_timeout_ms: how long the member may go without a heartbeat.
+        rebalance_timeout_ms: how long it may take to rejoin.
+        client_id: the client's name for itself.
+        client_host: the host it connects from.
+        needs_member_id: whether a new member must come back with the id that it is given (KIP-394).
+        may_skip_assignment: whether the client knows `skip_assignment` (KIP-814).
     """
 
     group_id: str
@@ -72,11 +72,11 @@ class Join(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """A request for the assignment of a generation; from the leader, with the assignment for all.
+    """A request for a member's assignment; the leader's carries the assignments of all members.
 
     Attributes:
         group_id, generation_id, member_id, instance_id: as in SyncGroup.
-        protocol_type, protocol_name: what the member believes was selected, None if it does not say.
+        protocol_type, protocol_name: what the member expects to be selected, None if the version does not carry it.
         assignments: by member id; empty unless the leader sends it.
     """
 

@@ -1,7 +1,7 @@
 """Batches as the log sees them: a header and a region of a file.
 
-Searching and recovering read headers only and leave the records where they are; the few places that need records (a
-lookup by time, the broker's own topics) read one batch at a time.
+Searching and recovery read only headers; the few places that need records (lookup by time, the broker's own topics)
+read one batch at a time.
 
 Source: record batch, magic 2, in `schemas/records/`; `FileLogInputStream` in Apache Kafka.
 """
@@ -42,10 +42,10 @@ __all__ = [
     "records_in",
 ]
 
-#: How much recovery reads at once: large enough that reading costs little, small enough not to matter in memory.
+#: How much recovery reads at once: enough to make reading cheap, little enough not to matter in memory.
 _CHUNK_BYTES = 4 * 1024 * 1024
 
-#: The broker's own batches are as large as they have to be.
+#: The broker's own batches have no size limit.
 _NO_LIMIT = 2**31 - 1
 
 
@@ -86,7 +86,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record, also if compaction removed it."""
+        """The offset of the last record, even if compaction removed it."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -177,14 +177,14 @@ def check_no_gap(file: LogFile, header: BatchHeader, next_offset: int) -> None:
 
 
 def headers_in(file: LogFile, next_offset: int) -> Iterator[BatchHeader]:
-    """Yield the headers of all good batches of a file: whole, with the right checksum, in the order of their offsets.
+    """Yield the headers of the valid batches of a file, up to the first that is cut, damaged or out of order.
 
     Args:
         file: read from its start.
-        next_offset: no offset may be lower.
+        next_offset: the lowest offset allowed.
 
     Raises:
-        DecodeError: what follows the last good batch is not one.
+        DecodeError: what follows the last valid batch is not a valid batch.
     """
     position = 0
     chunk, chunk_start = b"", 0
@@ -228,5 +228,5 @@ def build_batch(records: Sequence[tuple[bytes, bytes | None]], now_ms: int) -> t
     builder = BatchBuilder(_NO_LIMIT)
     for key, value in records:
         builder.append(now_ms, key, value)
-    data = memoryview(bytearray(builder.seal()))  # a copy of its own, since the log stamps it
+    data = memoryview(bytearray(builder.seal()))  # a writable copy, which the log stamps
     return data, parse_header(data)

@@ -46,7 +46,7 @@ Partition = tuple[str, int]
 
 
 def read_offsets(path: Path) -> dict[Partition, int]:
-    """Return the offset of each partition in a checkpoint; a missing or damaged file has none."""
+    """Return the offset of each partition in a checkpoint; none for a missing file."""
     offsets: dict[Partition, int] = {}
     for line in _read_checkpoint(path):
         topic, number, offset = line
@@ -60,17 +60,17 @@ def write_offsets(path: Path, offsets: Mapping[Partition, int]) -> None:
 
 
 def read_epochs(path: Path) -> list[tuple[int, int]]:
-    """Return the leader epochs of a partition and the offsets at which they began."""
+    """Return (leader epoch, start offset) pairs of a partition."""
     return [(int(epoch), int(start)) for epoch, start in _read_checkpoint(path)]
 
 
 def write_epochs(path: Path, epochs: Sequence[tuple[int, int]]) -> None:
-    """Write leader epochs and the offsets at which they began."""
+    """Write (leader epoch, start offset) pairs of a partition."""
     _write_checkpoint(path, epochs)
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Return the entries of a properties file; a missing file has none."""
+    """Return the entries of a properties file; none for a missing file."""
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
@@ -91,7 +91,7 @@ def partition_metadata_text(topic_id: bytes) -> str:
 
 
 def clean_shutdown_text() -> str:
-    """Return the content of the file that says that the logs were closed in order."""
+    """Return the content of the file that marks a clean shutdown."""
     return '{"version":0,"brokerEpoch":-1}'
 
 

@@ -1,7 +1,7 @@
-"""What a topic can be configured with: names, types, defaults, and the values that are refused.
+"""The topic configurations: names, types, defaults, and the values that are refused.
 
 One table serves CreateTopics (validation), DescribeConfigs (types and descriptions) and the log (`LogConfig`).
-Configurations whose effect comes with a later part of the broker (retention, compaction) are kept and shown.
+Configurations that have no effect yet (retention, compaction) are stored and shown.
 
 Source: Kafka's documentation, "Topic Configs"; `TopicConfig` and `LogConfig` in Apache Kafka.
 """
@@ -30,9 +30,9 @@ class TopicConfig(NamedTuple):
 
     Attributes:
         name: in Kafka's dotted form.
-        type: of the value.
+        type: the type of the value.
         default: as text.
-        check: refuses a bad value with a ValueError, whose text says what is allowed.
+        check: raises ValueError for an invalid value; the text says what is allowed.
         about: what it does.
     """
 
@@ -93,13 +93,13 @@ _WEEK_MS = 7 * 24 * 3600 * 1000
 TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
     name: TopicConfig(name, kind, default, check, about)
     for name, kind, default, check, about in (
-        ("cleanup.policy", ConfigType.LIST, "delete", _list_of("delete", "compact"), "How old records go."),
+        ("cleanup.policy", ConfigType.LIST, "delete", _list_of("delete", "compact"), "How old records are removed."),
         (
             "compression.type",
             ConfigType.STRING,
             "producer",
             _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-            "How batches are stored; producer keeps what the producer chose.",
+            "How batches are compressed; producer keeps the producer's compression.",
         ),
         ("compression.gzip.level", ConfigType.INT, "-1", _number(-1, 9), "Level of gzip."),
         ("compression.lz4.level", ConfigType.INT, "9", _number(1, 17), "Level of LZ4."),
@@ -111,7 +111,13 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
             _number(0, _INT64_MAX),
             "How long compaction keeps tombstones.",
         ),
-        ("file.delete.delay.ms", ConfigType.LONG, "60000", _number(0, _INT64_MAX), "When files of deleted logs go."),
+        (
+            "file.delete.delay.ms",
+            ConfigType.LONG,
+            "60000",
+            _number(0, _INT64_MAX),
+            "Delay before the files of deleted logs are removed.",
+        ),
         (
             "flush.messages",
             ConfigType.LONG,
@@ -141,62 +147,92 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
             _replica_list,
             "Leaders whose replication is throttled.",
         ),
-        ("local.retention.bytes", ConfigType.LONG, "-2", _number(-2, _INT64_MAX), "Bytes kept beside a remote copy."),
-        ("local.retention.ms", ConfigType.LONG, "-2", _number(-2, _INT64_MAX), "Time kept beside a remote copy."),
-        ("max.compaction.lag.ms", ConfigType.LONG, str(_INT64_MAX), _number(1, _INT64_MAX), "Latest compaction."),
+        (
+            "local.retention.bytes",
+            ConfigType.LONG,
+            "-2",
+            _number(-2, _INT64_MAX),
+            "Bytes kept locally after copying to remote storage.",
+        ),
+        (
+            "local.retention.ms",
+            ConfigType.LONG,
+            "-2",
+            _number(-2, _INT64_MAX),
+            "Time kept locally after copying to remote storage.",
+        ),
+        (
+            "max.compaction.lag.ms",
+            ConfigType.LONG,
+            str(_INT64_MAX),
+            _number(1, _INT64_MAX),
+            "Longest time before compaction.",
+        ),
         ("max.message.bytes", ConfigType.INT, "1048588", _number(0, _INT32_MAX), "Largest record batch."),
         (
             "message.timestamp.after.max.ms",
             ConfigType.LONG,
             "3600000",
             _number(0, _INT64_MAX),
-            "How far a record's timestamp may lie in the future.",
+            "How far a record's timestamp may be in the future.",
         ),
         (
             "message.timestamp.before.max.ms",
             ConfigType.LONG,
             str(_INT64_MAX),
             _number(0, _INT64_MAX),
-            "How far a record's timestamp may lie in the past.",
+            "How far a record's timestamp may be in the past.",
         ),
         (
             "message.timestamp.type",
             ConfigType.STRING,
             "CreateTime",
             _one_of("CreateTime", "LogAppendTime"),
-            "Whose clock makes the timestamps: the producer's or the broker's.",
+            "Whose clock sets the timestamps: the producer's or the broker's.",
         ),
-        ("min.cleanable.dirty.ratio", ConfigType.DOUBLE, "0.5", _ratio, "Uncompacted share that starts compaction."),
-        ("min.compaction.lag.ms", ConfigType.LONG, "0", _number(0, _INT64_MAX), "Earliest compaction."),
+        (
+            "min.cleanable.dirty.ratio",
+            ConfigType.DOUBLE,
+            "0.5",
+            _ratio,
+            "Uncompacted fraction of the log that triggers compaction.",
+        ),
+        ("min.compaction.lag.ms", ConfigType.LONG, "0", _number(0, _INT64_MAX), "Shortest time before compaction."),
         ("min.insync.replicas", ConfigType.INT, "1", _number(1, _INT32_MAX), "Replicas that acks=all waits for."),
-        ("preallocate", ConfigType.BOOLEAN, "false", _boolean, "Whether files get their size at once."),
+        ("preallocate", ConfigType.BOOLEAN, "false", _boolean, "Whether files are preallocated."),
         (
             "remote.log.copy.disable",
             ConfigType.BOOLEAN,
             "false",
             _boolean,
-            "Whether nothing is copied to remote storage.",
+            "Whether copying to remote storage is disabled.",
         ),
         (
             "remote.log.delete.on.disable",
             ConfigType.BOOLEAN,
             "false",
             _boolean,
-            "Whether remote data goes with remote storage.",
+            "Whether disabling remote storage deletes remote data.",
         ),
-        ("remote.storage.enable", ConfigType.BOOLEAN, "false", _boolean, "Whether segments are copied away."),
-        ("retention.bytes", ConfigType.LONG, "-1", _number(-2, _INT64_MAX), "Bytes that a partition keeps."),
-        ("retention.ms", ConfigType.LONG, str(_WEEK_MS), _number(-1, _INT64_MAX), "Time that records are kept."),
+        (
+            "remote.storage.enable",
+            ConfigType.BOOLEAN,
+            "false",
+            _boolean,
+            "Whether segments are copied to remote storage.",
+        ),
+        ("retention.bytes", ConfigType.LONG, "-1", _number(-2, _INT64_MAX), "Bytes kept per partition."),
+        ("retention.ms", ConfigType.LONG, str(_WEEK_MS), _number(-1, _INT64_MAX), "How long records are kept."),
         ("segment.bytes", ConfigType.INT, str(2**30), _number(2**20, _INT32_MAX), "Largest segment."),
         ("segment.index.bytes", ConfigType.INT, str(10 * 2**20), _number(4, _INT32_MAX), "Largest index."),
-        ("segment.jitter.ms", ConfigType.LONG, "0", _number(0, _INT64_MAX), "Spread of rolling by time."),
+        ("segment.jitter.ms", ConfigType.LONG, "0", _number(0, _INT64_MAX), "Random jitter of rolling by age."),
         ("segment.ms", ConfigType.LONG, str(_WEEK_MS), _number(1, _INT64_MAX), "Age at which a segment is rolled."),
         (
             "unclean.leader.election.enable",
             ConfigType.BOOLEAN,
             "false",
             _boolean,
-            "Whether a replica that lags may lead.",
+            "Whether an out-of-sync replica may become leader.",
         ),
     )
 }
@@ -204,7 +240,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """What a partition's log goes by; the attributes are topic configurations, units as there."""
+    """The configuration of a partition's log; the attributes are topic configurations, in the same units."""
 
     segment_bytes: int
     segment_ms: int
@@ -220,10 +256,10 @@ class LogConfig:
 
 
 def log_config(overrides: Mapping[str, str]) -> LogConfig:
-    """Return the settings of a topic's logs.
+    """Return the configuration of a topic's logs.
 
     Args:
-        overrides: topic configurations that differ from the defaults, already checked.
+        overrides: topic configurations that differ from the defaults, checked before.
     """
 
     def text(name: str) -> str:
@@ -245,7 +281,7 @@ def log_config(overrides: Mapping[str, str]) -> LogConfig:
 
 
 def check_topic_config(name: str, value: str | None) -> str:
-    """Return the value of a topic configuration.
+    """Check a topic configuration and return its value.
 
     Raises:
         InvalidConfig: the name is unknown or the value is refused.

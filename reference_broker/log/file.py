@@ -1,7 +1,7 @@
-"""A file that is appended to and read in slices, and a slice of it that can be sent without reading it.
+"""A file that is appended to and read at any position, and a slice of it that can be sent without being read.
 
-The descriptor is closed when nobody holds the file any more: a slice that is being sent keeps its segment readable,
-also when the segment is deleted meanwhile.
+The descriptor is closed with the last reference: a slice that is being sent keeps its segment readable, even if the
+segment is deleted meanwhile.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ __all__ = ["FileSlice", "LogFile", "replace_file"]
 
 
 class LogFile:
-    """A file opened for appending and for reading anywhere.
+    """A file for appending, and for reading at any position.
 
     Args:
-        path: made if it does not exist.
+        path: created if it does not exist.
 
     Attributes:
         size_bytes: its length.
@@ -37,10 +37,10 @@ class LogFile:
         return self._descriptor
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
-        """Write at the end, all or nothing.
+        """Append, all or nothing.
 
         Raises:
-            OSError: the disk is full or broken; the file is as it was before.
+            OSError: the disk is full or broken; the file is unchanged.
         """
         written = 0
         try:
@@ -53,11 +53,11 @@ class LogFile:
         self.size_bytes += written
 
     def read(self, position: int, size_bytes: int) -> bytes:
-        """Return up to `size_bytes` from `position`; less only at the end of the file."""
+        """Return `size_bytes` bytes from `position`; fewer only at the end of the file."""
         return os.pread(self._descriptor, size_bytes, position)
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut the file down to `size_bytes`."""
+        """Truncate the file to `size_bytes`."""
         os.ftruncate(self._descriptor, size_bytes)
         self.size_bytes = size_bytes
 
@@ -67,10 +67,10 @@ class LogFile:
 
 
 class FileSlice:
-    """A region of a file: what a fetch gives out instead of the bytes.
+    """A region of a file, which a fetch returns instead of the bytes.
 
     Args:
-        file: where it lies.
+        file: the file.
         position: its first byte.
         size_bytes: its length.
     """
@@ -86,12 +86,12 @@ class FileSlice:
         return self.size_bytes
 
     def read(self) -> bytes:
-        """Return the bytes, for whoever cannot send from the file."""
+        """Return the bytes, for a wire that cannot send files."""
         return self.file.read(self.position, self.size_bytes)
 
 
 def replace_file(path: Path, content: str) -> None:
-    """Write a whole small file so that a crash leaves the old or the new one, never half of it."""
+    """Replace a small file atomically: a crash leaves the old or the new content."""
     temporary = path.with_name(path.name + ".tmp")
     with open(temporary, "w", encoding="utf-8") as file:
         file.write(content)

@@ -1,7 +1,7 @@
-"""The two sparse indexes beside a segment: offset to position, time to offset.
+"""The two sparse indexes of a segment: offset to position, timestamp to offset.
 
-Entries are kept in memory for searching and appended to their files as they come. The files can always be made again
-from the segment, so that a damaged one is dropped rather than repaired.
+Entries are kept in memory for searching and appended to the files. Both can be rebuilt from the segment, so a damaged
+file is dropped rather than repaired.
 
 Source: Kafka's `OffsetIndex` (`.index`: int32 relative offset, int32 position) and `TimeIndex` (`.timeindex`: int64
 time, int32 relative offset).
@@ -23,9 +23,9 @@ class _Index:
     """Pairs of numbers in a file, both ascending.
 
     Args:
-        path: of the file; it is made with the first entry.
-        base_offset: of the segment, which the offsets in the file are relative to.
-        max_bytes: of the file, Kafka's `segment.index.bytes`.
+        path: the file; created with the first entry.
+        base_offset: the segment's base offset, which the offsets in the file are relative to.
+        max_bytes: largest size of the file, Kafka's `segment.index.bytes`.
     """
 
     _ENTRY: struct.Struct
@@ -44,14 +44,14 @@ class _Index:
 
     @property
     def is_full(self) -> bool:
-        """Whether the segment has to be rolled because no further entry may be added."""
+        """Whether no further entry may be added, so that the segment must be rolled."""
         return len(self._keys) >= self._max_entries
 
     def load(self) -> bool:
         """Read the file.
 
         Returns:
-            False if it is missing or damaged; the index is then empty and has to be made again.
+            False if it is missing or damaged; the index is then empty and must be rebuilt.
         """
         try:
             content = self._path.read_bytes()
@@ -73,12 +73,12 @@ class _Index:
         return True
 
     def clear(self) -> None:
-        """Forget all entries and empty the file."""
+        """Remove all entries and truncate the file."""
         del self._keys[:], self._values[:]
         self._open().truncate(0)
 
     def sync(self) -> None:
-        """Wait until the file is on the disk; makes an empty one if there is no entry, as Kafka does."""
+        """Sync the file to disk; creates an empty one if there are no entries, as Kafka does."""
         self._open().sync()
 
     def _add(self, key: int, value: int) -> None:
@@ -93,21 +93,21 @@ class _Index:
 
 
 class OffsetIndex(_Index):
-    """Where batches lie: the last offset of a batch and the position at which it begins."""
+    """Positions of batches: the last offset of a batch and the position at which it begins."""
 
     _ENTRY = struct.Struct(">ii")
 
     def append(self, last_offset: int, position: int) -> None:
-        """Note where a batch begins.
+        """Add an entry for a batch.
 
         Args:
-            last_offset: of the batch, higher than in all entries before.
-            position: of its first byte in the segment.
+            last_offset: the batch's last offset, higher than in any earlier entry.
+            position: its first byte in the segment.
         """
         self._add(last_offset - self._base_offset, position)
 
     def position_for(self, offset: int) -> int:
-        """Return a position from which on `offset` is found, the highest that is known."""
+        """Return the highest indexed position that is not after the batch with `offset`."""
         entry = bisect_right(self._keys, offset - self._base_offset) - 1
         return self._values[entry] if entry >= 0 else 0
 
@@ -118,28 +118,28 @@ class OffsetIndex(_Index):
 
 
 class TimeIndex(_Index):
-    """When batches were: the highest timestamp up to some place, and the last offset of its batch."""
+    """Timestamps of batches: the highest timestamp so far, and the last offset of its batch."""
 
     _ENTRY = struct.Struct(">qi")
 
     def append(self, timestamp: int, last_offset: int) -> None:
-        """Note the highest timestamp so far, if it is higher than the last one noted.
+        """Add an entry for the highest timestamp so far, if it is higher than that of the last entry.
 
         Args:
-            timestamp: in milliseconds.
-            last_offset: of the batch that has it.
+            timestamp: milliseconds since the epoch.
+            last_offset: the last offset of the batch that has it.
         """
         if not self._keys or timestamp > self._keys[-1]:
             self._add(timestamp, last_offset - self._base_offset)
 
     def offset_before(self, timestamp: int) -> int:
-        """Return an offset before which no batch reaches `timestamp`, the highest that is known."""
+        """Return the highest indexed offset before which no batch has a record at or after `timestamp`."""
         entry = bisect_left(self._keys, timestamp) - 1
         return self._base_offset + self._values[entry] if entry >= 0 else self._base_offset
 
     @property
     def last_entry(self) -> tuple[int, int] | None:
-        """The highest timestamp noted and its offset; None without entries."""
+        """The last entry, (timestamp, offset); None without entries."""
         if not self._keys:
             return None
         return self._keys[-1], self._base_offset + self._values[-1]

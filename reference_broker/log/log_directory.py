@@ -6,8 +6,8 @@ Layout, Kafka's own apart from the folder `topics`, which stands in for the meta
     topics/<name>.topic                 topic id, number of partitions, configurations
     <topic>-<partition>/                segments, leader-epoch-checkpoint, partition.metadata
 
-A topic exists as soon as its file does, and is gone as soon as its file is: both happen in one step, so that a crash in
-between leaves no half of it.
+A topic exists exactly as long as its `.topic` file, which is created and removed atomically, so that a crash never
+leaves half a topic.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Topic:
 
     Attributes:
         name: unique among the present topics.
-        topic_id: 16 bytes, unique for ever.
-        configs: what differs from the defaults, by Kafka's names.
-        logs: one per partition, by number.
+        topic_id: 16 bytes, never reused.
+        configs: configurations that differ from the defaults, by Kafka's names.
+        logs: one per partition, in order of partition number.
     """
 
     name: str
@@ -67,13 +67,13 @@ class Topic:
 
 
 class LogDirectory:
-    """The topics on disk. All files are opened here and below, nowhere else in the broker.
+    """The topics on disk; no file is opened elsewhere in the broker.
 
     Args:
-        path: made if it does not exist.
-        node_id: of the broker; must be the one that the directory was made by.
-        new_uuid: makes 16 bytes for cluster, directory and topics.
-        defaults: topic configurations that hold for every topic unless its own say otherwise.
+        path: created if it does not exist.
+        node_id: the broker's id; must be that of the broker that created the directory.
+        new_uuid: returns 16 bytes for cluster, directory and topic ids.
+        defaults: topic configurations that apply unless a topic overrides them.
 
     Raises:
         ConfigurationError: the directory belongs to another broker.
@@ -82,7 +82,7 @@ class LogDirectory:
         cluster_id: in Kafka's text form.
         topics: by name.
         topics_by_id: by topic id.
-        was_clean: whether it was closed in order the last time.
+        was_clean: whether the last shutdown was clean.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class LogDirectory:
         topic.logs.append(log)
 
     def config_of(self, configs: Mapping[str, str]) -> LogConfig:
-        """Return what logs of a topic with these configurations go by."""
+        """Return the log configuration of a topic with these overrides."""
         return log_config({**self._defaults, **configs})
 
     def logs(self) -> Iterator[tuple[str, int, PartitionLog]]:
@@ -163,7 +163,7 @@ class LogDirectory:
         return known.logs[partition] if known is not None and 0 <= partition < len(known.logs) else None
 
     def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
-        """Make a topic that does not exist, with checked name and configurations.
+        """Create a topic that does not exist; name and configurations must have been checked.
 
         Raises:
             OSError: a file could not be written.
@@ -177,23 +177,23 @@ class LogDirectory:
         return topic
 
     def delete(self, topic: Topic) -> None:
-        """Remove a topic and its files; slices given out before stay readable."""
+        """Delete a topic and its files; slices handed out before stay readable."""
         self._topic_file(topic.name).unlink(missing_ok=True)
         del self.topics[topic.name], self.topics_by_id[topic.topic_id]
         for number, log in enumerate(topic.logs):
-            # Renamed first, as a folder of this name may be made anew before all files are gone.
+            # Renamed first, since a folder of this name may be created again before all files are gone.
             doomed = self.path / f"{uuid_text(topic.topic_id)}.{number}{_DELETED_SUFFIX}"
             log.folder.rename(doomed)
             shutil.rmtree(doomed, ignore_errors=True)
 
     def checkpoint(self) -> None:
-        """Write down where recovery may start and where logs begin."""
+        """Write the checkpoints of recovery points and log start offsets."""
         write_offsets(self.path / RECOVERY_POINTS, {(name, n): log.recovery_point for name, n, log in self.logs()})
         starts = {(name, n): log.log_start_offset for name, n, log in self.logs() if log.log_start_offset}
         write_offsets(self.path / LOG_START_OFFSETS, starts)
 
     def close(self) -> None:
-        """Sync everything, note that it was closed in order, and let go of the files."""
+        """Sync everything, mark a clean shutdown, and release the files."""
         for _, _, log in self.logs():
             log.close()
         self.checkpoint()

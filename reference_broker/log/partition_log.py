@@ -1,8 +1,8 @@
-"""The log of one partition: segments in a row, appended to at the end, read by offset.
+"""The log of one partition: a sequence of segments, appended to at the end, read by offset.
 
-Batches come in checked (`validation.py`) and get their offsets and leader epoch here, in place; they are written as
-they are and sent from the file as they are. What was acknowledged is in the page cache; syncing to disk follows
-`flush.messages` and `flush.ms`, which are off by default as in Kafka.
+Batches arrive validated (`validation.py`) and get their offsets and leader epoch here, in place; they are stored and
+sent unchanged. Acknowledged records are in the page cache; syncing to disk follows `flush.messages` and `flush.ms`,
+which are off by default as in Kafka.
 
 Source: `UnifiedLog`, `LocalLog`, `LogLoader` in Apache Kafka.
 """
@@ -29,17 +29,18 @@ __all__ = ["Appended", "PartitionLog", "Read", "TimestampAndOffset"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-_MORE_THAN_ANYBODY_WAITS_FOR = 2**31
+#: More than the `min_bytes` of any fetch, an int32.
+_COMPLETES_ANY_FETCH_BYTES = 2**31
 
 
 class Appended(NamedTuple):
-    """Where a batch went.
+    """The result of an append.
 
     Attributes:
-        base_offset: of its first record.
-        last_offset: of its last one.
-        log_append_time_ms: the timestamp that all its records got, `NO_TIMESTAMP` where the producer's stay.
-        is_rolled: whether it began a new segment, so that the one before is complete.
+        base_offset: of the first record.
+        last_offset: of the last record.
+        log_append_time_ms: the timestamp of all records, `NO_TIMESTAMP` if they keep the producer's.
+        is_rolled: whether the batch began a new segment, so that the previous one is complete.
     """
 
     base_offset: int
@@ -49,10 +50,10 @@ class Appended(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What a fetch gets.
+    """The result of a read.
 
     Attributes:
-        records: batches from the one with the asked offset on; the last one may be cut. None at the end of the log.
+        records: batches from the one with the requested offset; the last may be cut. None at the end of the log.
         is_first_whole: whether `records` holds at least one whole batch.
     """
 
@@ -61,7 +62,7 @@ class Read(NamedTuple):
 
 
 class TimestampAndOffset(NamedTuple):
-    """An answer to "from when": the record's timestamp and offset, and the epoch of its leader."""
+    """The result of a lookup by time: the record's timestamp and offset, and its leader epoch."""
 
     timestamp: int
     offset: int
@@ -72,17 +73,17 @@ class PartitionLog:
     """A partition on disk.
 
     Args:
-        folder: `<topic>-<partition>`, made if it does not exist.
+        folder: `<topic>-<partition>`, created if it does not exist.
         config: see `LogConfig`.
-        is_clean: whether the log was closed in order; every segment from `recovery_point` on is checked otherwise.
+        is_clean: whether the last shutdown was clean; otherwise every segment from `recovery_point` on is checked.
         log_start_offset: from the checkpoint; 0 for a new log.
-        recovery_point: what lies before it was synced to disk.
+        recovery_point: everything before this offset is on disk.
 
     Attributes:
         next_offset: the offset of the next record, Kafka's log end offset.
-        log_start_offset: the first offset that can be read.
-        leader_epoch: what appended batches are stamped with.
-        truncated_bytes: what recovery cut off.
+        log_start_offset: the first readable offset.
+        leader_epoch: stamped into appended batches.
+        truncated_bytes: bytes that recovery cut off.
     """
 
     def __init__(
@@ -103,15 +104,15 @@ class PartitionLog:
         self.next_offset = self._segments[-1].next_offset
         self.log_start_offset = min(max(log_start_offset, self._base_offsets[0]), self.next_offset)
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
-        # An epoch may begin at the end of the log, but not behind it, where recovery may have cut.
+        # An epoch may begin at the end of the log, but not after it, where recovery may have cut.
         self._epochs = [entry for entry in read_epochs(folder / LEADER_EPOCHS) if entry[1] <= self.next_offset]
         self.leader_epoch = self._epochs[-1][0] if self._epochs else 0
-        #: Called with the number of bytes after each append; fetches that wait for data are in here.
+        #: Called with the number of bytes after each append: the delayed fetches of this partition.
         self.watchers: set[Callable[[int], None]] = set()
 
     @property
     def high_watermark(self) -> int:
-        """One after the last offset that consumers may read; with a single replica, the end of the log."""
+        """The first offset that consumers may not read; with a single replica, the end of the log."""
         return self.next_offset
 
     @property
@@ -130,9 +131,9 @@ class PartitionLog:
         segments: list[Segment] = []
         for base_offset in found:
             if self.truncated_bytes:
-                # Nothing may follow a hole: what came after the damaged batch cannot be offered any more.
+                # Offsets must not have a gap: everything after the damaged batch is deleted.
                 segment = Segment(self.folder, base_offset, self.config)
-                logger.warning("%s: deleting segment %d, which follows a hole", self.folder, base_offset)
+                logger.warning("%s: deleting segment %d, which follows damaged batches", self.folder, base_offset)
                 self.truncated_bytes += segment.size_bytes
                 segment.delete()
                 continue
@@ -168,16 +169,16 @@ class PartitionLog:
     # Writing.
 
     def append(self, data: bytearray | memoryview, batch: BatchHeader, now_ms: int) -> Appended:
-        """Give a batch its offsets and write it.
+        """Assign offsets to a batch and append it.
 
         Args:
-            data: one checked batch in writable memory; base offset, leader epoch and, where the topic is configured so,
-                the timestamp are stamped into it.
+            data: one validated batch in writable memory. Base offset and leader epoch are stamped into it, and the
+                timestamp if the topic uses log append time.
             batch: its header.
-            now_ms: the time.
+            now_ms: the current time.
 
         Raises:
-            BrokerError: KAFKA_STORAGE_ERROR, it could not be written; the log is as it was before.
+            BrokerError: KAFKA_STORAGE_ERROR, it could not be written; the log is unchanged.
         """
         base_offset = self.next_offset
         log_append_time_ms = NO_TIMESTAMP
@@ -202,13 +203,13 @@ class PartitionLog:
             watcher(batch.size_bytes)
         return Appended(base_offset, self.next_offset - 1, log_append_time_ms, is_rolled)
 
-    def end_waits(self) -> None:
-        """Tell everybody who waits for data that nothing more will come."""
+    def complete_delayed_fetches(self) -> None:
+        """Complete all delayed fetches: no more data will be appended."""
         for watcher in tuple(self.watchers):
-            watcher(_MORE_THAN_ANYBODY_WAITS_FOR)
+            watcher(_COMPLETES_ANY_FETCH_BYTES)
 
     def _roll(self) -> Segment:
-        """Close the last segment for writing and begin the next."""
+        """Seal the last segment and begin a new one."""
         self._segments[-1].seal()
         segment = Segment(self.folder, self.next_offset, self.config)
         self._segments.append(segment)
@@ -216,11 +217,11 @@ class PartitionLog:
         return segment
 
     def unsynced(self) -> tuple[int, list[Segment]]:
-        """Return what `sync` on another thread needs: the offset up to which it reaches, and the segments."""
+        """Return the offset that a sync now would reach, and the segments to sync, on any thread."""
         return self.next_offset, self._segments[self._segment_number(self.recovery_point) :]
 
     def synced(self, offset: int) -> None:
-        """Note that everything before `offset` is on the disk."""
+        """Note that everything before `offset` is on disk."""
         self.recovery_point = max(self.recovery_point, offset)
 
     def close(self) -> None:
@@ -237,16 +238,17 @@ class PartitionLog:
         """Return batches from `offset` on, as a region of a file.
 
         Args:
-            offset: of the first record wanted.
+            offset: the first offset to read.
             max_bytes: upper bound of the region.
-            at_least_one: whether the first batch is given whole also if it is larger than `max_bytes`.
+            at_least_one: whether to return the first batch whole even if it is larger than `max_bytes`.
 
         Raises:
-            BrokerError: OFFSET_OUT_OF_RANGE; CORRUPT_MESSAGE where a batch is damaged.
+            BrokerError: OFFSET_OUT_OF_RANGE; CORRUPT_MESSAGE, a batch is damaged.
         """
         if not self.log_start_offset <= offset <= self.next_offset:
             raise BrokerError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset}, {self.log_start_offset} to {self.next_offset} exist"
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset}, expected {self.log_start_offset} to {self.next_offset}",
             )
         if offset == self.next_offset:
             return Read(None, is_first_whole=False)
@@ -268,10 +270,10 @@ class PartitionLog:
                 yield segment.file, header
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """Return the first record at or after `timestamp`; None if all are older.
+        """Return the first record at or after `timestamp`; None if no record is that recent.
 
         Raises:
-            BrokerError: CORRUPT_MESSAGE where a batch is damaged.
+            BrokerError: CORRUPT_MESSAGE, a batch is damaged.
         """
         for segment in self._segments:
             try:

@@ -1,7 +1,7 @@
 """One segment of a log: the batches from a base offset on, with their indexes.
 
-A segment is appended to until it is rolled, and read by position. The files are Kafka's own, so that its tools read
-them; everything but the `.log` file can be made again from it.
+A segment is appended to until it is rolled, and read by position. The files have Kafka's formats, so that its tools can
+read them; the indexes can be rebuilt from the `.log` file.
 
 Source: `LogSegment` in Apache Kafka.
 """
@@ -35,13 +35,13 @@ class Segment:
     """A segment file and its indexes.
 
     Args:
-        folder: of the partition.
-        base_offset: names the files; no offset in them is lower.
+        folder: the partition's folder.
+        base_offset: names the files; the lowest offset allowed in them.
         config: sizes and intervals.
 
     Attributes:
-        next_offset: one after the last offset in the file.
-        max_timestamp: the highest of its batches, `NO_TIMESTAMP` if there is none.
+        next_offset: the offset after the last one in the file.
+        max_timestamp: the highest timestamp of its batches, `NO_TIMESTAMP` if it is empty.
         max_timestamp_offset: the last offset of the first batch that has it.
     """
 
@@ -65,7 +65,7 @@ class Segment:
         return self.file.size_bytes
 
     def is_full_for(self, batch: BatchHeader) -> bool:
-        """Return whether the log has to be rolled before `batch` is appended."""
+        """Return whether the log must be rolled before `batch` is appended."""
         config = self._config
         if not self.size_bytes:
             return False
@@ -79,15 +79,15 @@ class Segment:
         )
 
     def append(self, data: bytes | bytearray | memoryview, batch: BatchHeader, base_offset: int) -> None:
-        """Write a batch at the end.
+        """Append a batch.
 
         Args:
-            data: the batch, stamped.
-            batch: its header.
-            base_offset: of the batch.
+            data: the stamped batch.
+            batch: its header, as produced.
+            base_offset: its base offset in the log.
 
         Raises:
-            OSError: it could not be written; the segment is as it was before.
+            OSError: it could not be written; the segment is unchanged.
         """
         position = self.file.size_bytes
         self.file.append(data)
@@ -107,31 +107,31 @@ class Segment:
         self.next_offset = last_offset + 1
 
     def seal(self) -> None:
-        """Note the highest timestamp in the index: before the segment is rolled or the log is closed."""
+        """Add the highest timestamp to the time index, before the segment is rolled or the log is closed."""
         if self.max_timestamp != NO_TIMESTAMP:
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
 
     def sync(self) -> None:
-        """Wait until batches and indexes are on the disk."""
+        """Sync batches and indexes to disk."""
         self.file.sync()
         self.index.sync()
         self.time_index.sync()
 
     def delete(self) -> None:
-        """Remove the files; slices given out before stay readable."""
+        """Delete the files; slices handed out before stay readable."""
         for path in self._paths:
             path.unlink(missing_ok=True)
 
     # Opening.
 
     def load(self) -> int:
-        """Take over a segment that was closed in order; where an index is damaged it is recovered.
+        """Load a cleanly closed segment; if an index is damaged, recover the segment.
 
         Returns:
             The number of bytes that recovery cut off.
 
         Raises:
-            DecodeError: the batches from the last entry of the index on are damaged.
+            DecodeError: a batch after the last index entry is damaged.
         """
         if not (self.index.load() and self.time_index.load()) or self.index.last_position >= max(self.size_bytes, 1):
             return self.recover()
@@ -149,10 +149,10 @@ class Segment:
         return 0
 
     def recover(self) -> int:
-        """Check every batch, cut off what follows the last good one, and make the indexes again.
+        """Check every batch, truncate the file after the last valid one, and rebuild the indexes.
 
         Returns:
-            The number of bytes that were cut off.
+            The number of bytes cut off.
         """
         self.index.clear()
         self.time_index.clear()
@@ -174,7 +174,7 @@ class Segment:
     # Reading.
 
     def headers(self, position: int) -> Iterator[BatchHeader]:
-        """Yield the headers of the batches from the start of one on.
+        """Yield the headers of the batches from `position`, the start of a batch, to the end.
 
         Raises:
             DecodeError: a batch is damaged, or the file ends inside it.
@@ -192,10 +192,10 @@ class Segment:
             check_no_gap(self.file, previous, self.next_offset)
 
     def find(self, offset: int) -> BatchHeader | None:
-        """Return the header of the batch that holds `offset` or, where compaction left a gap, of the next one.
+        """Return the header of the batch with `offset` or, if compaction left a gap there, of the next one.
 
         Raises:
-            DecodeError: a batch on the way there is damaged.
+            DecodeError: a batch before it is damaged.
         """
         for batch in self.headers(self.index.position_for(offset)):
             if batch.last_offset >= offset:

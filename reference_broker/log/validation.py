@@ -1,4 +1,4 @@
-"""What a produced batch has to be like before it is appended.
+"""The checks on a produced batch before it is appended.
 
 The checks and their error codes are Kafka's. They cost a pass over the bytes for the checksum and one over the records.
 
@@ -32,8 +32,8 @@ _INT64_BYTES = 8
 
 _COMPRESSIONS = frozenset(Compression)
 
-#: Batches of up to so many records are compared with a part of one row of offsets that is kept.
-_ROW_RECORDS = 65_536
+#: The offsets of batches of up to this many records are compared with a slice of one cached row.
+_CACHED_OFFSETS = 65_536
 
 
 class InvalidBatch(BrokerError):
@@ -42,7 +42,7 @@ class InvalidBatch(BrokerError):
     Args:
         code: the error of the partition.
         detail: what is wrong.
-        record_errors: number of each bad record in the batch, and what is wrong with it.
+        record_errors: (index in the batch, what is wrong) for each invalid record.
     """
 
     def __init__(self, code: ErrorCode, detail: str, record_errors: Sequence[tuple[int, str]] = ()) -> None:
@@ -56,19 +56,19 @@ def validate(
     """Check the records of a partition in a produce request.
 
     Args:
-        records: what the request holds.
-        config: of the log.
-        now_ms: the time.
-        allow_zstandard: whether the request's version is new enough for Zstandard.
+        records: the records field of the request.
+        config: the log's configuration.
+        now_ms: the current time.
+        allow_zstandard: whether the version of the request allows Zstandard.
 
     Returns:
-        The batch in writable memory, where it was if that is writable, and its header.
+        The batch in writable memory, copied only if it was read-only, and its header.
 
     Raises:
-        BrokerError: it is refused.
+        BrokerError: the batch is refused.
     """
     if not records:
-        raise BrokerError(ErrorCode.INVALID_RECORD, "a produce request needs a record batch for each partition")
+        raise BrokerError(ErrorCode.INVALID_RECORD, "a produce request must have a record batch for each partition")
     header = _check_format(records, allow_zstandard)
     if header.size_bytes > config.max_message_bytes:
         raise BrokerError(
@@ -93,34 +93,36 @@ def validate(
 
 def _check_format(records: Buffer, allow_zstandard: bool) -> BatchHeader:
     if len(records) <= BATCH_MAGIC_AT:
-        raise BrokerError(ErrorCode.INVALID_RECORD, f"{len(records)} bytes are no record batch")
+        raise BrokerError(ErrorCode.INVALID_RECORD, f"{len(records)} bytes are too few for a record batch")
     if records[BATCH_MAGIC_AT] != BATCH_MAGIC:
         raise BrokerError(
-            ErrorCode.INVALID_RECORD, f"record batches of magic {records[BATCH_MAGIC_AT]}, {BATCH_MAGIC} is required"
+            ErrorCode.INVALID_RECORD, f"the record batch has magic {records[BATCH_MAGIC_AT]}, expected {BATCH_MAGIC}"
         )
     if len(records) < BATCH_HEADER_BYTES:
-        raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes are no record batch")
+        raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes are too few for a record batch")
     header = parse_header(records)
     if header.size_bytes < BATCH_HEADER_BYTES or header.size_bytes > len(records):
         raise BrokerError(
             ErrorCode.CORRUPT_MESSAGE, f"a record batch of {header.size_bytes} bytes in {len(records)} bytes of records"
         )
     if header.size_bytes < len(records):
-        raise BrokerError(ErrorCode.INVALID_RECORD, "a produce request may have one record batch for each partition")
+        raise BrokerError(
+            ErrorCode.INVALID_RECORD, "a produce request must have only one record batch for each partition"
+        )
     if header.compression == Compression.ZSTD and not allow_zstandard:
-        raise BrokerError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "this version of Produce does not know Zstandard")
+        raise BrokerError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "this version of Produce does not allow Zstandard")
     if header.compression not in _COMPRESSIONS:
-        raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"compression type {header.compression} is not known")
+        raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"compression type {header.compression} is unknown")
     return header
 
 
 def _check_header(header: BatchHeader) -> None:
     if header.base_offset != 0:
-        problem = f"the base offset has to be 0, it is {header.base_offset}"
+        problem = f"its base offset is {header.base_offset}, expected 0"
     elif header.records_count <= 0:
         problem = f"it has {header.records_count} records"
     elif header.records_count != header.last_offset_delta + 1:
-        problem = f"it has {header.records_count} records, its offsets are for {header.last_offset_delta + 1}"
+        problem = f"it has {header.records_count} records, but offsets for {header.last_offset_delta + 1}"
     elif header.is_control:
         problem = "clients may not write control records"
     elif header.is_log_append_time:
@@ -135,16 +137,16 @@ def _check_header(header: BatchHeader) -> None:
 
 
 def _check_records(records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    """Walk the records: offsets in a row, timestamps near now, keys where the topic is compacted."""
+    """Check the records: consecutive offsets, timestamps within bounds, keys if the topic is compacted."""
     try:
         columns = next(walk(records, False)).columns()
     except DecodeError as error:
         raise BrokerError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-    if columns.offsets != _offsets_in_a_row(header.records_count):
-        raise BrokerError(ErrorCode.INVALID_RECORD, "the record batch is invalid: its offsets are not in a row")
+    if columns.offsets != _consecutive_offsets(header.records_count):
+        raise BrokerError(ErrorCode.INVALID_RECORD, "the record batch is invalid: its offsets are not consecutive")
     if config.is_compacted and columns.keys.validity is not None:
         without = [number for number in range(columns.count) if columns.keys.at(number) is None]
-        bad = [(number, "a compacted topic needs keys") for number in without]
+        bad = [(number, "records of a compacted topic must have a key") for number in without]
         raise InvalidBatch(ErrorCode.INVALID_RECORD, "One or more records have been rejected", bad)
     if not config.is_log_append_time:
         _check_timestamps(memoryview(columns.timestamps).cast("q"), config, now_ms)
@@ -152,11 +154,11 @@ def _check_records(records: Buffer, header: BatchHeader, config: LogConfig, now_
 
 def _check_timestamps(timestamps: Sequence[int], config: LogConfig, now_ms: int) -> None:
     latest, earliest = now_ms + config.timestamp_after_max_ms, now_ms - config.timestamp_before_max_ms
-    # The look at each record costs more than all other checks together, so the usual case is told by the extremes.
+    # Checking each record costs more than all other checks together; usually the extremes suffice.
     if max(timestamps) <= latest and (earliest <= NO_TIMESTAMP or min(timestamps) >= earliest):
         return
     bad = [
-        (number, f"timestamp {timestamp}, {earliest} to {latest} are allowed")
+        (number, f"timestamp {timestamp}, expected {earliest} to {latest}")
         for number, timestamp in enumerate(timestamps)
         if not earliest <= timestamp <= latest and timestamp != NO_TIMESTAMP
     ]
@@ -166,13 +168,13 @@ def _check_timestamps(timestamps: Sequence[int], config: LogConfig, now_ms: int)
         )
 
 
-def _offsets_in_a_row(count: int) -> bytes:
-    """Return the offsets of a produced batch, as a column has them."""
-    if count > _ROW_RECORDS:
+def _consecutive_offsets(count: int) -> bytes:
+    """Return the offsets of a produced batch, encoded as in a column."""
+    if count > _CACHED_OFFSETS:
         return array("q", range(count)).tobytes()
-    return _row()[: count * _INT64_BYTES]
+    return _cached_offsets()[: count * _INT64_BYTES]
 
 
 @cache
-def _row() -> bytes:
-    return array("q", range(_ROW_RECORDS)).tobytes()
+def _cached_offsets() -> bytes:
+    return array("q", range(_CACHED_OFFSETS)).tobytes()

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from kafkawire.reference_broker.core import Core
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.log.file import FileSlice
 from kafkawire.reference_broker.log.log_directory import LogDirectory
 from kafkawire.reference_broker.options import read_options
-from kafkawire.reference_broker.waiting import Waiting
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
@@ -62,7 +62,7 @@ class BrokerBench:
         self.core = self._open()
 
     def ask(self, message: Message, version: int | None = None, client_id: str = "client") -> Any:
-        """Return the answer, both having been through the codecs; a `Waiting` if it comes later.
+        """Return the answer, both having been through the codecs; a `DelayedOperation` if it comes later.
 
         Args:
             message: the request.
@@ -77,7 +77,7 @@ class BrokerBench:
         assert end == len(data)
         request = Request(api, version, 0, client_id, received, len(data))
         answer = self.core.handle(request, "/host", self.now_ms)
-        if isinstance(answer, Waiting):
+        if isinstance(answer, DelayedOperation):
             return self.through(answer.response, version) if answer.response is not None else answer
         return answer if answer is None else self.through(answer, version)
 

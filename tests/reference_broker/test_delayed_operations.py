@@ -1,19 +1,19 @@
-"""An answer reaches whoever waits, once; a cancelled wait gives back what it held.
+"""A delayed operation completes once; a cancelled one releases what it holds.
 
-Method: callbacks that note what they are given.
+Method: callbacks that record their arguments.
 """
 
 import pytest
 
-from kafkawire.reference_broker.waiting import Waiting
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
 
 FIRST, SECOND = HeartbeatResponse(1), HeartbeatResponse(2)
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_first_answer_counts(early):
-    waiting, heard = Waiting(), []
+def test_only_the_first_completion_counts(early):
+    waiting, heard = DelayedOperation(), []
     if early:
         waiting.complete(FIRST)
     waiting.then(heard.append)
@@ -23,8 +23,8 @@ def test_first_answer_counts(early):
     assert waiting.response is FIRST
 
 
-def test_cancelled_wait_hears_nothing():
-    waiting, heard, released = Waiting(), [], []
+def test_a_cancelled_operation_never_completes():
+    waiting, heard, released = DelayedOperation(), [], []
     waiting.then(heard.append)
     waiting.on_cancel = lambda: released.append(True)
     waiting.cancel()
@@ -33,8 +33,8 @@ def test_cancelled_wait_hears_nothing():
     assert (heard, released, waiting.response) == ([], [True], None)
 
 
-def test_answered_wait_is_not_cancelled():
-    waiting, released = Waiting(), []
+def test_a_completed_operation_cannot_be_cancelled():
+    waiting, released = DelayedOperation(), []
     waiting.on_cancel = lambda: released.append(True)
     waiting.complete(FIRST)
     waiting.cancel()

@@ -5,7 +5,7 @@ Method: a broker without sockets; waiting is ended by producing or by letting ti
 
 import pytest
 
-from kafkawire.reference_broker.waiting import Waiting
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -116,7 +116,7 @@ def test_limit_of_the_broker(tmp_path):
 def test_waits_until_data_comes(bench):
     bench.create(partitions=2)
     waiting = bench.ask(request(partition(0), partition(1), wait=500), 12)
-    assert isinstance(waiting, Waiting)
+    assert isinstance(waiting, DelayedOperation)
     assert waiting.response is None
     bench.produce(produced(b"x"), partition=1)
     first, second = bench.through(waiting.response, 12).responses[0].partitions

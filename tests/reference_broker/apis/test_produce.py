@@ -5,7 +5,7 @@ Method: a broker without sockets; the log is read back through Fetch.
 
 import pytest
 
-from kafkawire.reference_broker.waiting import Waiting
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -104,7 +104,7 @@ def test_answer_waits_for_the_disk_where_the_topic_says_so(tmp_path):
     assert bench.produce(produced(b"x")).error_code == ErrorCode.NONE
     message = request(Partition(0, produced(b"y")))
     waiting = bench.ask(message, 12)
-    assert isinstance(waiting, Waiting)
+    assert isinstance(waiting, DelayedOperation)
     ((work, done),) = jobs
     work()
     done(None)

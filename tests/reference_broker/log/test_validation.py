@@ -91,7 +91,7 @@ def test_records_that_do_not_count_their_offsets():
     builder = BatchBuilder()
     builder.append(NOW_MS, b"k", b"a")
     builder.append_at(2, NOW_MS, b"k", b"b")
-    with pytest.raises(BrokerError, match="not in a row") as caught:
+    with pytest.raises(BrokerError, match="not consecutive") as caught:
         check(changed(formats.BATCH_LAST_OFFSET_DELTA_AT, "i", 1, bytearray(builder.seal())))
     assert caught.value.code == ErrorCode.INVALID_RECORD
 
