@@ -1,0 +1,34 @@
+"""What decompression says of data that it refuses."""
+
+from __future__ import annotations
+
+from kafkawire.sdk.errors import DecodeError
+
+__all__ = ["damaged", "too_long"]
+
+_PATH = "records"
+
+
+def damaged(codec: str, offset: int, reason: object) -> DecodeError:
+    """Return the error for data that is not what the codec writes.
+
+    Args:
+        codec: its name.
+        offset: where, in the compressed data.
+        reason: what is wrong.
+    """
+    return DecodeError(_PATH, offset, f"{codec}: {reason}")
+
+
+def too_long(codec: str, limit: int, announced_bytes: int | None = None) -> DecodeError:
+    """Return the error for content beyond the limit.
+
+    Args:
+        codec: its name.
+        limit: in bytes.
+        announced_bytes: the size that the data announces, if it does.
+    """
+    announced = "" if announced_bytes is None else f": {announced_bytes} are announced"
+    return DecodeError(
+        _PATH, 0, f"{codec}: more than the {limit} bytes that a batch may have when decompressed{announced}"
+    )

@@ -1,0 +1,116 @@
+"""LZ4: one frame of independent blocks. In magic 0 its header checksum is wrong, and has to be.
+
+Source: the frame format of LZ4; `Lz4BlockInputStream` in Apache Kafka; KAFKA-3160 (the checksum in magic 0).
+"""
+
+from __future__ import annotations
+
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.record_formats import MESSAGE_V0_MAGIC
+from kafkawire.sdk.records.compression.errors import damaged, too_long
+
+__all__ = ["LEVELS", "compress", "decompress"]
+
+LEVELS = (1, 17)
+
+_NAME = "lz4"
+_MAGIC = b"\x04\x22\x4d\x18"
+_FLAGS_AT = len(_MAGIC)
+_BLOCK_AT = _FLAGS_AT + 1
+_CONTENT_SIZE_AT = _BLOCK_AT + 1
+_HAS_CONTENT_SIZE = 0x08
+_CONTENT_SIZE_BYTES = 8
+_CHECKSUM_BYTES = 1
+#: One byte of LZ4 stands for at most 255 bytes; a frame has at least this many bytes around its blocks.
+_EXPANSION_MAX = 255
+_FRAME_BYTES_MIN = 7
+#: Levels from here on choose the slower compressor that Kafka uses for every explicit level.
+_HIGH_LEVEL_MIN = 3
+
+
+def compress(data: memoryview, level: int | None, magic: int) -> bytes:
+    """Return a frame as Kafka's own clients write it."""
+    import lz4.frame
+
+    frame: bytes = lz4.frame.compress(
+        data,
+        compression_level=0 if level is None else max(level, _HIGH_LEVEL_MIN),
+        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
+    )
+    if magic == MESSAGE_V0_MAGIC:
+        at = _checksum_at(memoryview(frame))
+        frame = frame[:at] + _header_checksum(frame[:at]) + frame[at + _CHECKSUM_BYTES :]
+    return frame
+
+
+def decompress(data: memoryview, limit: int, magic: int) -> bytes:
+    """Decompress a frame; what follows it is ignored, as in Kafka.
+
+    Raises:
+        DecodeError: the frame is damaged, is none that Kafka takes, or has more content than `limit`.
+    """
+    import lz4.frame
+
+    at = _checksum_at(data)
+    if data[_FLAGS_AT] & _HAS_CONTENT_SIZE:
+        announced = int.from_bytes(data[_CONTENT_SIZE_AT : _CONTENT_SIZE_AT + _CONTENT_SIZE_BYTES], "little")
+        if announced > limit:
+            raise too_long(_NAME, limit, announced)
+    checksum = _header_checksum(data[len(_MAGIC) : at])
+    frame: Buffer = data
+    if magic == MESSAGE_V0_MAGIC:  # written in two ways, and read without a look at it
+        frame = b"".join([data[:at], checksum, data[at + _CHECKSUM_BYTES :]])
+    elif data[at : at + _CHECKSUM_BYTES] != checksum:
+        raise damaged(_NAME, at, "checksum of the header is wrong")
+    decompressor = lz4.frame.LZ4FrameDecompressor()
+    try:
+        content: bytes = decompressor.decompress(frame, min(limit + 1, len(data) * _EXPANSION_MAX))
+    except RuntimeError as error:
+        raise damaged(_NAME, 0, error) from None
+    if len(content) > limit:
+        raise too_long(_NAME, limit)
+    if not decompressor.eof:
+        raise damaged(_NAME, len(data), "ends early")
+    return content
+
+
+def _checksum_at(data: memoryview) -> int:
+    """Return where the header checksum is; refuse the frames that Kafka refuses."""
+    if len(data) < _FRAME_BYTES_MIN:
+        raise damaged(_NAME, 0, "ends in its header")
+    if data[: len(_MAGIC)] != _MAGIC:
+        raise damaged(_NAME, 0, "does not begin as a frame")
+    flags, block = data[_FLAGS_AT], data[_BLOCK_AT]
+    if flags >> 6 != 1 or flags & 0x03 or not flags & 0x20:
+        reason = f"flags {flags:#04x}: version 1 with independent blocks is expected"
+        raise damaged(_NAME, _FLAGS_AT, reason)
+    if block & 0x8F or block < 0x40:
+        reason = f"block descriptor {block:#04x}: a maximum size and nothing else is expected"
+        raise damaged(_NAME, _BLOCK_AT, reason)
+    at = _CONTENT_SIZE_AT + (_CONTENT_SIZE_BYTES if flags & _HAS_CONTENT_SIZE else 0)
+    if at >= len(data):
+        raise damaged(_NAME, 0, "ends in its header")
+    return at
+
+
+def _header_checksum(data: Buffer) -> bytes:
+    """Return the second byte of XXH32, seed 0, of fewer than 16 bytes.
+
+    In magic 0 the frame's magic number goes into it too, an old mistake that has to be made again.
+    """
+    prime2, prime3, prime4, prime5, mask = 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1, 0xFFFFFFFF
+    prime1 = 0x9E3779B1
+    value = (prime5 + len(data)) & mask
+    words = len(data) // 4 * 4
+    for start in range(0, words, 4):
+        value = (value + int.from_bytes(data[start : start + 4], "little") * prime3) & mask
+        value = (((value << 17) | (value >> 15)) & mask) * prime4 & mask
+    for byte in data[words:]:
+        value = (value + byte * prime5) & mask
+        value = (((value << 11) | (value >> 21)) & mask) * prime1 & mask
+    value = (value ^ (value >> 15)) * prime2 & mask
+    value = (value ^ (value >> 13)) * prime3 & mask
+    value ^= value >> 16
+    return bytes([(value >> 8) & 0xFF])

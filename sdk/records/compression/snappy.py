@@ -1,0 +1,98 @@
+"""snappy in xerial's framing, as Kafka writes it, or as one raw block, as other clients do.
+
+Source: `SnappyInputStream` of snappy-java; the format description of snappy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkawire.sdk.records.compression.errors import damaged, too_long
+
+__all__ = ["LEVELS", "compress", "decompress"]
+
+LEVELS = None
+
+_NAME = "snappy"
+#: What xerial's stream begins with: magic, version, oldest version that can read it.
+_MAGIC = b"\x82SNAPPY\x00"
+_VERSIONS = b"\x00\x00\x00\x01\x00\x00\x00\x01"
+_HEADER_BYTES = len(_MAGIC) + len(_VERSIONS)
+_SIZE_BYTES = 4
+_BLOCK_BYTES = 32 * 1024
+#: A declared length has at most so many bytes, seven bits in each.
+_DECLARED_BYTES_MAX = 5
+#: Three bytes of snappy copy at most 64, so that a declared length above this many times the input is a lie.
+_EXPANSION_MAX = 32
+
+
+def compress(data: memoryview, level: int | None, magic: int) -> bytes:
+    """Return a xerial stream; snappy has no levels."""
+    import snappy
+
+    parts = [_MAGIC, _VERSIONS]
+    for start in range(0, len(data), _BLOCK_BYTES):
+        block = snappy.compress(bytes(data[start : start + _BLOCK_BYTES]))
+        parts += [len(block).to_bytes(_SIZE_BYTES, "big"), block]
+    return b"".join(parts)
+
+
+def decompress(data: memoryview, limit: int, magic: int) -> bytes:
+    """Decompress a xerial stream, several of them in a row, or one raw block.
+
+    Raises:
+        DecodeError: the data is damaged, or there is more content than `limit`.
+    """
+    if not data:
+        raise damaged(_NAME, 0, "no data")
+    if len(data) < _HEADER_BYTES or data[: len(_MAGIC)] != _MAGIC:
+        return _content(data, 0, 0, limit)
+    return b"".join(_contents(data, limit))
+
+
+def _contents(data: memoryview, limit: int) -> Iterator[bytes]:
+    """Give the content of each block."""
+    taken = 0
+    position = _after_header(data, 0)
+    while position + _SIZE_BYTES <= len(data):
+        if data[position : position + _SIZE_BYTES] == _MAGIC[:_SIZE_BYTES]:
+            position = _after_header(data, position)
+            continue
+        size = int.from_bytes(data[position : position + _SIZE_BYTES], "big")
+        position += _SIZE_BYTES
+        if size > len(data) - position:
+            reason = f"block of {size} bytes, {len(data) - position} are left"
+            raise damaged(_NAME, position - _SIZE_BYTES, reason)
+        content = _content(data[position : position + size], position, taken, limit)
+        taken += len(content)
+        position += size
+        yield content
+
+
+def _after_header(data: memoryview, position: int) -> int:
+    """Return where the blocks after a header begin; its versions are not looked at."""
+    end = position + _HEADER_BYTES
+    if data[position : position + len(_MAGIC)] != _MAGIC or end > len(data):
+        raise damaged(_NAME, position, "broken header of a stream")
+    return end
+
+
+def _content(block: memoryview, position: int, taken: int, limit: int) -> bytes:
+    """Return the content of a block, of which `taken` bytes came before."""
+    import snappy
+
+    declared = 0
+    for index, byte in enumerate(block[:_DECLARED_BYTES_MAX]):
+        declared |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            break
+    if taken + declared > limit:
+        raise too_long(_NAME, limit, taken + declared)
+    if declared > len(block) * _EXPANSION_MAX:
+        raise damaged(_NAME, position, f"block of {len(block)} bytes declares a content of {declared}")
+    try:
+        content = snappy.decompress(bytes(block))
+    except Exception as error:  # the package has changed its exceptions from release to release
+        raise damaged(_NAME, position, error) from None
+    assert isinstance(content, bytes)  # the package also has a form for text
+    return content

@@ -1,0 +1,88 @@
+"""The table of codecs: what Kafka calls a compression type, and the module of the same name that does it.
+
+`schemas/records/record_batch.yaml` lists the codecs; each has its module in this folder, with the interface of `Codec`.
+Libraries are imported when a codec is first used.
+
+Source: `org.apache.kafka.common.compress`; KIP-390 (levels).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Protocol, cast
+
+from kafkawire.sdk.errors import EncodeError
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC, Compression
+from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
+
+__all__ = ["LEVELS", "Codec", "compress", "decompress"]
+
+
+class Codec(Protocol):
+    """What a module of this folder defines for its codec.
+
+    Decompression stops at the limit, reserves no memory because a header declares a size, and takes time in proportion
+    to the bytes that go in and come out: `docs/limits.md` has the bounds.
+    """
+
+    #: Lowest and highest level (KIP-390); None for a codec without levels.
+    LEVELS: tuple[int, int] | None
+
+    def compress(self, data: memoryview, level: int | None, magic: int) -> bytes:
+        """Return the compressed form of `data`; a level of None is the codec's default."""
+        ...
+
+    def decompress(self, data: memoryview, limit: int, magic: int) -> bytes:
+        """Return the content; raise DecodeError if it is damaged, cut, or longer than `limit`."""
+        ...
+
+
+_CODECS = {
+    codec: cast(Codec, import_module(f"{__package__}.{codec.name.lower()}"))
+    for codec in Compression
+    if codec != Compression.NONE
+}
+
+#: Lowest and highest level of the codecs that have levels.
+LEVELS = {codec: module.LEVELS for codec, module in _CODECS.items() if module.LEVELS is not None}
+
+
+def compress(codec: Compression, data: Buffer, level: int | None = None, magic: int = BATCH_MAGIC) -> bytes:
+    """Return the compressed form of the records of a batch.
+
+    Args:
+        codec: how.
+        data: the encoded records.
+        level: see `LEVELS`; None for the codec's default. Codecs without levels ignore it.
+        magic: of the batch; LZ4 in magic 0 has a wrong header checksum, which its readers expect.
+
+    Raises:
+        EncodeError: the level is outside the codec's range.
+    """
+    if codec == Compression.NONE:
+        return bytes(data)
+    if level is not None and codec in LEVELS:
+        low, high = LEVELS[codec]
+        if not low <= level <= high:
+            raise EncodeError("level", f"{codec.name.lower()} has levels {low} to {high}, not {level}")
+    return _CODECS[codec].compress(memoryview(data).cast("B"), level, magic)
+
+
+def decompress(
+    codec: Compression, data: Buffer, limit: int = MAX_DECOMPRESSED_BYTES, magic: int = BATCH_MAGIC
+) -> bytes:
+    """Return the records of a batch, decompressed.
+
+    Args:
+        codec: how they are compressed.
+        data: the compressed records, no more and no less.
+        limit: most bytes to give out.
+        magic: of the batch.
+
+    Raises:
+        DecodeError: the data is damaged, cut, or longer than `limit`; offsets count from the beginning of `data`.
+    """
+    if codec == Compression.NONE:
+        return bytes(data)
+    return _CODECS[codec].decompress(memoryview(data).cast("B"), limit, magic)

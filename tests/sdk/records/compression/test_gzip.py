@@ -1,0 +1,46 @@
+"""gzip: every part of a member's header, several members, and what follows them.
+
+Method: members put together by hand.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+
+import pytest
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.records import Compression, compress, decompress
+
+SAMPLE = b"some records, some more records, and yet more records " * 20
+
+
+def test_gzip_member_with_every_part_of_a_header() -> None:
+    plain = compress(Compression.GZIP, SAMPLE)
+    header = plain[:3] + b"\x1e" + plain[4:10] + b"\x03\x00abc" + b"name\x00" + b"comment\x00"
+    checksum = (zlib.crc32(header) & 0xFFFF).to_bytes(2, "little")
+    assert decompress(Compression.GZIP, header + checksum + plain[10:]) == SAMPLE
+    with pytest.raises(DecodeError, match="checksum of the header"):
+        decompress(Compression.GZIP, header + b"\x00\x00" + plain[10:])
+    long_name = plain[:3] + b"\x08" + plain[4:10] + b"n" * 1000 + b"\x00" + plain[10:]
+    assert decompress(Compression.GZIP, long_name * 2) == SAMPLE * 2
+    with pytest.raises(DecodeError):
+        decompress(Compression.GZIP, plain[:3] + b"\x08" + plain[4:10] + b"name without an end")
+
+
+def test_gzip_ignores_what_is_no_member() -> None:
+    plain = compress(Compression.GZIP, SAMPLE)
+    assert decompress(Compression.GZIP, plain + b"\x00" * 5) == SAMPLE
+    assert decompress(Compression.GZIP, plain + b"\x00" * 50) == SAMPLE
+
+
+def test_gzip_members_of_every_size_follow_each_other() -> None:
+    """What zlib is given of each is doubled until it is enough: around each step a member may end."""
+    contents = [bytes(range(256)) * 8, b"", *(random.Random(size).randbytes(size) for size in range(0, 700, 3))]
+    members = [compress(Compression.GZIP, content) for content in contents]
+    assert decompress(Compression.GZIP, b"".join(members)) == b"".join(contents)
+    damaged = bytearray(members[0] + members[2] + members[50])
+    damaged[-5] ^= 1
+    with pytest.raises(DecodeError, match="checksum or length of the content"):
+        decompress(Compression.GZIP, damaged)

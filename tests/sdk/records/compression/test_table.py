@@ -1,0 +1,124 @@
+"""Every codec gives back what it was given, stops at the limit, and turns damaged data into a DecodeError.
+
+Method: sizes around blocks; every cut and flipped bit; bombs, with the memory measured; the modules against the schema.
+"""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from importlib import import_module
+
+import pytest
+
+from kafkawire.sdk.errors import DecodeError, EncodeError
+from kafkawire.sdk.records import LEVELS, Compression, compress, decompress
+
+CODECS = [codec for codec in Compression if codec != Compression.NONE]
+SAMPLE = b"some records, some more records, and yet more records " * 20
+
+
+@pytest.mark.parametrize("codec", Compression)
+@pytest.mark.parametrize("size", [0, 1, 100, 32768, 32769, 65537, 300_000])
+def test_round_trip(codec: Compression, size: int) -> None:
+    for data in (bytes(size), random.Random(size).randbytes(size)):
+        for magic in (0, 1, 2):
+            compressed = compress(codec, memoryview(data), magic=magic)
+            assert decompress(codec, memoryview(compressed), magic=magic) == data
+
+
+@pytest.mark.parametrize("codec", LEVELS)
+def test_levels(codec: Compression) -> None:
+    low, high = LEVELS[codec]
+    for level in (low, high):
+        assert decompress(codec, compress(codec, SAMPLE, level)) == SAMPLE
+    for level in (low - 1, high + 1):
+        with pytest.raises(EncodeError, match=f"levels {low} to {high}, not {level}"):
+            compress(codec, SAMPLE, level)
+    assert compress(Compression.SNAPPY, SAMPLE, 99) == compress(Compression.SNAPPY, SAMPLE)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_limit(codec: Compression) -> None:
+    compressed = compress(codec, SAMPLE)
+    assert decompress(codec, compressed, len(SAMPLE)) == SAMPLE
+    limit = len(SAMPLE) - 1
+    with pytest.raises(DecodeError, match=f"{codec.name.lower()}: more than the {limit} bytes that a batch may have"):
+        decompress(codec, compressed, limit)
+    if codec in (Compression.SNAPPY, Compression.ZSTD):  # which say how long their content is
+        with pytest.raises(DecodeError, match=f": {len(SAMPLE)} are announced"):
+            decompress(codec, compressed, limit)
+
+
+@pytest.mark.parametrize("codec", set(CODECS) - {Compression.LZ4})
+def test_limit_of_several_streams(codec: Compression) -> None:
+    """The limit holds for all together, and the error names it, not what was left of it."""
+    compressed = compress(codec, SAMPLE) * 3
+    assert decompress(codec, compressed, 3 * len(SAMPLE)) == SAMPLE * 3
+    for limit in (3 * len(SAMPLE) - 1, 2 * len(SAMPLE), len(SAMPLE) + 1):
+        with pytest.raises(DecodeError, match=f"more than the {limit} bytes"):
+            decompress(codec, compressed, limit)
+
+
+def test_every_codec_of_the_schema_has_a_module() -> None:
+    for codec in CODECS:
+        module = import_module(f"kafkawire.sdk.records.compression.{codec.name.lower()}")
+        assert {"LEVELS", "compress", "decompress"} <= set(module.__all__)
+        assert LEVELS.get(codec) == module.LEVELS
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_bomb_takes_little_memory(codec: Compression) -> None:
+    bomb = compress(codec, bytes(64_000_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecodeError):
+            decompress(codec, bomb, 1_000_000)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8_000_000 + 2 * len(bomb)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_cut(codec: Compression) -> None:
+    compressed = compress(codec, SAMPLE)
+    for end in range(len(compressed)):
+        if codec == Compression.ZSTD and end == 0:
+            assert decompress(codec, b"") == b""  # no frame at all is no content, as in Kafka
+            continue
+        if codec == Compression.SNAPPY and end in range(16, 20):
+            assert decompress(codec, compressed[:end]) == b""  # an end between blocks is an end, as in Kafka
+            continue
+        with pytest.raises(DecodeError):
+            decompress(codec, compressed[:end])
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_flipped_bits_give_data_or_an_error(codec: Compression) -> None:
+    compressed = compress(codec, SAMPLE)
+    errors = 0
+    for position in range(len(compressed)):
+        for bit in range(8):
+            flipped = bytearray(compressed)
+            flipped[position] ^= 1 << bit
+            try:
+                assert len(decompress(codec, flipped, 100_000)) <= 100_000
+            except DecodeError:
+                errors += 1
+    assert errors > len(compressed)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_random_bytes(codec: Compression) -> None:
+    generator = random.Random(5)
+    for size in range(1, 60):
+        with pytest.raises(DecodeError):
+            decompress(codec, generator.randbytes(size), 1000)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_streams_in_a_row(codec: Compression) -> None:
+    both = compress(codec, SAMPLE) + compress(codec, b"more")
+    expected = SAMPLE if codec == Compression.LZ4 else SAMPLE + b"more"
+    assert decompress(codec, both) == expected

@@ -1,0 +1,41 @@
+"""Zstandard: streamed, skippable and joined frames; what is declared is not believed.
+
+Method: frames of the library with other options, and headers put together by hand.
+"""
+
+from __future__ import annotations
+
+import pytest
+import zstandard
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.records import Compression, compress, decompress
+
+SAMPLE = b"some records, some more records, and yet more records " * 20
+
+
+def test_zstd_frames_of_others() -> None:
+    stream = zstandard.ZstdCompressor(level=1, write_checksum=True).compressobj()
+    unsized = stream.compress(SAMPLE * 5000) + stream.flush()
+    assert decompress(Compression.ZSTD, unsized) == SAMPLE * 5000
+    skippable = b"\x5a\x2a\x4d\x18\x03\x00\x00\x00abc"
+    assert decompress(Compression.ZSTD, skippable + unsized + skippable) == SAMPLE * 5000
+    single = compress(Compression.ZSTD, SAMPLE)
+    assert decompress(Compression.ZSTD, single + unsized) == SAMPLE * 5001
+
+
+def test_zstd_does_not_believe_what_is_declared() -> None:
+    frame = b"\x28\xb5\x2f\xfd\xe0" + (2**40).to_bytes(8, "little") + b"\x09\x00\x00a"
+    with pytest.raises(DecodeError, match=r"declares|more than"):
+        decompress(Compression.ZSTD, frame)
+    window = b"\x28\xb5\x2f\xfd\x00" + b"\xff" + b"\x09\x00\x00a"
+    with pytest.raises(DecodeError, match="window"):
+        decompress(Compression.ZSTD, window)
+
+
+def test_zstd_frames_without_a_size_name_the_limit() -> None:
+    stream = zstandard.ZstdCompressor().compressobj()
+    unsized = stream.compress(SAMPLE) + stream.flush()
+    for data, limit in ((unsized, len(SAMPLE) - 1), (unsized * 2, len(SAMPLE)), (unsized, 0)):
+        with pytest.raises(DecodeError, match=f"zstd: more than the {limit} bytes"):
+            decompress(Compression.ZSTD, data, limit)
