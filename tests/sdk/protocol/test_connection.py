@@ -105,6 +105,19 @@ def test_handshake_with_a_broker_that_lists_nothing_falls_back_to_the_lowest() -
         client.negotiate(offer({}, ErrorCode.UNSUPPORTED_VERSION))
 
 
+def test_handshake_with_a_broker_that_refuses_what_it_lists_goes_down_step_by_step() -> None:
+    """A proxy may list the versions of the broker after it and refuse them itself: no version is asked twice."""
+    client = ClientConnection()
+    refusal = offer(supported(API_VERSIONS=(0, 4)), ErrorCode.UNSUPPORTED_VERSION)
+    asked = [client.handshake().version]
+    while asked[-1] > 0:
+        assert client.negotiate(refusal) is False
+        asked.append(client.handshake().version)
+    assert asked == [4, 3, 2, 1, 0]
+    with pytest.raises(RemoteProtocolError, match="error code 35"):
+        client.negotiate(refusal)
+
+
 @pytest.mark.parametrize(
     ("ranges", "version"),
     [

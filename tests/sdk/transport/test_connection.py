@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from struct import Struct
 
 import pytest
 
@@ -19,16 +20,18 @@ from kafkawire.sdk.errors import (
     RequestTimedOut,
     UnsupportedVersion,
 )
+from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.frames import frame
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.versions import VersionRange as V
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
-from kafkawire.sdk.transport.wire import Address
+from kafkawire.sdk.transport.wire import Address, Wire
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
 
 SETTINGS = ConnectionSettings(connect_timeout_ms=1000, request_timeout_ms=1000)
@@ -74,10 +77,56 @@ def test_version_is_the_highest_of_both() -> None:
         )
         connection = await BrokerConnection.open(broker.network, BROKER, SETTINGS)
         assert connection.version_for(MetadataRequest) == 9
+        await connection.request(MetadataRequest([]), MetadataResponse)  # a later version would end the connection
         with pytest.raises(UnsupportedVersion, match="FindCoordinator: the broker does not offer it"):
             connection.version_for(FindCoordinatorRequest)
         with pytest.raises(UnsupportedVersion, match="the broker offers 0-3"):
             connection.version_for(FetchRequest)
+        connection.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("speaks", "listed", "asked"),
+    [
+        (V(0, 4), V(0, 4), [4]),
+        (V(0, 2), V(0, 2), [4, 2]),
+        (V(0, 2), None, [4, 0]),
+        (V(0, 1), V(0, 4), [4, 3, 2, 1]),
+    ],
+    ids=["same", "older", "before KIP-511", "behind a proxy of another version"],
+)
+def test_handshake_with_brokers_of_other_versions(speaks: V, listed: V | None, asked: list[int]) -> None:
+    """The handshake ends with the highest version that the broker speaks, or with the lowest where it does not say."""
+
+    async def run() -> None:
+        broker, versions = ScriptedBroker(), []
+
+        class Peer:
+            """Answers ApiVersions as Kafka does, in version 0 if it does not speak the version of the request."""
+
+            def __init__(self, wire: Wire) -> None:
+                self.wire = wire
+
+            def receive_frame(self, request: Buffer) -> None:
+                key, version = Struct(">hh").unpack_from(request)
+                assert key == ApiKey.API_VERSIONS
+                versions.append(version)
+                spoken = version in speaks
+                response = ApiVersionsResponse(error_code=ErrorCode.NONE if spoken else ErrorCode.UNSUPPORTED_VERSION)
+                keys = {ApiKey.API_VERSIONS: listed, ApiKey.METADATA: V(0, 9) if spoken else None}
+                response.api_keys = [ApiVersionsResponse.ApiVersion(k, *v) for k, v in keys.items() if v is not None]
+                body = codec(ApiVersionsResponse, version if spoken else 0).encode(response)
+                self.wire.write([frame(bytes(request[4:8]) + body)])
+
+            def connection_lost(self, error: Exception | None) -> None:
+                pass
+
+        broker.network.servers[BROKER] = Peer
+        connection = await BrokerConnection.open(broker.network, BROKER, SETTINGS)
+        assert versions == asked
+        assert connection.version_for(MetadataRequest) == 9
         connection.close()
 
     asyncio.run(run())
