@@ -6,6 +6,7 @@ broker that is right in all of it is checked in `tests/reference_broker` and, fo
 
 from __future__ import annotations
 
+import itertools
 import socket
 import threading
 from collections.abc import Iterator
@@ -17,12 +18,15 @@ from kafkawire.conformance.broker_suite import BrokerSuite
 from kafkawire.conformance.report import Suite
 from kafkawire.conformance.requests import Names, message_class
 from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.connection import Request, ServerConnection, response_class
 from kafkawire.sdk.protocol.frames import FrameBuffer
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+SHAPES = ("defaults", "filled")
 
 SUPPORTED = {key: APIS[key].versions for key in (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.LIST_GROUPS)}
 
@@ -50,6 +54,7 @@ class Broker:
         return frame
 
     def stop(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread, which closing alone does not
         self._listener.close()
         self._thread.join(5)
 
@@ -70,8 +75,13 @@ class Broker:
                 for content in buffer.receive(data):
                     request = server.receive(content)
                     connection.sendall(self.spoil(b"".join(server.respond(request, good(request))), request))
-        except (KafkaWireError, OSError):
+        except KafkaWireError:
+            self.refuse(connection)
+        except OSError:
             return
+
+    def refuse(self, connection: socket.socket) -> None:
+        """Do what follows a request that cannot be read; Kafka closes the connection."""
 
 
 @contextmanager
@@ -82,11 +92,15 @@ def running(broker: Broker) -> Iterator[Broker]:
         broker.stop()
 
 
-def failing(broker: Broker) -> list[str]:
+def ask(broker: Broker) -> list[Suite]:
     with running(broker):
-        suites: list[Suite] = list(BrokerSuite("127.0.0.1", broker.port, Names(), timeout_seconds=0.5).run())
+        suites = list(BrokerSuite("127.0.0.1", broker.port, Names(), timeout_seconds=0.5).run())
     assert sum(suite.passed for suite in suites) > 0
-    return [suite.name for suite in suites if suite.failures]
+    return suites
+
+
+def failing(broker: Broker) -> list[str]:
+    return [suite.name for suite in ask(broker) if suite.failures]
 
 
 class ExtraBytes(Broker):
@@ -115,6 +129,41 @@ class NoFallback(Broker):
         return frame[:8] + b"\0\0" + frame[10:] if request.version_error else frame
 
 
+class AnswersEverything(Broker):
+    def refuse(self, connection: socket.socket) -> None:
+        connection.sendall(bytes.fromhex("00000004 00000000"))
+
+
+class ForgetsVersions(Broker):
+    """Takes the handshake, and then does not know the version that it took."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        super().__init__()
+
+    def spoil(self, frame: bytes, request: Request) -> bytes:
+        self.asked += 1
+        if request.api.key != ApiKey.API_VERSIONS or self.asked == 1:
+            return frame
+        return bytes.fromhex("0000000a") + frame[4:8] + bytes.fromhex("0023 00000000")
+
+
+class OddList(Broker):
+    """Lists an API that this release does not know, one that was removed, and a range that is empty."""
+
+    def __init__(self) -> None:
+        self.listed = [(9999, 0, 5), (ApiKey.LEADER_AND_ISR, 0, 1), (ApiKey.FIND_COORDINATOR, 3, 2)]
+        super().__init__()
+
+    def spoil(self, frame: bytes, request: Request) -> bytes:
+        if request.api.key != ApiKey.API_VERSIONS or request.version_error:
+            return frame
+        response = good(request)
+        response.api_keys += tuple(ApiVersionsResponse.ApiVersion(*entry) for entry in self.listed)
+        body = frame[4:8] + codec(ApiVersionsResponse, request.version).encode(response)
+        return len(body).to_bytes(4, "big") + body
+
+
 def test_a_broker_that_is_right() -> None:
     assert failing(Broker()) == []
 
@@ -130,6 +179,47 @@ def test_a_broker_that_is_right() -> None:
 )
 def test_a_broker_that_is_wrong(broker: type[Broker], suites: list[str]) -> None:
     assert failing(broker()) == suites
+
+
+def test_a_broker_that_answers_what_it_cannot_read() -> None:
+    suites = {suite.name: suite for suite in ask(AnswersEverything())}
+    unknown, broken = suites["unknown API and versions"], suites["broken frames"]
+    assert [failure.case for failure in unknown.failures] == [
+        "unknown API key",
+        "negative API key",
+        "removed API",
+        "Metadata beyond its highest version",
+        "Metadata version 32767",
+        "Metadata version -1",
+    ]
+    assert unknown.passed == 3
+    assert {failure.reason for failure in unknown.failures} == {
+        "an answer of 4 bytes, the end of the connection expected"
+    }
+    assert "frame cut in its body" in [failure.case for failure in broken.failures]
+    assert [suite.name for suite in suites.values() if suite.failures] == [unknown.name, broken.name]
+
+
+def test_an_answer_in_another_version_is_found() -> None:
+    suites = {suite.name: suite for suite in ask(ForgetsVersions())}
+    reasons = {failure.case: failure.reason for failure in suites["ApiVersions"].failures}
+    assert reasons.keys() == {f"version {version} {shape}" for version in (1, 2, 3, 4) for shape in SHAPES}
+    assert set(reasons.values()) == {"answered in version 0"}
+
+
+def test_what_a_broker_lists_beyond_this_release() -> None:
+    advertised, *suites = ask(OddList())
+    assert [(failure.case, failure.reason) for failure in advertised.failures] == [
+        (f"key {ApiKey.FIND_COORDINATOR} versions 3 to 2", "the range is empty")
+    ]
+    assert [suite.name for suite in suites][:3] == ["Metadata", "ListGroups", "ApiVersions"]
+    assert [suite.name for suite in suites if suite.failures] == []
+
+
+def test_a_suite_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = itertools.count(0, 1500)
+    monkeypatch.setattr("kafkawire.conformance.broker_suite.monotonic_ms", lambda: next(ticks))
+    assert {suite.seconds for suite in ask(Broker())} == {1.5}
 
 
 def test_no_broker() -> None:

@@ -13,8 +13,10 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
+from kafkawire.conformance.broker_suite import BrokerSuite
 from kafkawire.conformance.cli import app
 from kafkawire.conformance.codec_suite import VECTORS
+from kafkawire.conformance.report import Failure, Suite
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -50,6 +52,29 @@ def test_mistakes(arguments: tuple[str, ...], text: str) -> None:
     code, output = run(*arguments)
     assert code == 2
     assert text in " ".join(output.replace("│", " ").split())
+
+
+def test_an_engine_that_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is left out of all engines, and refused where it was asked for."""
+    monkeypatch.setattr("kafkawire.sdk.protocol.engines.selection.native", None)
+    shutil.copy(VECTORS / "headers.jsonl.gz", tmp_path)
+    code, output = run("codec", "--vectors", str(tmp_path))
+    assert (code, output.splitlines()[-1]) == (0, "36 passed, 0 failed")
+    code, output = run("codec", "--vectors", str(tmp_path), "--engine", "native")
+    assert (code, output) == (2, "engine native: the extension is not built here, not run\n")
+
+
+def test_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    suites = [Suite("first", passed=2), Suite("second", failures=[Failure("a case", "a reason")])]
+    monkeypatch.setattr(BrokerSuite, "run", lambda self: iter(suites))
+    code, output = run("run", "--bootstrap", "localhost:9092")
+    assert code == 1
+    assert output.splitlines() == [
+        "first: 2 passed, 0 failed",
+        "second: 0 passed, 1 failed",
+        "    a case: a reason",
+        "2 passed, 1 failed",
+    ]
 
 
 def test_run_without_a_broker() -> None:

@@ -8,6 +8,7 @@ they check.
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 from kafkawire.conformance.codec_suite import VECTORS, run_vectors
 from kafkawire.sdk.protocol.engines.selection import ENGINE
 
-SMALL = ("headers.jsonl.gz", "write_rules.jsonl.gz", "error_codes.json")
+SMALL = ("corrupt.jsonl.gz", "headers.jsonl.gz", "write_rules.jsonl.gz", "error_codes.json")
 
 
 def folder(tmp_path: Path, *names: str) -> Path:
@@ -30,8 +31,14 @@ def folder(tmp_path: Path, *names: str) -> Path:
 def test_small_files_pass(tmp_path: Path) -> None:
     suites = {suite.name: suite for suite in run_vectors(folder(tmp_path, *SMALL), ENGINE)}
     assert set(suites) == set(SMALL)
-    assert [suite.failures for suite in suites.values()] == [[], [], []]
+    assert [suite.failures for suite in suites.values()] == [[], [], [], []]
     assert suites["headers.jsonl.gz"].passed == 18
+
+
+def test_a_suite_takes_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = itertools.count(0, 1500)
+    monkeypatch.setattr("kafkawire.conformance.codec_suite.monotonic_ms", lambda: next(ticks))
+    assert [suite.seconds for suite in run_vectors(folder(tmp_path, "headers.jsonl.gz"), ENGINE)] == [1.5]
 
 
 def test_every_shipped_file_has_a_checker() -> None:

@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from kafkawire.conformance.misc_vectors import check_misc_vector
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.assignors.sticky import StickyAssignor
+from kafkawire.sdk.consumer.consumer_protocol import encode_assignment
 from kafkawire.sdk.protocol.engines.selection import ENGINE
 from tests.vectors import read_vectors
 
@@ -77,6 +80,29 @@ def test_a_value_that_differs_is_found(kind: str, path: list[str], value: object
         owner = owner[key]
     owner[path[-1]] = value
     assert check_misc_vector(changed, ENGINE) is not None
+
+
+@pytest.mark.parametrize(("assignor", "found"), [("range", False), ("sticky", True), ("roundrobin", True)])
+def test_partitions_in_another_order_are_a_difference_except_for_range(assignor: str, found: bool) -> None:
+    for vector in vectors():
+        members = vector.get("assignment", {})
+        member = next((member for member in members if len(members[member]) > 1), None)
+        if vector.get("assignor") == assignor and member is not None:
+            changed = copy.deepcopy(vector)
+            changed["assignment"][member].reverse()
+            changed["assignment_hex"][member] = encode_assignment(
+                [TopicPartition(*pair) for pair in changed["assignment"][member]]
+            ).hex()
+            assert (check_misc_vector(changed, ENGINE) is not None) is found
+            return
+    pytest.fail(f"no vector of {assignor} has a member with two partitions")
+
+
+def test_members_whose_own_words_lead_elsewhere_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a member says of itself must lead the assignor to the same end as what Kafka's member says."""
+    monkeypatch.setattr(StickyAssignor, "user_data", lambda self, partitions, generation_id: None)
+    failures = [check_misc_vector(vector, ENGINE) for vector in vectors() if vector.get("assignor") == "sticky"]
+    assert any("assignment by own user data" in failure for failure in failures if failure is not None)
 
 
 @pytest.mark.parametrize("key", ["subscription_hex", "assignment_hex"])

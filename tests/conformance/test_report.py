@@ -16,6 +16,7 @@ def example() -> list[Suite]:
     for number in range(3):
         good.add(f"case {number}", None)
     good.stricter["odd"] = 2
+    good.seconds = 1.5
     for number in range(12):
         bad.add(f"case {number}", f"reason {number}")
     return [good, bad]
@@ -36,7 +37,9 @@ def test_summary() -> None:
 def test_junit(tmp_path: Path) -> None:
     path = tmp_path / "report.xml"
     write_junit(example(), path)
+    assert path.read_text("utf-8").startswith("<?xml version='1.0' encoding='utf-8'?>")
     good, bad = ElementTree.parse(path).getroot()
+    assert (good.get("name"), good.get("time")) == ("good", "1.500")
     assert (good.get("tests"), good.get("failures"), len(good)) == ("3", "0", 1)
     assert (bad.get("tests"), bad.get("failures"), len(bad)) == ("12", "12", 12)
     failure = bad[11].find("failure")

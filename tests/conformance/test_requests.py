@@ -11,6 +11,7 @@ from kafkawire.conformance.requests import READ_ONLY, UNSAFE, Names, requests
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+from kafkawire.sdk.protocol.messages.list_transactions import ListTransactionsRequest
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 
 
@@ -32,6 +33,21 @@ def test_filled_requests_speak_of_the_names() -> None:
     describe = dict(requests(APIS[ApiKey.DESCRIBE_GROUPS], 0, names))["filled"]
     assert isinstance(describe, DescribeGroupsRequest)
     assert describe.groups == ("g",)
+
+
+def test_filled_requests_ask_as_a_client_that_does_not_wait() -> None:
+    """A replica's id would move a follower's state, a session would stay in the broker's memory."""
+    for key, version in ((ApiKey.FETCH, 7), (ApiKey.LIST_OFFSETS, 1), (ApiKey.OFFSET_FOR_LEADER_EPOCH, 3)):
+        assert dict(requests(APIS[key], version, Names()))["filled"].replica_id == -1
+    fetch = dict(requests(APIS[ApiKey.FETCH], 7, Names()))["filled"]
+    assert isinstance(fetch, FetchRequest)
+    assert (fetch.max_wait_ms, fetch.session_epoch) == (0, -1)
+
+
+def test_every_array_of_a_filled_request_has_an_element() -> None:
+    filled = dict(requests(APIS[ApiKey.LIST_TRANSACTIONS], 0, Names()))["filled"]
+    assert isinstance(filled, ListTransactionsRequest)
+    assert (len(filled.state_filters), filled.producer_id_filters) == (1, (0,))
 
 
 def test_an_unsafe_api_is_refused() -> None:

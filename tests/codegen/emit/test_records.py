@@ -17,7 +17,7 @@ FORMATS = load_record_formats(SCHEMAS)
 
 
 def run() -> dict[str, Any]:
-    namespace: dict[str, Any] = {"__name__": "kafkawire.sdk.protocol.tables.record_formats"}
+    namespace: dict[str, Any] = {"__name__": __name__}  # of a module that is loaded: dataclasses look it up
     exec(compile(emit_record_formats(FORMATS, "digest"), "generated", "exec"), namespace)
     return namespace
 
