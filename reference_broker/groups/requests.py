@@ -20,7 +20,7 @@ class GroupLimits:
 
     Attributes:
         group_min_session_timeout_ms: shortest session timeout; shorter ones would make heartbeats a load.
-        group_max_session_timeout_ms: longest session timeout; beyond it, partitions of dead members stay unread too long.
+        group_max_session_timeout_ms: longest session timeout; beyond it, partitions of dead members stay unread.
         group_initial_rebalance_delay_ms: how long an empty group waits for more members after the first.
         group_max_size: most members of a group; each rebalance costs the leader memory for all of them.
     """

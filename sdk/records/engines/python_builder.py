@@ -36,7 +36,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 )
 from kafkawire.sdk.records.compression import compress
 from kafkawire.sdk.records.crc import crc32c
-from kafkawire.sdk.records.engines.python_batch import int64
+from kafkawire.sdk.records.java_integers import int64
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES
 from kafkawire.sdk.records.record import BinaryColumn, HeadersLike
 

@@ -257,9 +257,9 @@ def test_a_length_damaged_in_the_middle_loses_nothing() -> None:
     setting.fetcher.request(1)
     damaged = bytearray(batch(103))
     damaged[9] ^= 1
-    assert setting.fetcher.receive(1, answer(data(0, batch(100) + bytes(damaged) + batch(106)))) is None
+    assert setting.fetcher.receive(1, fetch_response(data(0, batch(100) + bytes(damaged) + batch(106)))) is None
     assert asked(setting.fetcher.request(1)) == {0: 103}
-    error = setting.fetcher.receive(1, answer(data(0, bytes(damaged) + batch(106))))
+    error = setting.fetcher.receive(1, fetch_response(data(0, bytes(damaged) + batch(106))))
     assert "at offset 103: no whole batch" in str(error)
     assert list(setting.fetcher.errors) == [error]
 
@@ -268,7 +268,7 @@ def test_a_corrupt_log_is_told_and_not_asked_again() -> None:
     """Brokers call this error retriable, but what is damaged on the disk stays so."""
     setting = Setting(T0)
     setting.fetcher.request(1)
-    error = setting.fetcher.receive(1, answer(data(0, b"", ErrorCode.CORRUPT_MESSAGE)))
+    error = setting.fetcher.receive(1, fetch_response(data(0, b"", ErrorCode.CORRUPT_MESSAGE)))
     assert list(setting.fetcher.errors) == [error]
     assert setting.fetcher.request(1) is None
 

@@ -148,7 +148,8 @@ def test_the_buffer_is_bounded_and_freed() -> None:
     records = accumulator(linger_ms=0, buffer_memory=1024, batch_size=1024)
     batch = put(records, value=b"x" * 900)
     with pytest.raises(
-        BufferFull, match=r"993 bytes are not acknowledged yet, 82 more exceed buffer_memory=1024; await producer.drain\(\)"
+        BufferFull,
+        match=r"993 bytes are not acknowledged yet, 82 more exceed buffer_memory=1024; await producer.drain\(\)",
     ):
         put(records)
     assert take(records) == [batch]
