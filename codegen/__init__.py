@@ -1,1 +1,14 @@
 """Schemas in, generated modules out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+__all__ = ["OUT", "SCHEMAS"]
+
+_PACKAGE = Path(__file__).parent.parent
+
+#: The schemas of kafkawire itself, and where the code made from them lives.
+SCHEMAS: Final = _PACKAGE / "schemas"
+OUT: Final = _PACKAGE / "sdk" / "protocol"

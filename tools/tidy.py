@@ -46,6 +46,9 @@ IMPURE_ALLOWED = {
 #: What src/kafkawire/ reaches by a relative link.
 LINKS = ("codegen", "conformance", "reference_broker", "schemas", "sdk")
 
+#: Top folders whose modules are tested in tests/ itself, without a folder of their name there.
+HOUSES = {"src": "src/kafkawire", "tools": "tools"}
+
 #: (rule, path pattern): why the rule does not hold there.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("names", "conformance/vectors/misc.jsonl.gz"): "the vector format names its files",
@@ -251,7 +254,7 @@ def test_module(tree: Tree) -> Iterator[Place]:
     for source in _written(tree, {".py", ".pyx"}, (*PRODUCT, "tools")):
         if source.path.stem == "__init__":
             continue
-        folder = PurePosixPath() if source.top in ("src", "tools") else source.path.parent
+        folder = source.path.parent.relative_to(HOUSES.get(source.top, "."))
         expected = PurePosixPath("tests", folder, f"test_{source.path.stem.strip('_')}.py").as_posix()
         if expected not in known:
             yield source.path, 1, f"no {expected}"

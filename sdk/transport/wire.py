@@ -7,15 +7,22 @@ A connection writes to a `Wire` and receives whole frames as a `FrameReceiver`. 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, Self, TypeVar
 
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.schema import Buffer
 
-__all__ = ["Address", "FrameReceiver", "Network", "Receiver", "Wire", "addresses"]
+__all__ = ["DEFAULT_PORT", "Address", "FrameReceiver", "Network", "Receiver", "Wire", "addresses"]
 
-_DEFAULT_PORT = 9092
+#: Kafka's own; a client may leave it out.
+DEFAULT_PORT: Final = 9092
+
+#: Ports are uint16.
 _MAX_PORT = 65535
+
+_IPV6_CHARACTERS = frozenset("0123456789abcdefABCDEF:.")
+#: What a URL or a list has, and a host never.
+_NO_HOST_CHARACTERS = frozenset("[]/@, \t\n")
 
 
 class Address(NamedTuple):
@@ -31,6 +38,48 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, option: str, text: str, default_port: int | None = None, lowest_port: int = 1) -> Self:
+        """Read `host:port`; an IPv6 address with a port stands in brackets.
+
+        Args:
+            option: that the text was given for; errors name it.
+            text: what was given.
+            default_port: taken if the text has no port; None to refuse such a text.
+            lowest_port: 1, or 0 where that asks for a free port.
+
+        Raises:
+            ConfigurationError: the text is not an address.
+        """
+        host, port = _host_and_port(text.strip())
+        if not host:
+            raise ConfigurationError(option, text, "expected host:port, an IPv6 address in brackets, as [::1]:9092")
+        if port is None and default_port is not None:
+            return cls(host, default_port)
+        if not port:
+            raise ConfigurationError(option, text, "the port is missing, expected host:port")
+        if not (port.isascii() and port.isdigit()):
+            raise ConfigurationError(option, text, f"port {port!r} is not a number")
+        if len(port) > len(str(_MAX_PORT)) or not lowest_port <= int(port) <= _MAX_PORT:
+            raise ConfigurationError(option, text, f"port {port} is outside {lowest_port} to {_MAX_PORT}")
+        return cls(host, int(port))
+
+
+def _host_and_port(text: str) -> tuple[str, str | None]:
+    """Return the host, empty if there is none, and the port, None if it was left out."""
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        is_whole = bracket and ":" in host and rest[:1] in ("", ":")
+        host, port = (host, rest[1:] if rest else None) if is_whole else ("", None)
+    elif text.count(":") > 1:  # an IPv6 address alone
+        host, port = text, None
+    else:
+        host, colon, rest = text.partition(":")
+        port = rest if colon else None
+    is_ipv6 = ":" in host
+    known = _IPV6_CHARACTERS.issuperset(host.partition("%")[0]) if is_ipv6 else not _NO_HOST_CHARACTERS & set(host)
+    return (host if known else ""), port
 
 
 class Wire(Protocol):
@@ -95,17 +144,11 @@ def addresses(bootstrap_servers: str | Iterable[str]) -> tuple[Address, ...]:
     Raises:
         ConfigurationError: there is none, or one cannot be parsed.
     """
-    given = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else bootstrap_servers
-    found = tuple(_address(text.strip()) for text in given if text.strip())
+    option = "bootstrap_servers"
+    given = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else tuple(bootstrap_servers)
+    if not all(isinstance(text, str) for text in given):
+        raise ConfigurationError(option, bootstrap_servers, "expected texts of the form host:port")
+    found = tuple(Address.parse(option, text, DEFAULT_PORT) for text in given if text.strip())
     if not found:
-        raise ConfigurationError("bootstrap_servers", bootstrap_servers, "at least one host:port is needed")
+        raise ConfigurationError(option, bootstrap_servers, "at least one host:port is needed")
     return found
-
-
-def _address(text: str) -> Address:
-    host, colon, port = text.rpartition(":")
-    if text.endswith("]") or not colon or (":" in host and not host.endswith("]")):
-        host, port = text, str(_DEFAULT_PORT)
-    if not port.isascii() or not port.isdigit() or not 0 < int(port) <= _MAX_PORT or not host.strip("[]"):
-        raise ConfigurationError("bootstrap_servers", text, f"expected host:port with a port from 1 to {_MAX_PORT}")
-    return Address(host.strip("[]"), int(port))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.codegen.cli import SCHEMAS
+from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.load import load_file, load_folder
 from kafkawire.codegen.spec import MessageSpec, SchemaFile
 

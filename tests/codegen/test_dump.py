@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from kafkawire.codegen.cli import SCHEMAS
+from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.dump import dump, dump_enumerations, dump_errors
 from kafkawire.codegen.load import load_file, message_paths
 from kafkawire.codegen.spec import SchemaFile

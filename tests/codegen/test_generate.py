@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.codegen.cli import OUT, SCHEMAS
+from kafkawire.codegen import OUT, SCHEMAS
 from kafkawire.codegen.generate import Drift, drift, generated_tree, reference_of, write_tree
 from kafkawire.codegen.located import SchemaError
 
@@ -118,7 +118,7 @@ def test_wrong_schema(folder: Path) -> None:
 def test_the_same_bytes_in_every_process(make: str) -> None:
     program = (
         "import hashlib\n"
-        "from kafkawire.codegen.cli import SCHEMAS\n"
+        "from kafkawire.codegen import SCHEMAS\n"
         f"from kafkawire.codegen.generate import {make}\n"
         f"print(hashlib.sha256(repr(list({make}(SCHEMAS).items())).encode()).hexdigest())"
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.codegen.cli import SCHEMAS
+from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.definitions import DefinitionError
 from kafkawire.codegen.import_tables import import_tables
 from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec, load_enumerations, load_errors

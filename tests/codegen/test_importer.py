@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.codegen.cli import SCHEMAS
+from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.definitions import read_jars
 from kafkawire.codegen.evolution import Verdict, compare
 from kafkawire.codegen.importer import ImportResult, arrange, import_release

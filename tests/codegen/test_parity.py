@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.codegen.cli import SCHEMAS
+from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.spec import NO_DEFAULT, PRIMITIVES, FieldSpec, MessageSpec, SchemaFile, snake_case
 from kafkawire.codegen.tables import Constant, Enumeration, load_enumerations, load_errors
 from kafkawire.codegen.versions import NONE, Versions

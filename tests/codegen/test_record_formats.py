@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.codegen.cli import SCHEMAS
+from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.record_formats import load_record_format, load_record_formats
 from tests.codegen.conftest import Write

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from kafkawire.codegen.cli import SCHEMAS
+from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.emit.messages import emit_messages
 from kafkawire.codegen.load import load_file, load_folder
 from kafkawire.codegen.located import SchemaError

@@ -19,7 +19,7 @@ TIMEOUT_SECONDS = 60
 def demo(*arguments: str) -> str:
     """Run the demo, which must succeed, and return what it shows."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "kafkawire.cli", "demo", *arguments],
+        [sys.executable, "-m", "kafkawire.commands.main", "demo", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -22,7 +22,7 @@ TIMEOUT_SECONDS = 120
 def codegen(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a command of the code generator."""
     return subprocess.run(
-        [sys.executable, "-m", "kafkawire.cli", "codegen", *map(str, arguments)],
+        [sys.executable, "-m", "kafkawire.commands.main", "codegen", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_SECONDS,

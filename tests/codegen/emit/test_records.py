@@ -9,7 +9,7 @@ import re
 from struct import calcsize
 from typing import Any
 
-from kafkawire.codegen.cli import SCHEMAS
+from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.emit.records import emit_record_constants, emit_record_formats
 from kafkawire.codegen.record_formats import load_record_formats
 

@@ -12,7 +12,7 @@ from posixpath import normpath
 
 import pytest
 
-from kafkawire.codegen.cli import SCHEMAS
+from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.emit.reference import reference_tree
 from kafkawire.codegen.generate import reference_of
 from kafkawire.codegen.load import load_file, load_folder

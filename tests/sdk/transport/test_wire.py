@@ -28,10 +28,39 @@ def test_addresses(text: str | list[str], expected: list[tuple[str, int]]) -> No
     assert addresses(text) == tuple(Address(*each) for each in expected)
 
 
-@pytest.mark.parametrize("text", ["", " , ", "host:", "host:0", "host:65536", "host:x", ":9092", "host:-1", "host:²"])
-def test_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="bootstrap_servers="):
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "at least one host:port is needed"),
+        (" , ", "at least one host:port is needed"),
+        ([9092], "expected texts of the form host:port"),
+        ("host:", "the port is missing"),
+        ("host:0", "port 0 is outside 1 to 65535"),
+        ("host:65536", "port 65536 is outside 1 to 65535"),
+        ("host:" + "9" * 5000, "is outside 1 to 65535"),
+        ("host:x", "port 'x' is not a number"),
+        ("host:-1", "port '-1' is not a number"),
+        ("host:²", "port '²' is not a number"),
+        (":9092", "expected host:port, an IPv6 address in brackets"),
+        ("[::1", "expected host:port, an IPv6 address in brackets"),
+        ("[::1]9092", "expected host:port, an IPv6 address in brackets"),
+        ("[host]:9092", "expected host:port, an IPv6 address in brackets"),
+        ("a:1;b:2", "expected host:port, an IPv6 address in brackets"),
+        ("http://host:9092", "expected host:port, an IPv6 address in brackets"),
+        ("two words:1", "expected host:port, an IPv6 address in brackets"),
+    ],
+)
+def test_refused(text: str | list[str], reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
         addresses(text)
+    assert str(caught.value).startswith("bootstrap_servers=")
+    assert reason in str(caught.value)
+
+
+def test_listening_names_its_port() -> None:
+    assert Address.parse("--listen", "localhost:0", lowest_port=0) == ("localhost", 0)
+    with pytest.raises(ConfigurationError, match="--listen='localhost': the port is missing"):
+        Address.parse("--listen", "localhost", lowest_port=0)
 
 
 @pytest.mark.parametrize(("address", "text"), [(Address("a", 1), "a:1"), (Address("::1", 2), "[::1]:2")])

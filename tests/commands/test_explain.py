@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from kafkawire.codegen.cli import SCHEMAS
-from kafkawire.explain import codegen, explain_batch, explain_message, load_message
-from kafkawire.explain_records import Row
+from kafkawire.codegen import SCHEMAS
+from kafkawire.commands.codegen import app
+from kafkawire.commands.explain import explain_batch, explain_message, load_message
+from kafkawire.commands.explain_records import Row
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
@@ -48,7 +49,7 @@ response:
 
 def run(*arguments: object, code: int = 0, stdin: str = "") -> str:
     """Run a command and return what it printed, on both streams."""
-    result = CliRunner().invoke(codegen, list(map(str, arguments)), input=stdin)
+    result = CliRunner().invoke(app, list(map(str, arguments)), input=stdin)
     assert result.exit_code == code, result.output
     return result.output
 

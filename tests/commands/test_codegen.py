@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kafkawire.codegen.cli import app
 from kafkawire.codegen.load import load_folder
+from kafkawire.commands.codegen import app
 from tests.codegen.jars import PING, PONG, write_jar
 
 

@@ -1,18 +1,20 @@
 """The commands of `kafkawire codegen`: from a Kafka release to schemas, from schemas to code and documentation.
 
 Every command works on the schemas of kafkawire or, with `--schemas`, on a folder of somebody's own. `explain` and
-`show` need the codecs and are added by `kafkawire.explain`. Exit code 1: the answer is no (drift, a break of the wire);
-2: something is wrong.
+`show`, which join the schemas with the codecs, are in `explain.py`. Exit status 1: the answer is no (drift, a break of
+the wire); 2: something is wrong.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from kafkawire.codegen import OUT, SCHEMAS
 from kafkawire.codegen.definitions import read_jars
 from kafkawire.codegen.evolution import Change, Verdict, compare
 from kafkawire.codegen.generate import drift, generated_tree, reference_of, write_tree
@@ -20,15 +22,10 @@ from kafkawire.codegen.import_tables import import_tables
 from kafkawire.codegen.importer import arrange, import_release
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.spec import SchemaFile
-from kafkawire.codegen.terminal import errors_on_one_line, print_line, print_table
+from kafkawire.commands.explain import explain, show
+from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table, run_app
 
-__all__ = ["OUT", "SCHEMAS", "app"]
-
-_PACKAGE = Path(__file__).parent.parent
-
-#: The schemas of kafkawire itself, and where the code made from them lives.
-SCHEMAS = _PACKAGE / "schemas"
-OUT = _PACKAGE / "sdk" / "protocol"
+__all__ = ["app", "run"]
 
 app = typer.Typer(
     name="codegen",
@@ -37,6 +34,12 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def run(program: str, arguments: Sequence[str]) -> int:
+    """Run a command of this module and return its exit status; see `run_app`."""
+    return run_app(app, program, arguments)
+
 
 _Schemas = Annotated[Path, typer.Option("--schemas", help="Folder of schemas.", show_default="kafkawire's own")]
 _Out = Annotated[Path, typer.Option("--out", help="Folder of the generated code.", show_default="kafkawire's own")]
@@ -173,3 +176,7 @@ def docs(
             (out / path).parent.mkdir(parents=True, exist_ok=True)
             (out / path).write_text(text, encoding="utf-8")
     print_line(f"{len(tree)} files; open {out / 'index.html'}")
+
+
+app.command()(explain)
+app.command()(show)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,12 +29,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from kafkawire import Admin, Consumer, NewTopic, Producer
-from kafkawire.demo_spark import SparkCount, why_not
+from kafkawire.commands.demo_spark import SparkCount, why_not
+from kafkawire.commands.terminal import run_app
 from kafkawire.sdk.errors import KafkaWireError
 
-__all__ = ["app"]
+__all__ = ["app", "run"]
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 #: A module whose source every Python installation carries: 16,000 lines of text on Python itself.
 DEFAULT_INPUT = "pydoc_data.topics"
@@ -61,6 +62,11 @@ console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 class DemoFailed(Exception):
     """Something did not come out as it must; the text says what."""
+
+
+def run(program: str, arguments: Sequence[str]) -> int:
+    """Run the demo and return its exit status; see `run_app`."""
+    return run_app(app, program, arguments)
 
 
 @app.command()
@@ -141,7 +147,7 @@ class _Broker:
             DemoFailed: it ended, or did not answer in time.
         """
         start = time.perf_counter()
-        command = [sys.executable, "-m", "kafkawire.cli", "broker", "--listen", self.bootstrap]
+        command = [sys.executable, "-m", "kafkawire.commands.main", "broker", "--listen", self.bootstrap]
         with (self.folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, "--data", str(self.folder / "data")], stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -316,7 +322,7 @@ class _Run:
 
     def _explain(self, data: Path) -> None:
         """Show the first batch of the topic as it lies in the segment file."""
-        from kafkawire.explain import explain_batch
+        from kafkawire.commands.explain import explain_batch
 
         segment = max(data.glob(f"{self._topic}-*/*.log"), key=lambda path: path.stat().st_size)
         table = Table(box=None, header_style="bold", pad_edge=False)

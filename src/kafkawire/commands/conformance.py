@@ -1,19 +1,26 @@
-"""The command line of the conformance suite: `kafkawire conformance codec` and `kafkawire conformance run`."""
+"""`kafkawire conformance`: compare a codec or a broker with Apache Kafka."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from kafkawire.commands.terminal import run_app
 from kafkawire.conformance.report import Suite, summary, write_junit
 
-__all__ = ["app"]
+__all__ = ["app", "run"]
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Compare a codec or a broker with Apache Kafka.")
 
-JunitOption = Annotated[Path | None, typer.Option("--junit", help="Write the outcome as JUnit XML to this file.")]
+_Junit = Annotated[Path | None, typer.Option("--junit", help="Write the outcome as JUnit XML to this file.")]
+
+
+def run(program: str, arguments: Sequence[str]) -> int:
+    """Run a command of this module and return its exit status; see `run_app`."""
+    return run_app(app, program, arguments)
 
 
 @app.command()
@@ -22,7 +29,7 @@ def codec(
     engine: Annotated[
         list[str] | None, typer.Option(help="native, python or construct; repeatable. All that are here by default.")
     ] = None,
-    junit: JunitOption = None,
+    junit: _Junit = None,
 ) -> None:
     """Run golden vectors of Apache Kafka against the codecs: decode equals the value, encode equals the bytes."""
     from kafkawire.conformance.codec_suite import VECTORS, run_vectors
@@ -57,25 +64,29 @@ def _close(suites: list[Suite], junit: Path | None) -> None:
         raise typer.Exit(1)
 
 
-@app.command()
-def run(
+@app.command("run")
+def run_suite(
     bootstrap: Annotated[str, typer.Option(help="HOST:PORT of a plaintext listener.")],
     topic: Annotated[str, typer.Option(help="A topic name that requests mention; it need not exist.")] = "",
     group: Annotated[str, typer.Option(help="A group id that requests mention; it need not exist.")] = "",
     timeout_seconds: Annotated[float, typer.Option(help="How long one answer may take.")] = 10.0,
-    junit: JunitOption = None,
+    junit: _Junit = None,
 ) -> None:
     """Ask a running broker every API and version that it advertises, and send it broken frames."""
     from kafkawire.conformance.broker_suite import BrokerSuite
     from kafkawire.conformance.requests import Names
+    from kafkawire.sdk.errors import ConfigurationError
+    from kafkawire.sdk.transport.wire import DEFAULT_PORT, Address
 
-    host, separator, port = bootstrap.rpartition(":")
-    if not separator or not port.isdigit():
-        raise typer.BadParameter(f"{bootstrap!r} is not HOST:PORT", param_hint="--bootstrap")
+    try:
+        host, port = Address.parse("--bootstrap", bootstrap, DEFAULT_PORT)
+    except ConfigurationError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
     names = Names(topic=topic or Names().topic, group=group or Names().group)
     suites: list[Suite] = []
     try:
-        for suite in BrokerSuite(host.strip("[]"), int(port), names, timeout_seconds).run():
+        for suite in BrokerSuite(host, port, names, timeout_seconds).run():
             suites.append(suite)
             for line in suite.lines():
                 typer.echo(line)

@@ -57,7 +57,7 @@ class SparkCount:
 
     def __init__(self, folder: Path, topic: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "kafkawire.demo_spark", str(folder), topic],
+            [sys.executable, "-m", "kafkawire.commands.demo_spark", str(folder), topic],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

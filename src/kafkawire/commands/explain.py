@@ -1,7 +1,7 @@
-"""Show how bytes and messages hang together: `kafkawire codegen explain` and `kafkawire codegen show`.
+"""Show which bytes are which field: `kafkawire codegen explain` and `kafkawire codegen show`.
 
-These two commands join the schemas with the codecs, which know nothing of each other; they are added to the commands of
-`kafkawire.codegen` here. Messages of somebody's own folder of schemas are generated and loaded on the spot.
+These two commands join the schemas with the codecs, which know nothing of each other. Messages of somebody's own folder
+of schemas are generated and loaded on the spot.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import Annotated, cast
 
 import typer
 
-from kafkawire.codegen.cli import SCHEMAS
-from kafkawire.codegen.cli import app as codegen
+from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.emit.messages import emit_messages, module_name
 from kafkawire.codegen.layout import layout as schema_layout
 from kafkawire.codegen.layout import walk
@@ -26,8 +25,8 @@ from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.record_formats import load_record_formats
 from kafkawire.codegen.spec import NO_DEFAULT, SchemaFile
-from kafkawire.codegen.terminal import errors_on_one_line, print_line, print_table
-from kafkawire.explain_records import Row, explain_format, explain_records, value_text
+from kafkawire.commands.explain_records import Row, explain_format, explain_records, value_text
+from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
 from kafkawire.sdk.protocol.engines.construct import construct_text, trace
 from kafkawire.sdk.protocol.engines.constructs import Span
@@ -38,7 +37,7 @@ from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.records import walk_headers
 
-__all__ = ["Row", "codegen", "explain_batch", "explain_message", "load_message"]
+__all__ = ["Form", "Row", "explain", "explain_batch", "explain_message", "load_message", "show"]
 
 #: Bytes shown of one value in a terminal.
 _BYTES_SHOWN = 16
@@ -143,7 +142,6 @@ def _with_records(cls: type[Message], version: int, data: bytes) -> Iterator[Row
 _OwnSchemas = Annotated[Path, typer.Option("--schemas", help="Folder of schemas.", show_default="kafkawire's own")]
 
 
-@codegen.command()
 def explain(
     message: Annotated[str, typer.Argument(help="Name of a message or record format, as FetchRequest or RecordBatch.")],
     version: Annotated[int, typer.Argument(help="Its version; the magic number of a record format.")],
@@ -209,7 +207,6 @@ class Form(StrEnum):
     JSON = "json"
 
 
-@codegen.command()
 def show(
     message: Annotated[str, typer.Argument(help="Name of a message, as FetchRequest.")],
     version: Annotated[int, typer.Argument(help="Its version.")],

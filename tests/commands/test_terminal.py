@@ -12,7 +12,7 @@ import typer
 
 from kafkawire.codegen.definitions import DefinitionError
 from kafkawire.codegen.located import SchemaError
-from kafkawire.codegen.terminal import errors_on_one_line, print_line, print_table
+from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table, run_app
 
 
 def test_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,3 +60,18 @@ def test_error(capsys: pytest.CaptureFixture[str], error: Exception) -> None:
 def test_other_errors_are_not_hidden() -> None:
     with pytest.raises(ZeroDivisionError), errors_on_one_line():
         raise ZeroDivisionError
+
+
+def test_run_app(capsys: pytest.CaptureFixture[str]) -> None:
+    app = typer.Typer()
+
+    @app.command()
+    def answer(status: int) -> None:
+        raise typer.Exit(status)
+
+    assert [run_app(app, "ask", [status]) for status in ("0", "1")] == [0, 1]
+    assert run_app(app, "ask", ["perhaps"]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("ask: Invalid value for ")
+    assert output.err.count("\n") == 1

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire import demo_spark
-from kafkawire.demo_spark import SparkCount, why_not
+from kafkawire.commands import demo_spark
+from kafkawire.commands.demo_spark import SparkCount, why_not
 from kafkawire.sdk.records import BatchBuilder, Compression
 
 

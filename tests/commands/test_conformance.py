@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
+from kafkawire.commands.conformance import app
 from kafkawire.conformance.broker_suite import BrokerSuite
-from kafkawire.conformance.cli import app
 from kafkawire.conformance.codec_suite import VECTORS
 from kafkawire.conformance.report import Failure, Suite
 
@@ -45,7 +45,7 @@ def test_codec_with_failures(tmp_path: Path) -> None:
     [
         (("codec", "--vectors", "nowhere"), "no such folder"),
         (("codec", "--engine", "rust"), "native, python, construct"),
-        (("run", "--bootstrap", "localhost"), "is not HOST:PORT"),
+        (("run", "--bootstrap", "localhost:kafka"), "port 'kafka' is not a number"),
     ],
 )
 def test_mistakes(arguments: tuple[str, ...], text: str) -> None:

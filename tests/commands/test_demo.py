@@ -13,7 +13,7 @@ import pytest
 
 
 def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kafkawire.cli", "demo", *arguments]
+    command = [sys.executable, "-m", "kafkawire.commands.main", "demo", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
 
 

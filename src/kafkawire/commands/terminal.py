@@ -1,13 +1,15 @@
-"""Print for people in a terminal, and plainly for everything else.
+"""Run a Typer app as one of the commands, and print: for people in a terminal, plainly for everything else.
 
-A table in a terminal is drawn by rich and fits its width; in a pipe or file it is text with aligned columns and nothing
-is cut, so that other programs can read it.
+A mistake in the arguments ends with one line and status 2. A table in a terminal is drawn by rich and fits its width;
+in a pipe or file it is text with aligned columns and nothing is cut, so that other programs can read it.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import cast
 
 import typer
 from rich.console import Console
@@ -17,7 +19,30 @@ from rich.text import Text
 from kafkawire.codegen.definitions import DefinitionError
 from kafkawire.codegen.located import SchemaError
 
-__all__ = ["errors_on_one_line", "print_line", "print_table"]
+__all__ = ["errors_on_one_line", "print_line", "print_table", "run_app"]
+
+#: What Typer raises for arguments that it cannot use. The class has no name of Typer's own in every release.
+_UsageError = cast(
+    "type[typer.BadParameter]", next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+)
+
+
+def run_app(app: typer.Typer, program: str, arguments: Sequence[str]) -> int:
+    """Run a command of an app and return its exit status.
+
+    Args:
+        app: the app.
+        program: what the user called, for the help and in front of errors.
+        arguments: what followed.
+    """
+    try:
+        status = app(args=list(arguments), prog_name=program, standalone_mode=False)
+    except _UsageError as error:
+        message = error.format_message()
+        if message:  # an app called without a command has printed its help
+            print(f"{program}: {message}".replace("\n", " "), file=sys.stderr)
+        return error.exit_code
+    return status if isinstance(status, int) else 0
 
 
 def print_line(text: str, style: str = "") -> None:

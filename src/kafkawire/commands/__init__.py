@@ -1,0 +1,1 @@
+"""The commands of `kafkawire`, in a room of their own; `main` lists them all."""

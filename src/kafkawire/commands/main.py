@@ -1,0 +1,83 @@
+"""The command `kafkawire`: one table of every command, each loaded when it is called.
+
+Nothing outside the standard library is needed to find a command. So `kafkawire --help` answers at once, the broker
+starts without what only other commands need, and a missing optional dependency hinders nobody else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final, NamedTuple
+
+from kafkawire.sdk.version import __version__
+
+__all__ = ["COMMANDS", "INTERRUPTED", "Command", "main"]
+
+#: The exit status of a program that SIGINT ended: 128 and the number of the signal, as shells count.
+INTERRUPTED: Final = 130
+
+
+class Command(NamedTuple):
+    """A command: the module whose `run(program, arguments)` does it, and what the help says of it."""
+
+    module: str
+    help: str
+
+
+COMMANDS: Final = {
+    "broker": Command("kafkawire.commands.broker", "Run the reference broker."),
+    "codegen": Command("kafkawire.commands.codegen", "Schemas: import, generate, compare, document, explain bytes."),
+    "conformance": Command("kafkawire.commands.conformance", "Compare a codec or a broker with Apache Kafka."),
+    "demo": Command("kafkawire.commands.demo", "Produce, consume, crash, restart and inspect in one run."),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status.
+
+    Args:
+        arguments: of the command line, without the program's name; those of this process by default.
+
+    Returns:
+        0 if all is well, 1 if it failed or the answer is no, 2 for a mistake in the arguments, 130 if interrupted.
+    """
+    name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
+    if name in ("", "-h", "--help"):
+        print(_help())
+        return 0 if name else 2
+    if name == "--version":
+        print(f"kafkawire {__version__}")
+        return 0
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
+        print(f"kafkawire: no such {'option' if name.startswith('-') else 'command'}: {name}; {hint}", file=sys.stderr)
+        return 2
+    try:
+        status: int = import_module(COMMANDS[name].module).run(f"kafkawire {name}", rest)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def _help() -> str:
+    lines = [
+        "usage: kafkawire COMMAND …",
+        "",
+        "Apache Kafka's wire and storage formats from one set of declarative schemas.",
+        "",
+        "commands:",
+        *(f"  {name:<13}{command.help}" for name, command in COMMANDS.items()),
+        "",
+        "options:",
+        "  --version    Print the version.",
+        "  -h, --help   Print this; `kafkawire COMMAND --help` explains a command.",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

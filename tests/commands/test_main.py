@@ -1,0 +1,105 @@
+"""`kafkawire` lists its commands without loading them, and says in one line what it cannot do.
+
+Method: `main` in this process; in a fresh one where it matters which modules were loaded or how the process ends.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from kafkawire import __version__
+from kafkawire.commands import main as module
+from kafkawire.commands.main import COMMANDS, INTERRUPTED, Command, main
+
+SHOW_MODULES = """
+import sys
+from kafkawire.commands.main import main
+status = main()
+print("LOADED", *sorted(name for name in sys.modules if name.startswith("kafkawire")))
+raise SystemExit(status)
+"""
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = subprocess.run(
+        [sys.executable, "-c", SHOW_MODULES, *arguments], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == code, result.stderr
+    return result.stdout + result.stderr
+
+
+def test_help_loads_no_command() -> None:
+    output = run("--help")
+    for name, command in COMMANDS.items():
+        assert f"  {name} " in output
+        assert command.help in output
+    assert output.splitlines()[-1] == (
+        "LOADED kafkawire kafkawire.commands kafkawire.commands.main kafkawire.sdk kafkawire.sdk.version"
+    )
+
+
+def test_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert capsys.readouterr().out.startswith("usage: kafkawire COMMAND")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"kafkawire {__version__}\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_can_run_and_has_a_help(name: str) -> None:
+    assert "run" in import_module(COMMANDS[name].module).__all__
+    help_text = run(name, "--help")
+    assert f"kafkawire {name}" in help_text.splitlines()[0] + help_text.splitlines()[1]
+
+
+def test_a_command_gets_its_arguments() -> None:
+    output = run("codegen", "list", "FetchRequest", "--kind", "request")
+    assert "messages/fetch.yaml" in output
+    assert "kafkawire.reference_broker" not in output
+
+
+def test_help_of_a_command_of_a_command() -> None:
+    assert "Usage: kafkawire codegen show" in run("codegen", "show", "--help")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["nothing"], "kafkawire: no such command: nothing; there are broker, codegen, conformance, demo"),
+        (["codgen"], "kafkawire: no such command: codgen; did you mean codegen?"),
+        (["--verbose"], "kafkawire: no such option: --verbose; there are broker, codegen, conformance, demo"),
+        (["codegen", "nothing"], "kafkawire codegen: No such command 'nothing'."),
+        (["codegen", "list", "--no-such-option"], "kafkawire codegen: No such option: --no-such-option"),
+        (["conformance", "codec", "--vectors", "nowhere"], "Invalid value for --vectors: nowhere: no such folder"),
+        (["broker"], "kafkawire broker: the following arguments are required: --data"),
+    ],
+)
+def test_a_mistake_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], line: str) -> None:
+    try:
+        status = main(arguments)
+    except SystemExit as end:  # how argparse ends a command
+        status = int(str(end.code))
+    output = capsys.readouterr()
+    assert (status, output.out) == (2, "")
+    assert line in output.err
+    assert output.err.count("\n") == 1
+
+
+def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(program: str, arguments: list[str]) -> int:
+        assert (program, arguments) == ("kafkawire wait", ["--long"])
+        signal.raise_signal(signal.SIGINT)
+        return 0
+
+    monkeypatch.setitem(COMMANDS, "wait", Command(module.__name__, ""))
+    monkeypatch.setattr(module, "run", interrupted, raising=False)
+    assert main(["wait", "--long"]) == INTERRUPTED
+    assert capsys.readouterr() == ("", "")
