@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.log.config import TOPIC_CONFIGS
-from kafkawire.reference_broker.options import KAFKA_NAMES, TOPIC_DEFAULTS, BrokerOptions
+from kafkawire.reference_broker.options import TOPIC_DEFAULTS, BrokerOptions
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -92,10 +91,11 @@ def _topic_entries(own: Mapping[str, str], of_broker: Mapping[str, str]) -> list
 
 
 def _broker_entries(options: BrokerOptions) -> list[Entry]:
-    defaults = {option.name: option.default for option in fields(BrokerOptions)}
     entries = []
-    for name, attribute in KAFKA_NAMES.items():
-        value, default = getattr(options, attribute), defaults[attribute]
+    for name, attribute in options.KAFKA_NAMES.items():
+        if name in TOPIC_DEFAULTS:
+            continue
+        value, default = getattr(options, attribute), options.OPTIONS[attribute].default
         kind = ConfigType.BOOLEAN if isinstance(default, bool) else ConfigType.INT
         entries.append(_broker_entry(name, _text(value), _text(default), kind))
     for name, config in TOPIC_DEFAULTS.items():

@@ -19,10 +19,10 @@ from kafkawire.sdk.admin.descriptions import (
 from kafkawire.sdk.client.cluster import Cluster
 from kafkawire.sdk.client.metadata import Topic
 from kafkawire.sdk.client.offsets import fetch_committed, list_offsets
+from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.requests import carries, check
 from kafkawire.sdk.errors import Closed, LocalProtocolError
-from kafkawire.sdk.options import AdminOptions, read_options
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse

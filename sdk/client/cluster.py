@@ -14,11 +14,11 @@ from typing import TypeVar
 
 from kafkawire.sdk.client.backoff import Backoff
 from kafkawire.sdk.client.metadata import Broker, Metadata, Topic
+from kafkawire.sdk.client.options import ClientOptions
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.requests import coordinator, find_coordinator
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError, ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut
-from kafkawire.sdk.options import ClientOptions
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode

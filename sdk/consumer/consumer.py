@@ -13,6 +13,7 @@ from types import TracebackType
 
 from kafkawire.sdk.client.cluster import Cluster
 from kafkawire.sdk.client.offsets import commit_offsets, fetch_committed, list_offsets
+from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch, batches
@@ -20,7 +21,6 @@ from kafkawire.sdk.consumer.fetch_loop import FetchLoop
 from kafkawire.sdk.consumer.membership import Membership, RebalanceListener
 from kafkawire.sdk.consumer.positions import PartitionPosition, Positions
 from kafkawire.sdk.errors import Closed, DecodeError, KafkaWireError, LocalProtocolError
-from kafkawire.sdk.options import ConsumerOptions, read_options
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.transport.wire import Network

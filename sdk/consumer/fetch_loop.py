@@ -10,12 +10,12 @@ import logging
 
 from kafkawire.sdk.client.cluster import Cluster
 from kafkawire.sdk.client.offsets import fetch_committed, list_offsets
+from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.fetcher import Fetched, Fetcher
 from kafkawire.sdk.consumer.positions import RESET_TIMESTAMPS, Positions
 from kafkawire.sdk.errors import KafkaWireError, NoOffset
-from kafkawire.sdk.options import ConsumerOptions
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 
 __all__ = ["FetchLoop"]

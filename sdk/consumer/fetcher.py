@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections import deque
 
 from kafkawire.sdk.client.metadata import Metadata
+from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.positions import RESET_TIMESTAMPS, Positions
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, NoOffset, PartialBatch, RemoteProtocolError
-from kafkawire.sdk.options import ConsumerOptions
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -17,6 +17,7 @@ from typing import Protocol
 from kafkawire.sdk.client.cluster import Cluster
 from kafkawire.sdk.client.group_member import GroupMember, GroupSettings, MemberInfo
 from kafkawire.sdk.client.offsets import commit_offsets
+from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.consumer.assignors import ASSIGNORS
 from kafkawire.sdk.consumer.consumer_protocol import (
@@ -30,7 +31,6 @@ from kafkawire.sdk.consumer.fetch_loop import FetchLoop
 from kafkawire.sdk.consumer.group_driver import GroupDriver
 from kafkawire.sdk.consumer.positions import Positions
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError
-from kafkawire.sdk.options import ConsumerOptions
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
 
 __all__ = ["Membership", "RebalanceListener"]

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
+from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import BufferFull, DeliveryTimedOut, KafkaWireError, RecordTooLarge
-from kafkawire.sdk.options import ProducerOptions
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records import BatchBuilder, HeadersLike
 

@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import NamedTuple
 
 from kafkawire.sdk.client.cluster import Cluster
+from kafkawire.sdk.client.options import ProducerOptions, read_options
 from kafkawire.sdk.client.partitioner import Partitioner, murmur2_partition
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import BrokerError, BufferFull, Closed, DeliveryTimedOut, KafkaWireError, LocalProtocolError
-from kafkawire.sdk.options import ProducerOptions, read_options
 from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.delivery import Delivery, settled
 from kafkawire.sdk.producer.sender import Sender

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from functools import partial
 
 from kafkawire.sdk.client.cluster import Cluster
+from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import KafkaWireError
-from kafkawire.sdk.options import ProducerOptions
 from kafkawire.sdk.producer.accumulator import Accumulator, ProducerBatch
 from kafkawire.sdk.producer.requests import Outcome, outcomes, produce_request
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse

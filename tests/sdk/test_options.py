@@ -1,101 +1,120 @@
-"""Options are found by both of their names, and what is wrong with one is said with its name, value and limit.
+"""Options are declared once, read by both of their names, and refused with name, value and limit.
 
-Method: tables of what is accepted and what is refused; the dotted names are compared with the options that exist.
+Method: a class with one option of each kind; tables of what is accepted and refused, as Python values and as text.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import pytest
 
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import KAFKA_NAMES, AdminOptions, ConsumerOptions, ProducerOptions, read_options
-from kafkawire.sdk.records import Compression
+from kafkawire.sdk.options import INT32_MAX, REQUIRED, Options, choice, flag, number, option, text
+
+
+def _even(name: str, value: object) -> object:
+    if not isinstance(value, int) or value % 2:
+        raise ConfigurationError(name, value, "expected an even number")
+    return value
+
+
+class Common(Options):
+    host: str = text(REQUIRED, kafka="the.host")
+
+
+class Python(Common):
+    port: int = number(1, 0, 10, kafka="the.port")
+    count: int = number(5, 0)
+    eager: bool = flag(True, kafka="be.eager")
+    rack: str | None = text(None)
+    mode: str = choice("slow", "slow", "fast")
+    pairs: int = option(2, _even)
+
+
+class CommandLine(Common, from_text=True):
+    port: int = number(1, 0, 10)
+    eager: bool = flag(True)
+    pairs: int = option(2, _even)
+
+
+def read(kind: type[Options], **given: object) -> Options:
+    return kind.read((("host", "h"), *((name.replace("__", "."), value) for name, value in given.items())))
 
 
 def test_defaults() -> None:
-    options = read_options(ProducerOptions, "a:1,b", {})
-    assert [str(address) for address in options.bootstrap_servers] == ["a:1", "b:9092"]
-    assert (options.acks, options.linger_ms, options.max_in_flight) == (-1, 5, 5)
-    assert options.compression is Compression.NONE
+    options = Python.read([("the.host", "h")])
+    assert vars(options) == {
+        "host": "h", "port": 1, "count": 5, "eager": True, "rack": None, "mode": "slow", "pairs": 2
+    }  # fmt: skip
+    assert repr(options) == "Python(host='h')"
+    assert vars(Python(host="h")) == vars(options)
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "attribute", "expected"),
+    ("kind", "name", "value", "attribute", "expected"),
     [
-        ("linger_ms", 0, "linger_ms", 0),
-        ("linger.ms", 7, "linger_ms", 7),
-        ("acks", "all", "acks", -1),
-        ("acks", 1, "acks", 1),
-        ("acks", "0", "acks", 0),
-        ("compression", "lz4", "compression", Compression.LZ4),
-        ("compression.type", Compression.ZSTD, "compression", Compression.ZSTD),
-        ("max.in.flight.requests.per.connection", 1, "max_in_flight", 1),
-        ("client.id", "me", "client_id", "me"),
+        (Python, "port", 10, "port", 10),
+        (Python, "the__port", 0, "port", 0),
+        (Python, "count", INT32_MAX, "count", INT32_MAX),
+        (Python, "be__eager", False, "eager", False),
+        (Python, "rack", "a", "rack", "a"),
+        (Python, "mode", "fast", "mode", "fast"),
+        (Python, "pairs", 4, "pairs", 4),
+        (CommandLine, "port", "10", "port", 10),
+        (CommandLine, "port", 10, "port", 10),
+        (CommandLine, "eager", "False", "eager", False),
+        (CommandLine, "eager", True, "eager", True),
     ],
 )
-def test_accepted_by_a_producer(name: str, value: object, attribute: str, expected: object) -> None:
-    assert getattr(read_options(ProducerOptions, "a", {name: value}), attribute) == expected
+def test_accepted(kind: type[Options], name: str, value: object, attribute: str, expected: object) -> None:
+    options = read(kind, **{name: value})
+    assert getattr(options, attribute) == expected
+    assert vars(options) == vars(kind(host="h", **{attribute: expected}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "message"),
+    [
+        (Python, {"prot": 1}, "prot=1: no such option; did you mean port?"),
+        (Python, {"the__prot": 1}, "the.prot=1: no such option; did you mean the.port?"),
+        (Python, {"xyzzy": 1}, "xyzzy=1: no such option"),
+        (Python, {"port": 1, "the__port": 2}, "the.port=2: port was given already"),
+        (Python, {"port": 11}, "port=11: expected 0 to 10"),
+        (Python, {"the__port": -1}, "the.port=-1: expected 0 to 10"),
+        (Python, {"count": INT32_MAX + 1}, "count=2147483648: expected 0 to 2147483647"),
+        (Python, {"port": "1"}, "port='1': expected an integer"),
+        (Python, {"port": True}, "port=True: expected an integer"),
+        (Python, {"port": 1.0}, "port=1.0: expected an integer"),
+        (Python, {"eager": "true"}, "eager='true': expected True or False"),
+        (Python, {"rack": 1}, "rack=1: expected a string"),
+        (Python, {"mode": "medium"}, "mode='medium': expected one of slow, fast"),
+        (Python, {"pairs": 3}, "pairs=3: expected an even number"),
+        (CommandLine, {"port": "many"}, "port='many': expected an integer"),
+        (CommandLine, {"port": "11"}, "port=11: expected 0 to 10"),
+        (CommandLine, {"eager": "perhaps"}, "eager='perhaps': expected True or False"),
+        (CommandLine, {"pairs": "4"}, "pairs='4': expected an even number"),
+    ],
+)
+def test_refused(kind: type[Options], given: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read(kind, **given)
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"lingerms": 1}, "lingerms=1: no such option; did you mean linger_ms"),
-        ({"linger.sm": 1}, "did you mean linger.ms"),
-        ({"group_id": "g"}, "group_id='g': no such option"),
-        ({"xyzzy": 1}, "xyzzy=1: no such option$"),
-        ({"linger_ms": -1}, "linger_ms=-1: expected 0 to 2147483647"),
-        ({"linger_ms": "5"}, "linger_ms='5': expected an integer"),
-        ({"linger_ms": True}, "linger_ms=True: expected an integer"),
-        ({"batch_size": 2**30}, "batch_size=1073741824: expected 128 to 16777216"),
-        ({"linger_ms": 1, "linger.ms": 1}, "linger.ms=1: linger_ms was given already"),
-        ({"acks": 2}, 'acks=2: expected "all", 1 or 0'),
-        ({"acks": True}, "acks=True"),
-        ({"compression": "lzma"}, "compression='lzma': expected one of none, gzip, snappy, lz4, zstd"),
-        ({"partitioner": "murmur2"}, "expected a function of key and number of partitions"),
-        ({"client_id": 5}, "client_id=5: expected a string"),
-        ({"bootstrap.servers": "b"}, "bootstrap_servers was given already"),
+        ([], "host=None: a value is needed, there is no default"),
+        ([("host", None)], "host=None: expected a string"),
     ],
 )
-def test_refused_by_a_producer(given: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message) as caught:
-        read_options(ProducerOptions, "a", given)
-    assert isinstance(caught.value, ValueError)
+def test_a_required_option(given: list[tuple[str, object]], message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Python.read(given)
+    assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"auto_offset_reset": "smallest"}, "expected one of latest, earliest, none"),
-        ({"enable_auto_commit": "yes"}, "enable_auto_commit='yes': expected True or False"),
-        ({"assignors": ()}, "expected names of assignors"),
-        ({"group_id": 5}, "group_id=5: expected a string"),
-    ],
-)
-def test_refused_by_a_consumer(given: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        read_options(ConsumerOptions, "a", given)
-
-
-def test_consumer_assignors() -> None:
-    options = read_options(ConsumerOptions, "a", {"partition.assignment.strategy": "range, sticky"})
-    assert options.assignors == ("range", "sticky")
-
-
-def test_bootstrap_servers_may_stand_among_the_options() -> None:
-    options = read_options(AdminOptions, None, {"bootstrap.servers": ["a:1"]})
-    assert options.bootstrap_servers == (("a", 1),)
-
-
-@pytest.mark.parametrize("given", [{}, {"bootstrap_servers": ""}, {"bootstrap_servers": 9092}])
-def test_without_a_broker_to_ask(given: dict[str, object]) -> None:
-    with pytest.raises(ConfigurationError, match="bootstrap_servers="):
-        read_options(AdminOptions, None, given)
-
-
-def test_every_dotted_name_is_an_option_and_nearly_every_option_has_one() -> None:
-    known = {field.name for kind in (ProducerOptions, ConsumerOptions) for field in fields(kind)}
-    assert set(KAFKA_NAMES.values()) <= known
-    assert known - set(KAFKA_NAMES.values()) == {"max_frame_bytes"}  # a limit of its own
+def test_read_only() -> None:
+    options = Python(host="h")
+    with pytest.raises(AttributeError, match=r"Python\.port cannot be changed"):
+        options.port = 2
+    assert options.port == 1

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kafkawire.sdk.client.cluster import Cluster
+from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError, ConnectFailed, ConnectionLost
-from kafkawire.sdk.options import AdminOptions, read_options
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse

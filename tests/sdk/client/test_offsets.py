@@ -13,9 +13,9 @@ import pytest
 from kafkawire.sdk.client.cluster import Cluster
 from kafkawire.sdk.client.group_member import Generation
 from kafkawire.sdk.client.offsets import commit_offsets, fetch_committed, list_offsets
+from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.options import AdminOptions, read_options
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest

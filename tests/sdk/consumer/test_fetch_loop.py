@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kafkawire.sdk.client.cluster import Cluster
+from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.fetch_loop import FetchLoop
 from kafkawire.sdk.consumer.positions import Positions
 from kafkawire.sdk.errors import NoOffset
-from kafkawire.sdk.options import ConsumerOptions, read_options
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

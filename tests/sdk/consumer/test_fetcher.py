@@ -10,11 +10,11 @@ import re
 import pytest
 
 from kafkawire.sdk.client.metadata import Metadata
+from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.fetcher import Fetcher
 from kafkawire.sdk.consumer.positions import Positions
 from kafkawire.sdk.errors import BrokerError, DecodeError, NoOffset, RemoteProtocolError
-from kafkawire.sdk.options import ConsumerOptions, read_options
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -13,8 +13,8 @@ import pytest
 
 from kafkawire.sdk.client.cluster import Cluster
 from kafkawire.sdk.client.group_member import GroupMember, GroupSettings, MemberInfo, Step
+from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.consumer.group_driver import GroupDriver
-from kafkawire.sdk.options import ConsumerOptions, read_options
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse

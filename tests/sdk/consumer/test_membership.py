@@ -12,13 +12,13 @@ import pytest
 
 from kafkawire.sdk.client.cluster import Cluster
 from kafkawire.sdk.client.group_member import MemberInfo
+from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
 from kafkawire.sdk.consumer.fetch_loop import FetchLoop
 from kafkawire.sdk.consumer.membership import Membership
 from kafkawire.sdk.consumer.positions import Positions
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import ConsumerOptions, read_options
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 

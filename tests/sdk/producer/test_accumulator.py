@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.sdk.client.options import ProducerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import BrokerError, BufferFull, Closed, DeliveryTimedOut, EncodeError, RecordTooLarge
-from kafkawire.sdk.options import ProducerOptions, read_options
 from kafkawire.sdk.producer.accumulator import Accumulator, ProducerBatch
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import RecordBatch, walk

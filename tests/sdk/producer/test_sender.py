@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from kafkawire.sdk.client.cluster import Cluster
+from kafkawire.sdk.client.options import ProducerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import DeliveryTimedOut
-from kafkawire.sdk.options import ProducerOptions, read_options
 from kafkawire.sdk.producer.accumulator import Accumulator, ProducerBatch
 from kafkawire.sdk.producer.delivery import settled
 from kafkawire.sdk.producer.sender import Sender
