@@ -1,9 +1,8 @@
 """The options of a broker: names, defaults, ranges.
 
-Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. The
-broker-wide defaults of topic configurations (`log.segment.bytes`, …) are options like the others. Defaults are Kafka's,
-except for three that suit a broker for tests: one partition in the offsets topic, no initial rebalance delay, and
-session timeouts from 1 s.
+Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. The broker-wide defaults of
+topic configurations (`log.segment.bytes`, …) are options like the others. Defaults are Kafka's, except for three that
+suit a broker for tests: one partition in the offsets topic, no initial rebalance delay, and session timeouts from 1 s.
 
 Source: Apache Kafka, `KafkaConfig`, `ServerLogConfigs`, `GroupCoordinatorConfig`, `SocketServerConfigs`.
 """

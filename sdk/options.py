@@ -5,8 +5,6 @@ errors, are the same for all. An option has a name in snake_case and, where Kafk
 documentation. These are plain classes because a dataclass costs a program about a millisecond when it starts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, NamedTuple, Self
 

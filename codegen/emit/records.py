@@ -23,21 +23,31 @@ _PREFIXES = {
 #: What the extension needs; old messages are read in Python everywhere.
 _NATIVE = ("RecordBatch", "Record", "RecordHeader")
 
+#: Written out as the constructors of messages are: a dataclass takes a millisecond to make.
 _FIELD_CLASS = [
-    "@dataclass(frozen=True, slots=True)",
     "class FormatField:",
-    '    """One field of a record format, as `construct` forms are made from it."""',
+    '    """One field of a record format, as `construct` forms are made from it.',
     "",
-    "    name: str",
-    "    type: str",
-    "    array: bool = False",
-    "    nullable: bool = False",
-    "    length: str | None = None",
-    "    count: str | None = None",
-    "    #: The first field of the stretch, to the end, whose bytes it counts.",
-    "    measures: str | None = None",
-    "    #: What its bits say: name, mask, and the names of the values, none for a flag.",
-    "    bits: tuple[tuple[str, int, tuple[str, ...]], ...] = ()",
+    "    Attributes:",
+    "        measures: the first field of the stretch, to the end, whose bytes it counts.",
+    "        bits: what its bits say: name, mask, and the names of the values, none for a flag.",
+    '    """',
+    "",
+    '    __slots__ = ("array", "bits", "count", "length", "measures", "name", "nullable", "type")',
+    "",
+    "    def __init__(",
+    "        self,",
+    "        name: str,",
+    "        type: str,",
+    "        array: bool = False,",
+    "        nullable: bool = False,",
+    "        length: str | None = None,",
+    "        count: str | None = None,",
+    "        measures: str | None = None,",
+    "        bits: tuple[tuple[str, int, tuple[str, ...]], ...] = (),",
+    "    ) -> None:",
+    "        self.name, self.type, self.array, self.nullable = name, type, array, nullable",
+    "        self.length, self.count, self.measures, self.bits = length, count, measures, bits",
 ]
 
 
@@ -50,7 +60,6 @@ def emit_record_formats(formats: Mapping[str, RecordFormat], digest: str) -> str
         "",
         "from __future__ import annotations",
         "",
-        "from dataclasses import dataclass",
         "from enum import IntEnum",
         "from struct import Struct",
         "from typing import Final",

@@ -1,9 +1,8 @@
 """What an admin creates and returns: plain values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from kafkawire.sdk.client.metadata import Broker
 from kafkawire.sdk.client.partitions import TopicPartition
@@ -20,9 +19,11 @@ __all__ = [
 #: Leaves a number to the broker's configuration.
 _BROKER_DEFAULT = -1
 
+#: A default is one object for all, which nobody may change.
+_NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+
+class NewTopic(NamedTuple):
     """A topic to create.
 
     Attributes:
@@ -36,12 +37,11 @@ class NewTopic:
     name: str
     partitions: int = _BROKER_DEFAULT
     replication_factor: int = _BROKER_DEFAULT
-    configs: Mapping[str, str | None] = field(default_factory=dict)
-    assignments: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = _NONE
+    assignments: Mapping[int, tuple[int, ...]] = _NONE
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterDescription:
+class ClusterDescription(NamedTuple):
     """A cluster.
 
     Attributes:
@@ -55,8 +55,7 @@ class ClusterDescription:
     brokers: Mapping[int, Broker]
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
+class ConfigEntry(NamedTuple):
     """One entry of a configuration.
 
     Attributes:
@@ -74,8 +73,7 @@ class ConfigEntry:
     is_sensitive: bool
 
 
-@dataclass(frozen=True, slots=True)
-class GroupListing:
+class GroupListing(NamedTuple):
     """A group, as `list_groups` returns it.
 
     Attributes:
@@ -91,8 +89,7 @@ class GroupListing:
     group_type: str
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMemberDescription:
+class GroupMemberDescription(NamedTuple):
     """A member of a group.
 
     Attributes:
@@ -110,8 +107,7 @@ class GroupMemberDescription:
     assignment: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDescription:
+class GroupDescription(NamedTuple):
     """A classic group.
 
     Attributes:

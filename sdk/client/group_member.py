@@ -9,8 +9,6 @@ so. Subscriptions and assignments pass through as bytes. Only the leader perform
 Source: Apache Kafka, `AbstractCoordinator`; KIP-345 (static members), KIP-394 (member id first), KIP-800 (reasons).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple

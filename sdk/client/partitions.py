@@ -1,7 +1,5 @@
 """Partitions and offsets, as producers, consumers and admins exchange them with the application."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 __all__ = ["OffsetAndMetadata", "OffsetAndTimestamp", "TopicPartition"]

@@ -3,8 +3,6 @@
 A `Delivery` only refers to its batch; a future is created when a delivery is awaited.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Generator
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 Source: Kafka protocol guide, "Produce"; KIP-516 (topic ids, from version 13), KIP-951 (the new leader in the response).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 

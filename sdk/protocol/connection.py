@@ -8,8 +8,6 @@ Source: Kafka protocol guide, "Network" and "Retrieving supported API versions";
 (headers).
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping, Sequence
 from struct import Struct

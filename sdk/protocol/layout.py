@@ -7,8 +7,6 @@ the engines ask none.
 Source: Kafka protocol guide; KIP-482 for flexible versions; `MessageDataGenerator` in Apache Kafka.
 """
 
-from __future__ import annotations
-
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
@@ -39,7 +37,7 @@ class FieldLayout(NamedTuple):
     nullable: bool
     compact: bool
     tag: int | None
-    structure: Layout | None
+    structure: "Layout | None"
     default: Any
 
     def new_default(self) -> Any:

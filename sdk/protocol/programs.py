@@ -6,7 +6,6 @@ when they are first needed."""
 
 from __future__ import annotations
 
-import difflib
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, Protocol, TypeVar, cast, overload
@@ -103,6 +102,8 @@ def message_class(name: str) -> type[Message]:
         LocalProtocolError: there is no such message.
     """
     if name not in MODULES:
+        import difflib  # only a mistake needs it
+
         near = difflib.get_close_matches(name, MODULES, n=1)
         raise LocalProtocolError(f"no message is named {name!r}" + (f"; is it {near[0]}?" if near else ""))
     module = import_module(f"kafkawire.sdk.protocol.messages.{MODULES[name]}")

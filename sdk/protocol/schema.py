@@ -7,8 +7,6 @@ With the extension, message classes have no garbage collector header (a parse of
 time in the collector otherwise); a reference cycle made through a message is therefore never freed.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Final, NamedTuple
 
 from kafkawire.sdk.protocol.engines.selection import native
@@ -56,7 +54,7 @@ class Field(NamedTuple):
     """
 
     name: str
-    type: str | type[Message]
+    type: "str | type[Message]"
     versions: VersionRange
     default: Any = DEFAULT
     array: bool = False
@@ -141,7 +139,7 @@ class MessageType(type):
     them.
     """
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> MessageType:
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> "MessageType":
         fields: tuple[str, ...] = namespace.get("__slots__", ())
         if not fields:  # `Message` itself, or a class that somebody derives from a message
             return super().__new__(mcs, name, bases, namespace)
@@ -172,7 +170,7 @@ def _structure_property(field: str, slot: Any) -> property:
     """Return the face of a hidden slot: reading puts a new structure in the place of `DEFAULT`."""
     read, write = slot.__get__, slot.__set__
 
-    def structure(message: Message) -> Any:
+    def structure(message: "Message") -> Any:
         value = read(message)
         if value is DEFAULT:
             value = next(known for known in message.FIELDS if known.name == field).default_value()
@@ -212,7 +210,7 @@ class Message(metaclass=MessageType):
             values.append(f"unknown_tags={unknown!r}")
         return f"{type(self).__qualname__}({', '.join(values)})"
 
-    def __reduce__(self) -> tuple[type[Message], tuple[Any, ...]]:
+    def __reduce__(self) -> "tuple[type[Message], tuple[Any, ...]]":
         return type(self), tuple(_owned(getattr(self, name)) for name in self.__match_args__)
 
 

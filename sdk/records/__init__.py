@@ -1,16 +1,11 @@
-"""Record batches and message sets: append, seal, walk, stamp, compress."""
+"""Record batches and message sets: append, seal, walk, stamp, compress.
+
+Columns and control records, which few programs need, are imported from `columns.py` and `control.py`.
+"""
 
 from kafkawire.sdk.protocol.tables.record_formats import TimestampType
 from kafkawire.sdk.records.batch import empty_batch, rewrite, stamp
-from kafkawire.sdk.records.columns import Columns, ViewColumn, binary_column, columns
 from kafkawire.sdk.records.compression import LEVELS, Compression, compress, decompress
-from kafkawire.sdk.records.control import (
-    ControlKey,
-    ControlRecord,
-    control_record,
-    control_type,
-    end_transaction_marker,
-)
 from kafkawire.sdk.records.crc import crc32, crc32c
 from kafkawire.sdk.records.engine import BatchBuilder, RecordBatch, batch_builder_class, record_batch_class
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
@@ -25,10 +20,7 @@ __all__ = [
     "Batch",
     "BatchBuilder",
     "BinaryColumn",
-    "Columns",
     "Compression",
-    "ControlKey",
-    "ControlRecord",
     "Headers",
     "HeadersLike",
     "MessageBatch",
@@ -36,18 +28,12 @@ __all__ = [
     "Record",
     "RecordBatch",
     "TimestampType",
-    "ViewColumn",
     "batch_builder_class",
-    "binary_column",
-    "columns",
     "compress",
-    "control_record",
-    "control_type",
     "crc32",
     "crc32c",
     "decompress",
     "empty_batch",
-    "end_transaction_marker",
     "record_batch_class",
     "rewrite",
     "stamp",

@@ -7,8 +7,6 @@ overtake the missing one; every pending request then fails with that error, and 
 Source: Kafka protocol guide, "Network"; `NetworkClient` in Apache Kafka.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import NamedTuple, TypeVar
 
@@ -77,7 +75,7 @@ class BrokerConnection:
         self._ended: KafkaWireError | None = None
 
     @classmethod
-    async def open(cls, network: Network, address: Address, settings: ConnectionSettings) -> BrokerConnection:
+    async def open(cls, network: Network, address: Address, settings: ConnectionSettings) -> "BrokerConnection":
         """Connect to a broker and negotiate versions.
 
         Raises:

@@ -14,15 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.records import (
-    BatchBuilder,
-    Compression,
-    MessageSetBuilder,
-    RecordBatch,
-    binary_column,
-    columns,
-    walk,
-)
+from kafkawire.sdk.records import BatchBuilder, Compression, MessageSetBuilder, RecordBatch, walk
+from kafkawire.sdk.records.columns import binary_column, columns
 from tests.sdk.records.conftest import AVAILABLE, ROWS, rows
 
 

@@ -13,10 +13,10 @@ from kafkawire.sdk.protocol.messages.records.control.k_raft_version_record impor
 from kafkawire.sdk.protocol.messages.records.control.leader_change_message import LeaderChangeMessage
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import ControlRecordType
-from kafkawire.sdk.records import (
+from kafkawire.sdk.records import Record
+from kafkawire.sdk.records.control import (
     ControlKey,
     ControlRecord,
-    Record,
     control_record,
     control_type,
     end_transaction_marker,

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.records import Compression, batch_builder_class, columns, record_batch_class
+from kafkawire.sdk.records import Compression, batch_builder_class, record_batch_class
+from kafkawire.sdk.records.columns import columns
 from kafkawire.sdk.records.engines import selection as engines
 from tests.sdk.records.conftest import ROWS
 

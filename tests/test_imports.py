@@ -1,0 +1,68 @@
+"""A program that uses the client loads what the client needs to connect, and nothing else.
+
+Method: `sys.modules` of a fresh interpreter, so that no test depends on how fast the machine is. `make bench` measures
+the time.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+SHOW = """
+import sys
+{statement}
+print(*sys.modules)
+"""
+
+#: Counts what `typing.NamedTuple` had to compile: annotations that were text because of the __future__ import.
+COUNT_COMPILED = """
+import sys, typing
+{statement}
+kinds = {{kind for module in list(sys.modules.values()) if module.__name__.startswith("kafkawire")
+         for kind in vars(module).values() if isinstance(kind, type) and hasattr(kind, "_fields")}}
+print(sum(isinstance(each, typing.ForwardRef) for kind in kinds for each in kind.__annotations__.values()))
+"""
+
+CLIENT = "from kafkawire import Admin, Consumer, Producer"
+
+#: Packages and modules that the client loads when it first needs them, or never.
+NOT_LOADED = {
+    "construct", "yaml", "jsonschema", "typer", "click", "rich", "pydantic", "pyarrow", "pyspark",
+    "lz4", "snappy", "cramjam", "zstandard",
+    "dataclasses", "difflib",
+    "kafkawire.codegen", "kafkawire.commands", "kafkawire.conformance", "kafkawire.reference_broker",
+    "kafkawire.sdk.protocol.codec", "kafkawire.sdk.protocol.json_form", "kafkawire.sdk.protocol.scram",
+    "kafkawire.sdk.records.columns", "kafkawire.sdk.records.control", "kafkawire.sdk.spark",
+    "kafkawire.sdk.consumer.assignors.range", "kafkawire.sdk.consumer.assignors.sticky",
+}  # fmt: skip
+
+#: Each costs an import about 0.03 ms. Large named tuples do without the __future__ import; small ones need not.
+COMPILED_ANNOTATIONS_MAX = 40
+
+
+def run(program: str) -> list[str]:
+    # The engine is the usual one here: whoever asks for the construct engine does load construct.
+    environment = {name: value for name, value in os.environ.items() if name != "KAFKAWIRE_ENGINE"}
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split()
+
+
+def test_the_package_loads_nothing() -> None:
+    loaded = {name for name in run(SHOW.format(statement="import kafkawire")) if name.startswith("kafkawire")}
+    assert loaded == {"kafkawire"}
+
+
+@pytest.mark.parametrize("statement", [CLIENT, "from kafkawire import Producer"])
+def test_the_client_loads_what_it_needs(statement: str) -> None:
+    loaded = set(run(SHOW.format(statement=statement)))
+    assert "kafkawire.sdk.producer.producer" in loaded
+    assert loaded & NOT_LOADED == set()
+
+
+def test_few_annotations_are_compiled() -> None:
+    (compiled,) = run(COUNT_COMPILED.format(statement=CLIENT))
+    assert int(compiled) <= COMPILED_ANNOTATIONS_MAX
