@@ -5,6 +5,9 @@ BOOTSTRAP ?=
 LISTEN ?= 127.0.0.1:9092
 DATA ?= build/broker
 SECONDS ?= 60
+MUTANTS ?= 150
+SEED ?= 1
+ROOM ?=
 PYTEST_ARGUMENTS ?= -n 2 -q
 CLIENTS_ARGUMENTS ?=
 
@@ -129,7 +132,7 @@ test-core: $(VENV)/.test
 	$(call title,tests: core with $(VENV), python engine)
 	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $$($(NATIVE) || echo $(CORE_TESTS_ONCE))
 
-.PHONY: test-kafka test-asan fuzz
+.PHONY: test-kafka test-asan fuzz mutants
 test-kafka: $(VENV)/.kafka ## tests beside a real Apache Kafka, fetched with Maven
 	$(call title,tests: beside Apache Kafka)
 	@KAFKAWIRE_TEST_KAFKA=1 $(RUN) pytest -q tests/kafka
@@ -141,6 +144,10 @@ test-asan: $(VENV)/.dev ## the tests of the extensions under AddressSanitizer an
 fuzz: $(VENV)/.dev ## damaged bytes into everything that reads bytes, for SECONDS=60
 	$(call title,fuzz: $(SECONDS) s)
 	@$(RUN) tools.fuzz --seconds $(SECONDS)
+
+mutants: $(VENV)/.dev ## small faults that the tests must notice: MUTANTS=150 of them by SEED=1, in ROOM=name or path
+	$(call title,mutants)
+	@nice $(RUN) tools.mutants --faults $(MUTANTS) --seed $(SEED) $(foreach room,$(ROOM),--room '$(room)')
 
 # --- the rest ----------------------------------------------------------------------------------------------------------
 

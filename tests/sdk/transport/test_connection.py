@@ -109,7 +109,10 @@ def test_handshake_with_brokers_of_other_versions(speaks: V, listed: V | None, a
             def __init__(self, wire: Wire) -> None:
                 self.wire = wire
 
-            def receive_frame(self, request: Buffer) -> None:
+            def receive_frame(self, frame: Buffer) -> None:
+                self.wire.write([self.answer(frame)])
+
+            def answer(self, request: Buffer) -> bytes:
                 key, version = Struct(">hh").unpack_from(request)
                 assert key == ApiKey.API_VERSIONS
                 versions.append(version)
@@ -118,7 +121,7 @@ def test_handshake_with_brokers_of_other_versions(speaks: V, listed: V | None, a
                 keys = {ApiKey.API_VERSIONS: listed, ApiKey.METADATA: V(0, 9) if spoken else None}
                 response.api_keys = [ApiVersionsResponse.ApiVersion(k, *v) for k, v in keys.items() if v is not None]
                 body = codec(ApiVersionsResponse, version if spoken else 0).encode(response)
-                self.wire.write([frame(bytes(request[4:8]) + body)])
+                return frame(bytes(request[4:8]) + body)
 
             def connection_lost(self, error: Exception | None) -> None:
                 pass

@@ -1,0 +1,212 @@
+"""Faults are planted in a copy, and what the tests did not notice is named, explained or not.
+
+Method: a tree of one source with a test that sees most of it; then the project's own table.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools import mutants
+from tools.faults import Fault, find_faults
+from tools.mutants import Survivor, choose, describe, read_survivors, read_table, stale
+
+ROOT = Path(__file__).parent.parent
+
+TABLE = """
+[rooms.sdk]
+sources = ["sdk/*.py"]
+[rooms.built]
+sources = ["sdk/*.pyx"]
+default = false
+build = true
+[[also]]
+sources = ["sdk/more.py", "sdk/split.pyx"]
+tests = ["tests/sdk/test_split.py"]
+engine = "construct"
+"""
+
+#: The test below sees a negated condition; the other fault, `a >= b`, gives the same result.
+SPLIT = '''"""Split."""
+
+
+def largest(a, b):
+    return a if a > b else b
+'''
+
+TEST = """import os
+
+from sdk.split import largest
+
+
+def test_split():
+    assert (largest(1, 2), largest(2, 1), largest(1, 1)) == (2, 2, 1)
+    assert os.environ["KAFKAWIRE_ENGINE"] == "python"
+"""
+
+LOOP = '''"""Split."""
+
+
+def one(numbers):
+    while not numbers:
+        numbers.append(0)
+    return numbers
+'''
+
+LOOP_TEST = """from sdk.split import one
+
+
+def test_one():
+    assert (one([]), one([7])) == ([0], [7])
+"""
+
+EQUAL = Survivor(
+    "sdk/split.py", "largest", "return a if a > b else b", "return a if a >= b else b", "equal values are the same"
+)
+
+RESULT = "2 faults, 50.0% killed"
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write a tree and make it the current folder."""
+    write(tmp_path, "tools/mutants.toml", TABLE)
+    write(tmp_path, "tools/mutants_survivors.toml", "")
+    write(tmp_path, "src/kafkawire/__init__.py", "")
+    write(tmp_path, "sdk/split.py", SPLIT)
+    write(tmp_path, "tests/sdk/test_split.py", TEST)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(mutants, "SECONDS_MORE", 1)
+    monkeypatch.setattr(mutants, "SECONDS_FACTOR", 1)
+    monkeypatch.setattr(mutants, "KILLED_SHARE_MIN", 0.5)
+    return tmp_path
+
+
+def write(root: Path, path: str, text: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text, "utf-8")
+
+
+def plant_all(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["mutants", "--faults", "1000", *arguments])
+    return mutants.main()
+
+
+def test_a_survivor_is_named_until_it_is_explained(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert plant_all(monkeypatch) == 1
+    printed = capsys.readouterr().out
+    assert "2 places, 2 faults, seed 1" in printed
+    assert "-    return a if a > b else b\n+    return a if a >= b else b\n" in printed
+    assert "1 survivors are not explained" in printed
+    assert RESULT in printed
+    entry = (tree / "build/mutants/survivors.toml").read_text("utf-8")
+    explained = entry.replace('reason = ""', f'reason = "{EQUAL.reason}"')
+    write(tree, "tools/mutants_survivors.toml", explained)
+    assert read_survivors(tree) == [EQUAL]
+    assert plant_all(monkeypatch) == 0
+    assert f"explained: {EQUAL.reason}" in capsys.readouterr().out
+    assert (tree / "sdk/split.py").read_text("utf-8") == SPLIT
+    write(tree, "tools/mutants_survivors.toml", entry)
+    assert plant_all(monkeypatch) == 2
+    assert "has no reason" in capsys.readouterr().err
+
+
+def test_an_explanation_does_not_excuse_too_few_kills(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(mutants, "KILLED_SHARE_MIN", 0.51)
+    write(tree, "tools/mutants_survivors.toml", mutants._entry(EQUAL))
+    assert plant_all(monkeypatch) == 1
+    assert "2 faults, 50.0% killed, 51% needed" in capsys.readouterr().out
+
+
+def test_a_hang_and_a_greedy_fault_count_as_killed(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tree, "sdk/split.py", LOOP)
+    write(tree, "tests/sdk/test_split.py", LOOP_TEST)
+    assert plant_all(monkeypatch) == 0
+    assert "dropped statement: killed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "error"),
+    [
+        ("tests/sdk/test_split.py", "assert False", "the tests of sdk/split.py fail without a fault"),
+        ("sdk/other.py", SPLIT, "sdk/other.py has no test module"),
+        ("sdk/more.py", SPLIT, "the tests of sdk/more.py fail without a fault"),  # with the wrong engine
+        ("src/kafkawire/__init__.py", "__file__ = '/elsewhere'", "would not run on the copy"),
+    ],
+)
+def test_a_run_that_is_worth_nothing_is_refused(
+    tree: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    path: str,
+    text: str,
+    error: str,
+) -> None:
+    write(tree, path, text)
+    assert plant_all(monkeypatch) == 2
+    assert error in capsys.readouterr().err
+
+
+def test_rooms(tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tree, "sdk/more.py", SPLIT)
+    write(tree, "sdk/split.pyx", SPLIT)
+    assert list(read_table(tree)) == ["sdk/more.py", "sdk/split.py"]
+    assert list(read_table(tree, ["built"])) == ["sdk/split.pyx"]
+    assert list(read_table(tree, ["sdk/m*.py"])) == ["sdk/more.py"]
+    assert read_table(tree)["sdk/more.py"].engine == "construct"
+    assert plant_all(monkeypatch, "--room", "split.py") == 2
+    assert "no source is in split.py; tools/mutants.toml has the rooms sdk, built" in capsys.readouterr().err
+
+
+def test_what_cannot_be_built_is_not_counted(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tree, "tools/mutants.toml", TABLE.replace("construct", "python"))
+    write(tree, "sdk/split.pyx", "cdef int f(int a):\n    if a < 1:\n")
+    write(tree, "setup.py", "import sys\nsys.exit('<=' in open('sdk/split.pyx').read())\n")
+    assert plant_all(monkeypatch, "--room", "built") == 1
+    printed = capsys.readouterr().out
+    assert "operator: cannot be built" in printed
+    assert "2 faults, 0.0% killed" in printed
+
+
+def test_the_sample_is_the_seed_s_and_each_file_has_its_share() -> None:
+    faults = {
+        name: [Fault(name, "f", line, "constant", line, line + 1, "1") for line in range(count)]
+        for name, count in {"a": 300, "b": 99, "c": 1}.items()
+    }
+    sample = choose(faults, 40, 1)
+    assert [[fault.path for fault in sample].count(name) for name in faults] == [30, 10, 1]
+    assert choose(faults, 40, 1) == sample != choose(faults, 40, 2)
+    del faults["a"][-1]
+    assert [fault for fault in choose(faults, 40, 1) if fault.path == "b"] == [f for f in sample if f.path == "b"]
+
+
+def test_every_source_of_the_project_has_tests() -> None:
+    plans = read_table(ROOT) | read_table(ROOT, ["extension"])
+    assert {"protocol", "records", "codegen", "conformance", "extension"} <= {plan.room for plan in plans.values()}
+    for plan in plans.values():
+        has_faults = find_faults(plan.path, (ROOT / plan.path).read_bytes())
+        assert plan.tests or not has_faults, plan.path
+        assert all((ROOT / test).exists() for test in plan.tests)
+
+
+def test_every_explanation_of_the_project_is_about_a_fault_that_can_be_planted() -> None:
+    assert stale(ROOT, read_survivors(ROOT)) == []
+
+
+def test_an_explanation_goes_with_its_line(tree: Path) -> None:
+    source = SPLIT.encode()
+    (fault,) = [fault for fault in find_faults(EQUAL.path, source) if fault.new == ">="]
+    assert describe(source, fault, EQUAL.reason) == EQUAL
+    assert stale(tree, [EQUAL]) == []
+    write(tree, EQUAL.path, SPLIT.replace("a > b", "b < a"))
+    assert stale(tree, [EQUAL]) == [EQUAL]

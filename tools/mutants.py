@@ -1,0 +1,377 @@
+"""Plant small faults in the sources, one at a time, and see whether the tests notice.
+
+`python -m tools.mutants [--room ROOM] [--faults N] [--seed S]` draws faults from all that `tools/faults.py` finds in a
+room of `tools/mutants.toml`, as many from each file as its size deserves, and runs the tests of the file in a copy of
+the tree. A fault that no test notices is a survivor. It exits with 1 if fewer than 90 % are killed, or if a survivor is
+not explained in `tools/mutants_survivors.toml`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+from queue import SimpleQueue
+from random import Random
+from typing import NamedTuple
+
+from tools.faults import Fault, diff, find_faults, plant
+from tools.tidy import Tree
+
+__all__ = ["Plan", "Survivor", "Workshop", "choose", "explain", "read_survivors", "read_table", "stale"]
+
+KILLED_SHARE_MIN = 0.9
+
+#: The default of `make mutants`; 150 take ten to twenty minutes on two cores.
+FAULTS = 150
+
+#: A run that takes this much longer than without a fault hangs.
+SECONDS_FACTOR, SECONDS_MORE = 5, 20
+
+#: What a run may ask for, so that a fault in a length does not take the machine's memory.
+ADDRESS_SPACE_KIB = 8 * 1024 * 1024
+
+#: Files that git does not know and that the copy needs.
+BUILT = ("sdk/*/engines/*.so",)
+
+FOLDER = Path("build/mutants")
+TABLE = Path("tools/mutants.toml")
+SURVIVORS = Path("tools/mutants_survivors.toml")
+
+#: Fails unless the code that would be tested is the copy's.
+_IS_COPY = "import kafkawire, sys; sys.exit(0 if kafkawire.__file__.startswith(sys.argv[1]) else kafkawire.__file__)"
+
+
+class MutantsError(Exception):
+    """The run is not worth anything; the text says why."""
+
+
+class Plan(NamedTuple):
+    """What belongs to a source.
+
+    Attributes:
+        path: of the source.
+        room: of the table.
+        tests: files or folders that must notice a fault in it, its own test module first.
+        engine: that the tests run with.
+        build: whether a fault needs the extensions built again.
+    """
+
+    path: str
+    room: str
+    tests: tuple[str, ...]
+    engine: str
+    build: bool
+
+
+class Survivor(NamedTuple):
+    """A fault that no test has to notice.
+
+    Attributes:
+        path, place: where it is, see `Fault`.
+        old, new: the lines before and after, blanks at their ends removed, as one line.
+        reason: why it changes nothing that anybody could see, or why that is accepted.
+    """
+
+    path: str
+    place: str
+    old: str
+    new: str
+    reason: str
+
+
+def read_table(root: Path, rooms: Sequence[str] = ()) -> dict[str, Plan]:
+    """Return the plan of every source of some rooms.
+
+    Args:
+        root: the folder of the checkout.
+        rooms: names of rooms of the table, or patterns of paths; none for the rooms that are run by default.
+
+    Raises:
+        MutantsError: a room or path that the table does not know.
+    """
+    table = tomllib.loads((root / TABLE).read_text("utf-8"))
+    tree = Tree(root)
+    known = {path.as_posix() for path in tree.paths}
+    plans: dict[str, Plan] = {}
+    for source in tree.sources:
+        for name, room in table["rooms"].items():
+            wanted = room.get("default", True) if not rooms else name in rooms or _matches(source.path, rooms)
+            if source.generated or not wanted or not _matches(source.path, room["sources"]):
+                continue
+            mirror = PurePosixPath("tests", source.path.parent, f"test_{source.path.stem}.py").as_posix()
+            more = [rule for rule in table["also"] if _matches(source.path, rule["sources"])]
+            tests = [mirror] * (mirror in known) + [test for rule in more for test in rule.get("tests", ())]
+            engine = next((rule["engine"] for rule in more if "engine" in rule), room.get("engine", "python"))
+            path = source.path.as_posix()
+            plans[path] = Plan(path, name, tuple(dict.fromkeys(tests)), engine, room.get("build", False))
+    if not plans:
+        raise MutantsError(f"no source is in {', '.join(rooms)}; {TABLE} has the rooms {', '.join(table['rooms'])}")
+    return plans
+
+
+def read_survivors(root: Path) -> list[Survivor]:
+    """Return the explained survivors.
+
+    Raises:
+        MutantsError: one has no reason.
+    """
+    found = [Survivor(**entry) for entry in tomllib.loads((root / SURVIVORS).read_text("utf-8")).get("survivors", [])]
+    for survivor in found:
+        if not survivor.reason.strip():
+            raise MutantsError(f"{SURVIVORS}: {survivor.path} {survivor.place}: {survivor.new!r} has no reason")
+    return found
+
+
+def choose(faults: Mapping[str, Sequence[Fault]], count: int, seed: int) -> list[Fault]:
+    """Return a sample of the faults, the same one for the same seed.
+
+    Args:
+        faults: all of them, by path.
+        count: how many; more if there are more files, since each file gives one at least.
+        seed: of the sample; a file's sample depends on the file's own faults and on its share only.
+    """
+    total = sum(map(len, faults.values()))
+    chosen = []
+    for path, all_of_it in sorted(faults.items()):
+        share = min(len(all_of_it), max(1, round(count * len(all_of_it) / total)))
+        chosen += sorted(Random(f"{seed} {path}").sample(all_of_it, share), key=lambda fault: fault.start)
+    return chosen
+
+
+def describe(source: bytes, fault: Fault, reason: str = "") -> Survivor:
+    """Return how a fault stands in the table of survivors."""
+    lines = diff(source, fault)
+    old, new = (" ".join(line[1:].strip() for line in lines if line[0] == sign) for sign in "-+")
+    return Survivor(fault.path, fault.place, old, new, reason)
+
+
+def explain(source: bytes, fault: Fault, survivors: Iterable[Survivor]) -> str | None:
+    """Return the reason of a survivor, None if the table does not have it."""
+    wanted = describe(source, fault)
+    return next((survivor.reason for survivor in survivors if survivor[:4] == wanted[:4]), None)
+
+
+def stale(root: Path, survivors: Iterable[Survivor]) -> list[Survivor]:
+    """Return the survivors whose fault cannot be planted any more, since the source has changed."""
+    found = []
+    for survivor in survivors:
+        source = (root / survivor.path).read_bytes() if (root / survivor.path).exists() else b""
+        faults = find_faults(survivor.path, source)
+        if not any(explain(source, fault, [survivor]) for fault in faults if fault.place == survivor.place):
+            found.append(survivor)
+    return found
+
+
+class Workshop:
+    """A copy of the tree in which one fault at a time is planted.
+
+    Args:
+        root: the tree that is copied; nothing in it is changed.
+        folder: where the copy goes; what was there is removed.
+    """
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.folder = folder.resolve()
+        shutil.rmtree(folder, ignore_errors=True)
+        paths = [*Tree(root).paths, *(path.relative_to(root) for pattern in BUILT for path in root.glob(pattern))]
+        for path in paths:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / path, folder / path, follow_symlinks=False)
+        where = self._run("python", [sys.executable, "-c", _IS_COPY, str(self.folder)], 60)
+        if where is not None:
+            raise MutantsError(f"the tests would not run on the copy in {folder}:\n{where}")
+
+    def seconds_without_fault(self, plan: Plan) -> float:
+        """Run the tests of a source as it is, and return how long they take.
+
+        Raises:
+            MutantsError: there are no tests, or they fail.
+        """
+        if not plan.tests:
+            raise MutantsError(f"{plan.path} has no test module, and {TABLE} names no other tests for it")
+        started = time.monotonic()
+        if (failed := self._run(plan.engine, self._test_command(plan), 600)) is not None:
+            raise MutantsError(f"the tests of {plan.path} fail without a fault:\n{failed}")
+        return time.monotonic() - started
+
+    def survives(self, plan: Plan, fault: Fault, seconds_max: float) -> bool | None:
+        """Return whether no test notices a fault; None if the extension cannot be built with it."""
+        source = self.folder / fault.path
+        original = source.read_bytes()
+        try:
+            self._write(source, plant(original, fault))
+            if plan.build and self.build(plan) is not None:
+                return None
+            return self._run(plan.engine, self._test_command(plan), seconds_max) is None
+        finally:
+            self._write(source, original)
+
+    def build(self, plan: Plan) -> str | None:
+        """Build the extensions, without optimising; return what went wrong."""
+        return self._run(plan.engine, [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"], 600)
+
+    def _test_command(self, plan: Plan) -> list[str]:
+        return [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--timeout=0", *plan.tests]
+
+    def _run(self, engine: str, command: list[str], seconds_max: float) -> str | None:
+        """Run a command in the copy; return its output if it fails or takes too long, else None."""
+        environment = os.environ | {
+            "PYTHONPATH": str(self.folder / "src"),
+            "KAFKAWIRE_ENGINE": engine,
+            "CI": "1",  # the same random tests each time
+            "CFLAGS": "-O0 -w",
+        }
+        limited = ["sh", "-c", f'ulimit -v {ADDRESS_SPACE_KIB} && exec "$@"', "sh", *command]
+        with subprocess.Popen(
+            limited,
+            cwd=self.folder,
+            env=environment,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            try:
+                output, _ = process.communicate(timeout=seconds_max)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                return f"no end after {seconds_max:.0f} s"
+        return output if process.returncode else None
+
+    def _write(self, path: Path, content: bytes) -> None:
+        """Write a source, and remove what Python compiled of it: two edits within a second have the same time."""
+        path.write_bytes(content)
+        for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
+            compiled.unlink()
+
+
+def run(
+    root: Path, plans: Mapping[str, Plan], faults: Sequence[Fault], processes: int
+) -> tuple[list[Fault], list[Fault]]:
+    """Plant the faults one by one.
+
+    Returns:
+        Those that survived, and those with which the extension could not be built.
+
+    Raises:
+        MutantsError: tests fail without a fault, or run on code outside the copy.
+    """
+    workshops: SimpleQueue[Workshop] = SimpleQueue()
+    for number in range(processes):
+        workshops.put(Workshop(root, FOLDER / str(number)))
+    done = 0
+    survivors, unbuildable = [], []
+
+    def measure(plan: Plan) -> float:
+        workshop = workshops.get()
+        try:
+            return workshop.seconds_without_fault(plan)
+        finally:
+            workshops.put(workshop)
+
+    def test(fault: Fault) -> bool | None:
+        nonlocal done
+        workshop = workshops.get()
+        try:
+            seconds_max = SECONDS_MORE + SECONDS_FACTOR * seconds[fault.path]
+            survived = workshop.survives(plans[fault.path], fault, seconds_max)
+        finally:
+            workshops.put(workshop)
+        done += 1
+        word = {None: "cannot be built", True: "SURVIVED", False: "killed"}[survived]
+        print(f"{done}/{len(faults)} {fault.path}:{fault.line} {fault.place}: {fault.kind}: {word}", flush=True)
+        return survived
+
+    with ThreadPoolExecutor(processes) as pool:
+        paths = sorted({fault.path for fault in faults})
+        seconds = dict(zip(paths, pool.map(measure, [plans[path] for path in paths]), strict=True))
+        print(f"{len(paths)} sources, their tests pass without a fault", flush=True)
+        for fault, survived in zip(faults, pool.map(test, faults), strict=True):
+            if survived is None:
+                unbuildable.append(fault)
+            elif survived:
+                survivors.append(fault)
+    return survivors, unbuildable
+
+
+def report(
+    root: Path,
+    plans: Mapping[str, Plan],
+    planted: Sequence[Fault],
+    survived: Sequence[Fault],
+    table: Sequence[Survivor],
+) -> int:
+    """Print the survivors and a line for each room; return the exit status."""
+    unexplained = []
+    for fault in survived:
+        source = (root / fault.path).read_bytes()
+        reason = explain(source, fault, table)
+        print(f"\nsurvived: {fault.path}:{fault.line} {fault.place}: {fault.kind}", *diff(source, fault), sep="\n")
+        if reason is None:
+            unexplained.append(describe(source, fault))
+        else:
+            print(f"explained: {reason}")
+    print()
+    rooms = Counter(plans[fault.path].room for fault in planted)
+    alive = Counter(plans[fault.path].room for fault in survived)
+    for room, count in rooms.items():
+        print(f"{room:16} {count:5} planted {count - alive[room]:5} killed {100 * (1 - alive[room] / count):6.1f} %")
+    if unexplained:
+        entries = FOLDER / "survivors.toml"
+        entries.write_text("\n".join(map(_entry, unexplained)), "utf-8")
+        print(f"{len(unexplained)} survivors are not explained: kill them, or move them from {entries} to {SURVIVORS}")
+    gone = stale(root, [survivor for survivor in table if survivor.path in plans])
+    for survivor in gone:
+        print(f"{SURVIVORS} explains what is gone: {survivor.path} {survivor.place}: {survivor.old!r}")
+    share = 1 - len(survived) / len(planted)
+    print(f"{len(planted)} faults, {share:.1%} killed, {KILLED_SHARE_MIN:.0%} needed")
+    return 1 if unexplained or gone or share < KILLED_SHARE_MIN else 0
+
+
+def _matches(path: PurePosixPath, patterns: Iterable[str]) -> bool:
+    """Return whether a path fits a pattern, whose `*` ends at a slash; PurePath.match would fit the end of a path."""
+    return any(path.match(pattern) and len(path.parts) == pattern.count("/") + 1 for pattern in patterns)
+
+
+def _entry(survivor: Survivor) -> str:
+    return "[[survivors]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in survivor._asdict().items())
+
+
+def main() -> int:
+    """Plant faults and return the exit status."""
+    parser = argparse.ArgumentParser(description="Plant small faults and see whether the tests notice.")
+    parser.add_argument("--room", action="append", default=[], help="a room of the table, or a pattern of paths")
+    parser.add_argument("--faults", type=int, default=FAULTS)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=2)
+    arguments = parser.parse_args()
+    root = Path.cwd()
+    started = time.monotonic()
+    try:
+        plans, table = read_table(root, arguments.room), read_survivors(root)
+        found = {path: find_faults(path, (root / path).read_bytes()) for path in plans}
+        faults = choose({path: of_it for path, of_it in found.items() if of_it}, arguments.faults, arguments.seed)
+        print(f"{sum(map(len, found.values()))} places, {len(faults)} faults, seed {arguments.seed}", flush=True)
+        survived, unbuildable = run(root, plans, faults, arguments.processes)
+        status = report(root, plans, [fault for fault in faults if fault not in unbuildable], survived, table)
+    except MutantsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"{time.monotonic() - started:.0f} s")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
