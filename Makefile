@@ -75,9 +75,10 @@ pyright: $(VENV)/.dev
 	@if $(BIN)/pyright --version >/dev/null 2>&1; then $(BIN)/pyright; \
 	else echo 'pyright cannot run on this machine (its Node.js does not start): left out'; fi
 
-layers: $(VENV)/.dev ## import-linter: who may import whom
+layers: $(VENV)/.dev ## who may import whom, and no circle of imports
 	$(call title,layers)
 	@$(BIN)/lint-imports --no-logo
+	@$(RUN) tools.circles
 
 tidy: $(VENV)/.dev ## the house rules
 	$(call title,tidy)

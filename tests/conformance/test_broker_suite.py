@@ -159,7 +159,9 @@ class OddList(Broker):
         if request.api.key != ApiKey.API_VERSIONS or request.version_error:
             return frame
         response = good(request)
-        response.api_keys += tuple(ApiVersionsResponse.ApiVersion(*entry) for entry in self.listed)
+        assert isinstance(response, ApiVersionsResponse)
+        more = [ApiVersionsResponse.ApiVersion(*entry) for entry in self.listed]
+        response.api_keys = [*response.api_keys, *more]
         body = frame[4:8] + codec(ApiVersionsResponse, request.version).encode(response)
         return len(body).to_bytes(4, "big") + body
 

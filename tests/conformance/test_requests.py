@@ -11,7 +11,9 @@ from kafkawire.conformance.requests import READ_ONLY, UNSAFE, Names, requests
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
 from kafkawire.sdk.protocol.messages.list_transactions import ListTransactionsRequest
+from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 
 
@@ -38,7 +40,9 @@ def test_filled_requests_speak_of_the_names() -> None:
 def test_filled_requests_ask_as_a_client_that_does_not_wait() -> None:
     """A replica's id would move a follower's state, a session would stay in the broker's memory."""
     for key, version in ((ApiKey.FETCH, 7), (ApiKey.LIST_OFFSETS, 1), (ApiKey.OFFSET_FOR_LEADER_EPOCH, 3)):
-        assert dict(requests(APIS[key], version, Names()))["filled"].replica_id == -1
+        filled = dict(requests(APIS[key], version, Names()))["filled"]
+        assert isinstance(filled, FetchRequest | ListOffsetsRequest | OffsetForLeaderEpochRequest)
+        assert filled.replica_id == -1
     fetch = dict(requests(APIS[ApiKey.FETCH], 7, Names()))["filled"]
     assert isinstance(fetch, FetchRequest)
     assert (fetch.max_wait_ms, fetch.session_epoch) == (0, -1)

@@ -1,0 +1,48 @@
+"""Find circles of imports: modules that import each other, directly or through others.
+
+`python -m tools.circles` prints one line a circle and exits with 1 when there is one. Imports inside functions count,
+since they only hide a circle; imports for type checkers do not, since nothing runs them. `make layers` runs it after
+import-linter, whose graph it reads.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import grimp
+
+__all__ = ["circles"]
+
+PACKAGE = "kafkawire"
+
+
+def circles(package: str = PACKAGE) -> list[tuple[str, ...]]:
+    """Return the shortest circle through each import that is part of one, each circle once.
+
+    Args:
+        package: an importable package.
+
+    Returns:
+        The modules of a circle in the order in which they import each other; the last one imports the first.
+    """
+    graph = grimp.build_graph(package, exclude_type_checking_imports=True, cache_dir=None)
+    found = set()
+    for importer in graph.modules:
+        for imported in graph.find_modules_directly_imported_by(importer):
+            if back := graph.find_shortest_chain(imported, importer):
+                first = back.index(min(back))
+                found.add((*back[first:], *back[:first]))
+    return sorted(found)
+
+
+def main() -> int:
+    """Print the circles and return the exit status."""
+    found = circles()
+    for circle in found:
+        print(" -> ".join((*circle, circle[0])))
+    print(f"circles of imports: {len(found)}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
