@@ -1,21 +1,22 @@
-"""Check that what a message says fits together: ranges, tags, keys, structures.
+"""Check that what a message says is consistent: ranges, tags, keys, structures.
 
-Called by `load.py` once a message was read, so that no emitter has to think of a schema that contradicts itself. An
-error names the file, the line and the field.
+`load.py` calls this for each message that it has read, and `definitions.py` for each in a release, so no emitter has to
+cope with a schema that contradicts itself. Every problem names the line, the message and the field.
 
-Source: the rules that Apache Kafka's own message generator has for its definitions, and KIP-482 for tagged fields.
+Source: the rules that Apache Kafka's message generator has for its definitions, and KIP-482 for tagged fields.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
-from kafkawire.codegen.located import SchemaError
+from kafkawire.codegen.located import Problem
 from kafkawire.codegen.spec import PRIMITIVES, FieldSpec, MessageSpec
 from kafkawire.codegen.versions import NONE, OPEN, Versions
 
-__all__ = ["ENTITIES", "LISTENERS", "check_message"]
+__all__ = ["ENTITIES", "FIELDS_MAX", "LISTENERS", "STRUCTURE_DEPTH_MAX", "VERSIONS_MAX", "problems_of"]
 
 #: What a value can name, and the type that it must then have.
 ENTITIES = {
@@ -29,39 +30,32 @@ ENTITIES = {
 #: Where a request can be accepted.
 LISTENERS = ("broker", "controller")
 
-#: Primitives that have a length, and with it a form for null; structures and arrays have one too.
+#: Versions of one message. Each costs a layout and a page of the reference; Kafka's messages have at most 18.
+VERSIONS_MAX = 128
+#: Structures inside each other, shared ones included; Kafka's messages use 5.
+STRUCTURE_DEPTH_MAX = 24
+#: Fields of one message, those of a shared structure counted wherever it is used, because layouts repeat them; Kafka's
+#: messages have at most 73.
+FIELDS_MAX = 1024
+
+#: Primitives with a length, which can say null; structures and arrays can, too.
 _WITH_LENGTH = frozenset({"string", "bytes", "records"})
 
 #: The line of a problem and what it is.
 _Problem = tuple[int, str]
 
 
-def check_message(path: Path, message: MessageSpec) -> None:
-    """Check one message.
+def problems_of(path: Path, message: MessageSpec) -> list[Problem]:
+    """Return what is inconsistent in a message.
 
     Args:
-        path: the file, for the error.
+        path: its file, for the problems.
         message: what was read from it.
-
-    Raises:
-        SchemaError: the first thing that does not fit.
     """
-    for line, reason in _problems(message):
-        raise SchemaError(path, line, f"{message.name}: {reason}")
-
-
-def _problems(message: MessageSpec) -> Iterator[_Problem]:
-    """Yield what is wrong; each step may take for granted that those before it found nothing."""
-    yield from _in_ranges(message)
-    yield from _in_structures(message)
-    yield from _in_recursion(message)
-    arrays = {field.type for field in _all_fields(message) if field.array}
-    yield from _in_fields(message, message.fields, message.versions, in_array=False)
-    for struct in message.structs:
-        versions = struct.versions & message.versions
-        if not versions:
-            yield struct.line, f"structure {struct.name}: no version of {struct.versions} exists"
-        yield from _in_fields(message, struct.fields, versions, in_array=struct.name in arrays)
+    found = [*_in_ranges(message), *_in_structures(message)]
+    if not found:
+        found = [*_in_size(message)] or [*_in_all_fields(message)]
+    return [Problem(path, line, f"{message.name}: {reason}") for line, reason in found]
 
 
 def _in_ranges(message: MessageSpec) -> Iterator[_Problem]:
@@ -69,7 +63,9 @@ def _in_ranges(message: MessageSpec) -> Iterator[_Problem]:
     if not versions and message.fields:
         yield message.line, "it has fields but no versions"
     if versions.last == OPEN:
-        yield message.line, f"versions: {versions} is open; the newest version must be named"
+        yield message.line, f"versions: {versions} is open; name the newest version"
+    elif versions.last - versions.first >= VERSIONS_MAX:
+        yield message.line, f"versions: {versions} are more than {VERSIONS_MAX}, the limit"
     if versions and flexible and flexible.first > versions.last:
         yield message.line, f"flexible: {flexible} begins after the versions {versions}"
     if versions and flexible and flexible.last < versions.last:
@@ -86,47 +82,89 @@ def _in_structures(message: MessageSpec) -> Iterator[_Problem]:
     for name, line, _fields in _structures(message):
         if name in known:
             yield line, f"structure {name} is defined twice"
+        if name == message.name:
+            yield line, f"structure {name} has the name of its message"
         known.add(name)
     used = set()
-    for field in _all_fields(message):
+    for place, field in _all_fields(message):
         used.add(field.type)
         if field.type not in PRIMITIVES | known:
-            yield field.line, f"field {field.name}: structure {field.type} is not defined"
+            yield field.line, f"field {place}: structure {field.type} is not defined"
     for struct in message.structs:
         if struct.name not in used:
             yield struct.line, f"structure {struct.name} is never used"
 
 
-def _in_recursion(message: MessageSpec) -> Iterator[_Problem]:
+def _in_size(message: MessageSpec) -> Iterator[_Problem]:
+    """Yield structures that hold themselves or are nested too deeply, and messages that expand to too many fields."""
     structures = {name: fields for name, _line, fields in _structures(message)}
-    sound: set[str] = set()
+    sizes: dict[str, int] = {}
+    depths: dict[str, int] = {}
 
-    def visit(name: str, above: tuple[str, ...]) -> Iterator[_Problem]:
+    def measure(name: str, above: tuple[str, ...]) -> Iterator[_Problem]:
+        """Measure the structure `name` and those inside it, each once."""
         for field in structures[name]:
-            if field.type in above:
-                circle = " > ".join((*above[above.index(field.type) :], field.type))
+            inner = field.type
+            if inner in above:
+                circle = " > ".join((*above[above.index(inner) :], inner))
                 yield field.line, f"field {field.name}: a structure cannot hold itself: {circle}"
-            elif field.type in structures and field.type not in sound:
-                yield from visit(field.type, (*above, field.type))
-        sound.add(name)
+            elif inner in structures and inner not in sizes and len(above) < STRUCTURE_DEPTH_MAX:
+                yield from measure(inner, (*above, inner))
+            if len(above) + depths.get(inner, inner in structures) > STRUCTURE_DEPTH_MAX:
+                yield field.line, f"field {field.name}: more than {STRUCTURE_DEPTH_MAX} structures inside each other"
+        sizes[name] = expanded(structures[name])
+        depths[name] = 1 + max((depths.get(field.type, 0) for field in structures[name]), default=0)
+
+    def expanded(fields: tuple[FieldSpec, ...]) -> int:
+        return sum(1 + sizes.get(field.type, 0) for field in fields)
 
     for name in structures:
-        yield from visit(name, (name,))
+        if name not in sizes:
+            yield from measure(name, (name,))
+    if (size := expanded(message.fields)) > FIELDS_MAX:
+        yield message.line, f"{size} fields with those of its structures; the limit is {FIELDS_MAX}"
+
+
+def _in_all_fields(message: MessageSpec) -> Iterator[_Problem]:
+    arrays = {field.type for _place, field in _all_fields(message) if field.array}
+    yield from _in_fields(message, message.fields, message.versions, "", in_array=False)
+    for struct in message.structs:
+        versions = struct.versions & message.versions
+        if not versions:
+            yield struct.line, f"structure {struct.name}: no version of {struct.versions} exists"
+        yield from _in_fields(message, struct.fields, versions, f"{struct.name}.", in_array=struct.name in arrays)
+    with_records = _with_records(message)
+    for place, field in _all_fields(message):
+        if field.tag is not None and field.type in with_records:
+            yield field.line, f"field {place}: a tagged field cannot hold records"
+
+
+def _with_records(message: MessageSpec) -> set[str]:
+    """Return `records` and the names of the structures that hold some, however deep inside."""
+    found: set[str] = set()
+    more = {"records"}
+    while more:
+        found |= more
+        more = {name for name, _line, fields in _structures(message) if any(field.type in found for field in fields)}
+        more -= found
+    return found
 
 
 def _in_fields(
-    message: MessageSpec, fields: tuple[FieldSpec, ...], parent: Versions, *, in_array: bool
+    message: MessageSpec, fields: tuple[FieldSpec, ...], parent: Versions, prefix: str, *, in_array: bool
 ) -> Iterator[_Problem]:
     tags = {field.tag for field in fields if field.tag is not None}
+    gap = next(tag for tag in count() if tag not in tags)
     for field in fields:
+        place = prefix + field.name
         reasons = [*_in_field(field, parent), *_in_tag(field, message.flexible, parent)]
-        if field.tag is not None and (gaps := set(range(field.tag)) - tags):
-            reasons.append(f"tag {field.tag}, but tag {min(gaps)} is not used; tags count from 0 without gaps")
+        if field.tag is not None and field.tag > gap:
+            reasons.append(f"tag {field.tag}, but tag {gap} is not used; tags count from 0 without gaps")
         if field.map_key and not in_array:
             reasons.append("map_key: only the elements of an array have keys")
-        yield from ((field.line, f"field {field.name}: {reason}") for reason in reasons)
+        yield from ((field.line, f"field {place}: {reason}") for reason in reasons)
         if field.fields is not None:
-            yield from _in_fields(message, field.fields, field.versions & parent, in_array=field.array)
+            yield from _in_fields(message, field.fields, field.versions & parent, f"{place}.", in_array=field.array)
 
 
 def _in_field(field: FieldSpec, parent: Versions) -> Iterator[str]:
@@ -173,18 +211,19 @@ def _structures(message: MessageSpec) -> Iterator[tuple[str, int, tuple[FieldSpe
     """Yield name, line and fields of every structure."""
     for struct in message.structs:
         yield struct.name, struct.line, struct.fields
-        yield from _in_place(struct.fields)
-    yield from _in_place(message.fields)
-
-
-def _in_place(fields: tuple[FieldSpec, ...]) -> Iterator[tuple[str, int, tuple[FieldSpec, ...]]]:
-    for field in fields:
+    for _place, field in _all_fields(message):
         if field.fields is not None:
             yield field.type, field.line, field.fields
-            yield from _in_place(field.fields)
 
 
-def _all_fields(message: MessageSpec) -> Iterator[FieldSpec]:
-    yield from message.fields
-    for _name, _line, fields in _structures(message):
-        yield from fields
+def _all_fields(message: MessageSpec) -> Iterator[tuple[str, FieldSpec]]:
+    """Yield every field with its place in the message, as `topics.partitions` or `SharedStructure.partitions`."""
+    yield from _below("", message.fields)
+    for struct in message.structs:
+        yield from _below(f"{struct.name}.", struct.fields)
+
+
+def _below(prefix: str, fields: tuple[FieldSpec, ...]) -> Iterator[tuple[str, FieldSpec]]:
+    for field in fields:
+        yield prefix + field.name, field
+        yield from _below(f"{prefix}{field.name}.", field.fields or ())

@@ -1,151 +1,258 @@
-"""Read the message definitions inside a Kafka release.
+"""Read the message definitions inside a Kafka release, 2.8 to 4.3.
 
 Kafka's jars carry the JSON files that its own classes are generated from. Facts are taken over (names, types,
-versions, tags, defaults); texts are not: descriptions are written by this project and live in `schemas/` alone.
+versions, tags, defaults); texts are not: descriptions are written by this project and live in `schemas/` alone. The
+files are read as YAML, of which JSON is a part, so errors name lines.
 
-Source: `common/message/*.json` in kafka-clients and the like in Kafka's coordinator, metadata, raft and storage jars.
+Source: `common/message/*.json` in kafka-clients, and the like in Kafka's coordinator, metadata, raft and storage jars.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import zipfile
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from kafkawire.codegen.spec import (
-    NO_DEFAULT,
-    PRIMITIVES,
-    Default,
-    FieldSpec,
-    MessageSpec,
-    StructSpec,
-    snake_case,
-)
-from kafkawire.codegen.versions import Versions
+from kafkawire.codegen.consistency import problems_of
+from kafkawire.codegen.located import FILE_BYTES_MAX, Located, Problems, SchemaError, parse
+from kafkawire.codegen.names import field_problem, type_problem
+from kafkawire.codegen.spec import NO_DEFAULT, PRIMITIVES, Default, FieldSpec, MessageSpec, StructSpec, snake_case
+from kafkawire.codegen.versions import ALL, NONE, Versions
 
-__all__ = ["DefinitionError", "read_jars"]
+__all__ = ["read_jars"]
 
 _FOLDERS = ("common/message/", "common/metadata/", "message/")
 
+#: Text in quotes, which stays, or a comment. What has no end goes to the end of the file, so no place is tried twice.
+_TEXT_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 
-class DefinitionError(Exception):
-    """A definition inside a jar is not what this release of kafkawire understands."""
+#: Releases before 4.0 tell a broker that has its metadata from ZooKeeper from one of KRaft. Both answer clients.
+_LISTENERS = {"zkBroker": "broker"}
+
+_KINDS = ("request", "response", "header", "data", "metadata", "coordinator-key", "coordinator-value")
+_FLAGS = {"true": True, "false": False}
 
 
 def read_jars(paths: Iterable[Path]) -> list[MessageSpec]:
-    """Return every message that is defined in Kafka's jars.
+    """Return every message that is defined in Kafka's jars, by name.
 
     Args:
-        paths: jars, or folders with jars; others than Kafka's are passed over.
+        paths: jars, or folders with jars, of which those of Kafka are read.
 
     Raises:
-        DefinitionError: a definition cannot be understood, no definition was found, or two disagree; names jar and
-        entry.
+        SchemaError: a jar cannot be read, definitions are wrong, none was found, or two disagree; it names jar, entry,
+        line, message and field of each.
     """
+    problems = Problems()
     found: dict[str, MessageSpec] = {}
-    for jar in _jars(paths):
-        for entry, text in _entries(jar):
-            where = f"{jar.name}!{entry}"
-            try:
-                message = _message(json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)))
-            except (ValueError, KeyError, TypeError) as error:
-                raise DefinitionError(f"{where}: {type(error).__name__}: {error}") from error
-            if found.setdefault(message.name, message) != message:
-                raise DefinitionError(f"{where}: {message.name} is defined twice, and differently")
+    paths = list(paths)
+    jars: list[Path] = problems.attempt(lambda: _jars(paths), [])
+    for jar in jars:
+        with problems.collect():
+            for entry, content in _entries(jar):
+                with problems.collect():
+                    message = _read(Path(f"{jar}!{entry}"), content)
+                    if found.setdefault(message.name, message) != message:
+                        raise SchemaError(
+                            Path(f"{jar}!{entry}"), 0, f"{message.name} is defined twice, and differently"
+                        )
+    problems.check()
     if not found:
-        raise DefinitionError(f"no message definitions in {', '.join(map(str, paths)) or 'nothing'}")
-    return sorted(found.values(), key=lambda message: message.name)
+        raise SchemaError(paths[0] if paths else Path(), 0, "no message definitions")
+    return sorted(_with_records(found), key=lambda message: message.name)
 
 
-def _jars(paths: Iterable[Path]) -> Iterator[Path]:
+def _with_records(found: Mapping[str, MessageSpec]) -> Iterator[MessageSpec]:
+    """Yield the messages, keys and values of internal topics as releases from 4.1 on define them.
+
+    Older ones call them data and give the type of the record as the version of its key. The one key with two types,
+    OffsetCommitKey, stands for the newer of them.
+    """
+    for name, message in found.items():
+        stem = name.removesuffix("Key").removesuffix("Value")
+        key = found.get(f"{stem}Key")
+        if message.kind != "data" or stem == name or key is None or f"{stem}Value" not in found:
+            yield message
+        elif message is key:
+            fields = tuple(replace(field, versions=ALL) for field in key.fields)
+            yield replace(key, kind="coordinator-key", key=key.versions.last, versions=Versions(0, 0), fields=fields)
+        else:
+            yield replace(message, kind="coordinator-value", key=key.versions.last)
+
+
+def _jars(paths: Iterable[Path]) -> list[Path]:
+    found = []
     for path in paths:
         if path.is_dir():
-            yield from sorted(path.glob("kafka-*.jar"))
+            found += sorted(path.glob("kafka*.jar"))
         elif path.is_file():
-            yield path
+            found.append(path)
         else:
-            raise DefinitionError(f"{path}: no such jar or folder")
+            raise SchemaError(path, 0, "no such jar or folder")
+    return found
 
 
-def _entries(jar: Path) -> Iterator[tuple[str, str]]:
+def _entries(jar: Path) -> Iterator[tuple[str, bytes]]:
     try:
         with zipfile.ZipFile(jar) as archive:
             for name in sorted(archive.namelist()):
                 if name.startswith(_FOLDERS) and name.endswith(".json"):
-                    yield name, archive.read(name).decode()
-    except zipfile.BadZipFile as error:
-        raise DefinitionError(f"{jar}: not a jar: {error}") from error
+                    with archive.open(name) as file:
+                        yield name, file.read(FILE_BYTES_MAX + 1)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+        raise SchemaError(jar, 0, f"not a jar that can be read: {error}") from error
 
 
-def _message(source: dict[str, Any]) -> MessageSpec:
-    listeners = source.get("listeners") or ()
-    return MessageSpec(
-        name=source["name"],
-        kind=source["type"],
-        key=source.get("apiKey"),
-        versions=Versions.parse(source["validVersions"]),
-        flexible=Versions.parse(source.get("flexibleVersions", "none")),
-        deprecated=Versions.parse(source.get("deprecatedVersions", "none")),
-        unstable=bool(source.get("latestVersionUnstable", False)),
-        listeners=tuple(listeners),
-        structs=tuple(_used_structs(source)),
-        fields=_fields(source.get("fields", ())),
+def _read(path: Path, content: bytes) -> MessageSpec:
+    text = _TEXT_OR_COMMENT.sub(_without_comment, content.decode(errors="surrogateescape"))
+    # Kafka's generator takes the first value and the last of equal keys: 2.8 has a bracket too many, 3.9 a key twice.
+    source = next(parse(path, text.encode(errors="surrogateescape"), repeated_keys=True), None)
+    if source is None:
+        raise SchemaError(path, 0, "empty file")
+    message = _message(source)
+    problems = Problems()
+    problems.add(*problems_of(path, message))
+    problems.check()
+    return message
+
+
+def _without_comment(match: re.Match[str]) -> str:
+    """Return text as it is, and of a comment its line breaks."""
+    return match[1] or "\n" * match[0].count("\n")
+
+
+def _message(source: Located) -> MessageSpec:
+    name: str = source.require("name", str)
+    source.place = name
+    problems = Problems()
+    attempt = problems.attempt
+    structs: list[Located] = attempt(lambda: source.mappings("commonStructs"), [])
+    message = MessageSpec(
+        name=name,
+        kind=attempt(lambda: _kind(source), "data"),
+        key=attempt(lambda: _number(source, "apiKey"), None),
+        versions=attempt(lambda: _versions(source, "validVersions", None), NONE),
+        flexible=attempt(lambda: _versions(source, "flexibleVersions", NONE), NONE),
+        deprecated=attempt(lambda: _versions(source, "deprecatedVersions", NONE), NONE),
+        unstable=attempt(lambda: _flag(source, "latestVersionUnstable"), False),
+        listeners=attempt(lambda: _listeners(source), ()),
+        structs=tuple(attempt(lambda: list(map(_struct, structs)), [])),
+        fields=attempt(lambda: _fields(source, name), ()),
+        line=source.line,
     )
+    problems.check()
+    return _without_unused(message)
 
 
-def _used_structs(source: dict[str, Any]) -> Iterator[StructSpec]:
-    """Yield the shared structures, without those that a release left behind unused (4.1 has one)."""
-    used = set(re.findall(r'"type": "(?:\[\])?(\w+)"', json.dumps(source)))
-    for struct in source.get("commonStructs", ()):
-        if struct["name"] in used:
-            yield StructSpec(struct["name"], Versions.parse(struct["versions"]), _fields(struct["fields"]))
+def _kind(source: Located) -> str:
+    kind: str = source.require("type", str)
+    if kind not in _KINDS:
+        raise source.error(f"type: {kind!r} is none of {', '.join(_KINDS)}", "type")
+    return kind
 
 
-def _fields(source: Iterable[dict[str, Any]]) -> tuple[FieldSpec, ...]:
-    return tuple(map(_field, source))
+def _listeners(source: Located) -> tuple[str, ...]:
+    names = [str(name) for name in source.optional("listeners", (list, type(None)), None) or ()]
+    return tuple(dict.fromkeys(_LISTENERS.get(name, name) for name in names))
 
 
-def _field(source: dict[str, Any]) -> FieldSpec:
-    array = source["type"].startswith("[]")
-    kind = source["type"].removeprefix("[]")
-    tagged = Versions.parse(source.get("taggedVersions", "none"))
-    # A field without versions of its own exists where it is tagged.
-    versions = Versions.parse(source["versions"]) if "versions" in source else tagged
-    flexible = source.get("flexibleVersions")
-    entity = source.get("entityType")
+def _struct(source: Located) -> StructSpec:
+    name: str = source.require("name", str)
+    return StructSpec(name, _versions(source, "versions", None), _fields(source, name), line=source.line)
+
+
+def _without_unused(message: MessageSpec) -> MessageSpec:
+    """Return the message without shared structures that nothing uses: 4.1 has one."""
+    used = {field.type for fields in (message.fields, *(each[1] for each in message.all_structs())) for field in fields}
+    return replace(message, structs=tuple(struct for struct in message.structs if struct.name in used))
+
+
+def _fields(source: Located, place: str) -> tuple[FieldSpec, ...]:
+    problems = Problems()
+    fields = []
+    for number, item in enumerate(source.mappings("fields"), start=1):
+        item.place = f"{place}: field {item.get('name', number)}"
+        with problems.collect():
+            fields.append(_field(item))
+    problems.check()
+    return tuple(fields)
+
+
+def _field(source: Located) -> FieldSpec:
+    name = snake_case(source.require("name", str))
+    text: str = source.require("type", str)
+    kind, array = text.removeprefix("[]"), text.startswith("[]")
+    if reason := field_problem(name) or (kind not in PRIMITIVES and type_problem(kind)):
+        raise source.error(reason)
+    tagged = _versions(source, "taggedVersions", NONE)
+    entity: str | None = source.optional("entityType", str, None)
     return FieldSpec(
-        name=snake_case(source["name"]),
+        name=name,
         type=kind,
         array=array,
-        versions=versions,
-        nullable=Versions.parse(source.get("nullableVersions", "none")),
-        tag=source.get("tag"),
+        # A field without versions of its own exists where it is tagged.
+        versions=_versions(source, "versions", tagged),
+        nullable=_versions(source, "nullableVersions", NONE),
+        tag=_number(source, "tag"),
         tagged=tagged,
-        flexible=None if flexible is None else Versions.parse(flexible),
-        default=_default(source.get("default"), kind, array),
-        ignorable=bool(source.get("ignorable", False)),
-        map_key=bool(source.get("mapKey", False)),
-        zero_copy=bool(source.get("zeroCopy", False)),
+        flexible=_versions(source, "flexibleVersions", NONE) if "flexibleVersions" in source else None,
+        default=_default(source, kind, array),
+        ignorable=_flag(source, "ignorable"),
+        map_key=_flag(source, "mapKey"),
+        zero_copy=_flag(source, "zeroCopy"),
         entity=None if entity is None else snake_case(entity),
-        fields=_fields(source["fields"]) if "fields" in source else None,
+        fields=_fields(source, source.place) if "fields" in source else None,
+        line=source.line,
     )
 
 
-def _default(value: Any, kind: str, array: bool) -> Default:
+def _versions(source: Located, key: str, default: Versions | None) -> Versions:
+    if key not in source and default is not None:
+        return default
+    try:
+        return Versions.parse(str(source.require(key, (str, int))))
+    except ValueError as error:
+        raise source.error(f"{key}: {error}", key) from error
+
+
+def _number(source: Located, key: str) -> int | None:
+    """Return a number, which some releases write as text; None if it is missing."""
+    value = source.optional(key, (int, str, type(None)), None)
+    try:
+        return None if value is None else int(value)
+    except ValueError as error:
+        raise source.error(f"{key}: {value!r} is not an integer", key) from error
+
+
+def _flag(source: Located, key: str) -> bool:
+    """Return a flag, which some releases write as text; false if it is missing."""
+    value = str(source.optional(key, (bool, str), False)).lower()
+    if value not in _FLAGS:
+        raise source.error(f"{key}: {value!r} is neither true nor false", key)
+    return _FLAGS[value]
+
+
+def _default(source: Located, kind: str, array: bool) -> Default:
     """Return a default as a value of the field's type; JSON's null gives none, the text "null" gives None."""
+    value = source.get("default")
     if value is None:
         return NO_DEFAULT
     if value == "null":
         return None
-    if array or kind not in PRIMITIVES or kind in ("bytes", "records", "uuid"):
-        if value == "":
-            return NO_DEFAULT
-        raise ValueError(f"default {value!r} for a field of type {kind}")
-    if kind == "string":
-        return str(value)
-    if kind == "bool":
-        return {"true": True, "false": False}[str(value).lower()]
-    return float(value) if kind == "float64" else int(str(value), 0)
+    text = str(value)
+    try:
+        if array or kind not in PRIMITIVES or kind in ("bytes", "records", "uuid"):
+            if value == "":
+                return NO_DEFAULT
+        elif kind == "string":
+            return text
+        elif kind == "bool":
+            return _FLAGS[text.lower()]
+        else:
+            return float(text) if kind == "float64" else int(text, 0)
+    except (ValueError, KeyError):
+        pass
+    raise source.error(f"default {value!r} for a field of type {source['type']}", "default")

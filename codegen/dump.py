@@ -1,4 +1,4 @@
-"""Write specs as YAML, in the one form that the schemas have.
+"""Write specs as YAML, in the one layout that the schemas have.
 
 The opposite of `load.py`: loading what was written gives equal specs, and writing what was loaded gives the same
 text, so an import of a new release changes only the lines that the release changed.
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from kafkawire.codegen.spec import (
     NO_DEFAULT,
     ApiFile,
+    Default,
     FieldSpec,
     MessageSpec,
     RecordFile,
@@ -25,12 +26,14 @@ from kafkawire.codegen.versions import ALL, Versions
 
 __all__ = ["dump", "dump_enumerations", "dump_errors"]
 
-#: A field goes on one line up to this many characters, and over several beyond.
+#: A field goes on one line up to this many characters, and on several beyond.
 _LINE_CHARACTERS = 120
 
-#: Text that means the same with and without quotes, wherever it stands.
+#: Text that needs no quotes wherever it is.
 _PLAIN = re.compile(r"[A-Za-z_][^:#{}\[\],&*!|>'\"%@`\\]*")
-_RESERVED = {"null", "true", "false", "yes", "no", "on", "off", "~", ""}
+#: Words that YAML 1.1 or 1.2 does not read as text; numbers and dates do not match `_PLAIN`.
+_RESERVED = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
+_ESCAPES = {'"': '\\"', "\\": "\\\\"}
 
 Pairs = list[tuple[str, str]]
 
@@ -40,24 +43,32 @@ def dump(file: SchemaFile, depth: int) -> str:
 
     Args:
         file: what it holds.
-        depth: how many folders below the schemas' root it lies, for the link to `schema.json`.
+        depth: how many folders it is below the root of the schemas, for the link to `schema.json`.
     """
     lines = [f"# yaml-language-server: $schema={'../' * depth}schema.json"]
     match file:
         case ApiFile():
-            lines += [f"api: {file.name}", f"key: {file.request.key}"]
+            lines += [f"api: {_text(file.name)}", f"key: {file.request.key}"]
             lines.append(f"listeners: [{', '.join(file.request.listeners)}]")
             lines += _about(file.about)
             if file.response_header is not None:
                 lines.append(f"response_header: {file.response_header}")
             lines += ["", "request:", *_indent(_body(file.request)), "", "response:", *_indent(_body(file.response))]
         case RecordFile():
-            lines += [f"record: {file.name}", f"type: {file.key.key}", f"topic: {file.topic}", *_about(file.about)]
-            lines += ["", "key:", *_indent(_body(file.key)), "", "value:", *_indent(_body(file.value))]
+            lines += [f"record: {_text(file.name)}", f"type: {file.key.key}", f"topic: {_text(file.topic)}"]
+            lines += [
+                *_about(file.about),
+                "",
+                "key:",
+                *_indent(_body(file.key)),
+                "",
+                "value:",
+                *_indent(_body(file.value)),
+            ]
         case SingleFile():
             for number, message in enumerate(file.messages):
                 lines += ["---"] if number else []
-                lines += [f"message: {message.name}", f"kind: {message.kind}"]
+                lines += [f"message: {_text(message.name)}", f"kind: {message.kind}"]
                 lines += [] if message.key is None else [f"type: {message.key}"]
                 lines += _body(message)
     return "\n".join(lines) + "\n"
@@ -68,14 +79,14 @@ def dump_errors(errors: Iterable[ErrorSpec]) -> str:
     lines = [
         "# yaml-language-server: $schema=schema.json",
         "# Error codes: number, name, and what a client may do about them.",
-        "#   retriable: the same request may succeed later; invalid_metadata: ask for fresh metadata first;",
-        "#   fatal: the client object that received it cannot go on.",
+        "#   retriable: the same request may succeed later; invalid_metadata: refresh the metadata first;",
+        "#   fatal: the client that received it cannot continue.",
         "errors:",
     ]
     for error in errors:
         flags = [(name, "true") for name in ("retriable", "invalid_metadata", "fatal") if getattr(error, name)]
         about = [("about", _text(error.about))] if error.about else []
-        lines += _indent(_item([("code", str(error.code)), ("name", error.name), *flags, *about], margin=2))
+        lines += _indent(_item([("code", str(error.code)), ("name", _text(error.name)), *flags, *about], margin=2))
     return "\n".join(lines) + "\n"
 
 
@@ -83,20 +94,20 @@ def dump_enumerations(enumerations: Iterable[Enumeration], constants: Iterable[C
     """Return the text of `enumerations.yaml`."""
     lines = [
         "# yaml-language-server: $schema=schema.json",
-        "# Numbers that fields of messages carry, and values that have a meaning of their own.",
-        "#   source: what Kafka calls it, where it has a name.",
+        "# Names for the numbers in fields of messages, and for single values with a meaning.",
+        "#   source: what Kafka calls it, if it has a name.",
         "enumerations:",
     ]
     for item in enumerations:
-        lines += [f"  - name: {item.name}", f"    about: {_text(item.about)}"]
-        lines += [f"    source: {item.source}"] if item.source else []
-        lines += ["    values:", *(f"      {name}: {number}" for name, number in item.values.items())]
+        lines += [f"  - name: {_text(item.name)}", f"    about: {_text(item.about)}"]
+        lines += [f"    source: {_text(item.source)}"] if item.source else []
+        lines += ["    values:", *(f"      {_text(name)}: {number}" for name, number in item.values.items())]
     lines.append("constants:")
     for constant in constants:
         value = _text(constant.value) if isinstance(constant.value, str) else str(constant.value)
-        source = [("source", constant.source)] if constant.source else []
+        source = [("source", _text(constant.source))] if constant.source else []
         about = ("about", _text(constant.about))
-        lines += _indent(_item([("name", constant.name), ("value", value), *source, about], margin=2))
+        lines += _indent(_item([("name", _text(constant.name)), ("value", value), *source, about], margin=2))
     return "\n".join(lines) + "\n"
 
 
@@ -117,7 +128,7 @@ def _body(message: MessageSpec) -> Iterator[str]:
 
 
 def _struct(struct: StructSpec) -> Iterator[str]:
-    yield f"- name: {struct.name}"
+    yield f"- name: {_text(struct.name)}"
     yield from _indent(_about(struct.about))
     if struct.versions != ALL:
         yield f"  versions: {struct.versions}"
@@ -140,7 +151,7 @@ def _field(field: FieldSpec, parent: Versions) -> Iterator[str]:
 
 
 def _item(pairs: Pairs, *, block: bool = False, margin: int = 8) -> Iterator[str]:
-    """Yield an element of a list: on one line where it fits behind a margin, unless a block is wanted."""
+    """Yield an element of a list: on one line if it fits after a margin, unless a block is wanted."""
     line = "- {" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}"
     if not block and len(line) <= _LINE_CHARACTERS - margin:
         yield line
@@ -153,7 +164,7 @@ def _item(pairs: Pairs, *, block: bool = False, margin: int = 8) -> Iterator[str
 def _pairs(field: FieldSpec, parent: Versions) -> Pairs:
     optional = bool(field.nullable) and field.nullable == field.versions
     kind = f"{'[]' if field.array else ''}{field.type}{'?' if optional else ''}"
-    pairs: Pairs = [("name", field.name), ("type", f'"{kind}"' if field.array else kind)]
+    pairs: Pairs = [("name", _text(field.name)), ("type", _text(kind))]
     if field.versions != parent:
         pairs.append(("versions", str(field.versions)))
     if field.nullable and not optional:
@@ -168,15 +179,17 @@ def _pairs(field: FieldSpec, parent: Versions) -> Pairs:
         pairs.append(("default", _default(field.default)))
     pairs += [(key, "true") for key in ("ignorable", "map_key", "zero_copy") if getattr(field, key)]
     if field.entity is not None:
-        pairs.append(("entity", field.entity))
+        pairs.append(("entity", _text(field.entity)))
     if field.about:
         pairs.append(("about", _text(field.about)))
     return pairs
 
 
-def _default(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    # YAML takes 1e+16 for a string: its numbers with an exponent have a point.
+def _default(value: Default) -> str:
+    if isinstance(value, str):
+        return f'"{"".join(map(_quoted, value))}"'
+    text = json.dumps(value)
+    # YAML 1.1 takes 1e+16 for text: its numbers with an exponent have a point.
     return text.replace("e", ".0e") if isinstance(value, float) and "." not in text else text
 
 
@@ -185,9 +198,19 @@ def _about(about: str) -> list[str]:
 
 
 def _text(value: str) -> str:
-    """Return a scalar, quoted where YAML would read something else."""
-    plain = _PLAIN.fullmatch(value) and value.lower() not in _RESERVED and value == value.strip()
-    return value if plain else json.dumps(value, ensure_ascii=False)
+    """Return a scalar, in quotes if YAML would read something else."""
+    plain = (
+        _PLAIN.fullmatch(value) and value.isprintable() and value.lower() not in _RESERVED and value == value.strip()
+    )
+    return value if plain else f'"{"".join(map(_quoted, value))}"'
+
+
+def _quoted(character: str) -> str:
+    """Return a character as it is in quotes; unlike JSON, YAML knows no surrogate pairs."""
+    if character in _ESCAPES or character.isprintable():
+        return _ESCAPES.get(character, character)
+    number = ord(character)
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def _indent(lines: Iterable[str]) -> Iterator[str]:

@@ -1,78 +1,56 @@
 """Say what changed between two states of the schemas, and whether old and new programs still understand each other.
 
 Two peers agree on a version, so each version that both states have must be the same bytes in both: the layouts are
-compared version by version. What only one state has (a new version, a dropped one) cannot break anybody who negotiates.
+compared version by version. What only one state has (a new version, a dropped one) breaks nobody who negotiates.
 
-Source: KIP-35 and KIP-482; Apache Kafka checks its own definitions by the same idea.
+Source: KIP-35 and KIP-482; Apache Kafka checks its own definitions in the same way.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterator
 
+from kafkawire.codegen.change import Change, Verdict
+from kafkawire.codegen.evolution_tables import compare_constants, compare_enumerations, compare_errors, compare_formats
 from kafkawire.codegen.layout import Entry, layout
-from kafkawire.codegen.spec import NO_DEFAULT, ApiFile, MessageSpec, SchemaFile
+from kafkawire.codegen.spec import NO_DEFAULT, ApiFile, MessageSpec
+from kafkawire.codegen.state import State
 from kafkawire.codegen.versions import Versions
 
-__all__ = ["Change", "Verdict", "compare", "steps"]
-
-
-class Verdict(StrEnum):
-    """What a change means for programs that speak the old state."""
-
-    #: Nothing: they go on as before.
-    COMPATIBLE = "compatible"
-    #: The bytes are as before, but somebody should know.
-    NOTE = "note"
-    #: They would misread the bytes, or send bytes that are misread.
-    BREAKS = "breaks the wire"
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change.
-
-    Attributes:
-        message: its name, as `FetchRequest`.
-        versions: the versions that it concerns.
-        field: the path of the field, as `topics.partitions.index`; empty for the message itself.
-        what: the change in words.
-        verdict: what it means.
-    """
-
-    message: str
-    versions: Versions
-    field: str
-    what: str
-    verdict: Verdict
-
-    def __str__(self) -> str:
-        where = f" {self.field}" if self.field else ""
-        return f"{self.message} {self.versions}{where}: {self.what} ({self.verdict})"
+__all__ = ["compare", "steps"]
 
 
 #: A change without its message and versions: field, words, verdict.
 _Found = tuple[str, str, Verdict]
 
 
-def compare(old: Iterable[SchemaFile], new: Iterable[SchemaFile]) -> list[Change]:
-    """Return every change from `old` to `new`, by message and version."""
-    old, new = tuple(old), tuple(new)
+def compare(old: State, new: State) -> list[Change]:
+    """Return every change from `old` to `new`: messages by name and version, then what has no versions.
+
+    Tables and record formats are compared if both states have them.
+    """
     before, after = _messages(old), _messages(new)
     unstable = _unstable(old)
     changes: list[Change] = []
     for name in sorted(before.keys() | after.keys()):
         match before.get(name), after.get(name):
             case None, MessageSpec() as message if message.versions:
-                changes.append(Change(name, message.versions, "", "new message", Verdict.COMPATIBLE))
+                changes.append(Change(name, "", "new message", Verdict.COMPATIBLE, message.versions))
             case MessageSpec() as message, None if message.versions:
-                changes.append(Change(name, message.versions, "", "message removed", Verdict.NOTE))
+                changes.append(Change(name, "", "message removed", Verdict.NOTE, message.versions))
             case MessageSpec() as left, MessageSpec() as right:
                 changes += _message_changes(left, right, unstable.get(name))
-    return changes + _header_changes(old, new)
+    changes += _header_changes(old, new)
+    if old.formats is not None and new.formats is not None:
+        changes += compare_formats(old.formats, new.formats)
+    if old.errors is not None and new.errors is not None:
+        changes += compare_errors(old.errors, new.errors)
+    if old.enumerations is not None and new.enumerations is not None:
+        changes += compare_enumerations(old.enumerations, new.enumerations)
+    if old.constants is not None and new.constants is not None:
+        changes += compare_constants(old.constants, new.constants)
+    return changes
 
 
 def steps(message: MessageSpec, version: int) -> Iterator[tuple[str, str]]:
@@ -86,29 +64,28 @@ def steps(message: MessageSpec, version: int) -> Iterator[tuple[str, str]]:
             yield field, what
 
 
-def _messages(files: Iterable[SchemaFile]) -> dict[str, MessageSpec]:
-    return {message.name: message for file in files for message in file.messages}
+def _messages(state: State) -> dict[str, MessageSpec]:
+    return {message.name: message for file in state.files.values() for message in file.messages}
 
 
-def _unstable(files: Iterable[SchemaFile]) -> dict[str, int]:
+def _unstable(state: State) -> dict[str, int]:
     """Return the version of each message that its release has not promised to keep."""
     return {
         message.name: file.request.versions.last
-        for file in files
+        for file in state.files.values()
         if isinstance(file, ApiFile) and file.request.unstable
         for message in file.messages
     }
 
 
-def _header_changes(old: Iterable[SchemaFile], new: Iterable[SchemaFile]) -> list[Change]:
-    before = {file.name: file for file in old if isinstance(file, ApiFile)}
-    return [
-        Change(file.response.name, file.response.versions, "", "version of its header changed", Verdict.BREAKS)
-        for file in new
-        if isinstance(file, ApiFile)
-        and file.name in before
-        and file.response_header != before[file.name].response_header
-    ]
+def _header_changes(old: State, new: State) -> Iterator[Change]:
+    before = {file.name: file for file in old.files.values() if isinstance(file, ApiFile)}
+    for file in new.files.values():
+        if isinstance(file, ApiFile) and file.name in before:
+            one, other = before[file.name].response_header, file.response_header
+            if one != other:
+                what = "version of its header changed"
+                yield Change(file.response.name, "", what, Verdict.BREAKS, file.response.versions)
 
 
 def _message_changes(old: MessageSpec, new: MessageSpec, unstable: int | None) -> Iterator[Change]:
@@ -121,7 +98,8 @@ def _message_changes(old: MessageSpec, new: MessageSpec, unstable: int | None) -
     name = old.name
     if (old.kind, old.key) != (new.kind, new.key):
         what = f"{old.kind} {old.key} became {new.kind} {new.key}"
-        yield Change(name, old.versions, "", what, Verdict.BREAKS)
+        yield Change(name, "", what, Verdict.BREAKS, old.versions)
+    yield from _stability_changes(old, new)
     found: dict[_Found, list[int]] = defaultdict(list)
     for version in sorted({*old.versions, *new.versions}):
         for field, what, verdict in _version_changes(old, new, version):
@@ -129,13 +107,22 @@ def _message_changes(old: MessageSpec, new: MessageSpec, unstable: int | None) -
                 what, verdict = f"{what}; the version was unstable", Verdict.NOTE
             found[field, what, verdict].append(version)
     for (field, what, verdict), versions in found.items():
-        yield from (Change(name, run, field, what, verdict) for run in _runs(versions))
+        yield from (Change(name, field, what, verdict, run) for run in _runs(versions))
     for listeners, what, verdict in (
         (set(new.listeners) - set(old.listeners), "accepted by", Verdict.COMPATIBLE),
         (set(old.listeners) - set(new.listeners), "no longer accepted by", Verdict.NOTE),
     ):
         if listeners:
-            yield Change(name, new.versions, "", f"{what} {' and '.join(sorted(listeners))}", verdict)
+            yield Change(name, "", f"{what} {' and '.join(sorted(listeners))}", verdict, new.versions)
+
+
+def _stability_changes(old: MessageSpec, new: MessageSpec) -> Iterator[Change]:
+    """Compare which version may still change."""
+    before, after = (message.versions.last if message.unstable else None for message in (old, new))
+    if before is not None and before != after and before in new.versions:
+        yield Change(old.name, "", "became stable", Verdict.COMPATIBLE, Versions(before, before))
+    if after is not None and before != after:
+        yield Change(old.name, "", "is unstable, it may still change", Verdict.NOTE, Versions(after, after))
 
 
 def _runs(versions: list[int]) -> Iterator[Versions]:
@@ -162,8 +149,8 @@ def _version_changes(old: MessageSpec, new: MessageSpec, version: int) -> Iterat
             yield field, what, Verdict.COMPATIBLE
         return
     if (version in old.flexible) != (version in new.flexible):
-        form = "flexible" if version in new.flexible else "classic"
-        yield "", f"encoding became {form}", Verdict.BREAKS
+        encoding = "flexible" if version in new.flexible else "classic"
+        yield "", f"encoding became {encoding}", Verdict.BREAKS
     if (version in old.deprecated) != (version in new.deprecated):
         yield "", "deprecated" if version in new.deprecated else "no longer deprecated", Verdict.NOTE
     yield from _layout_changes(layout(old, version), layout(new, version), "")
@@ -173,46 +160,52 @@ def _layout_changes(old: tuple[Entry, ...], new: tuple[Entry, ...], path: str) -
     """Compare one structure in one version."""
     before = {entry.field.name: entry for entry in old}
     after = {entry.field.name: entry for entry in new}
-    renamed = dict(_renamed(before, after))
+    renamed = _renamed(before, after, path)
+    new_names = {name for name, _changes in renamed.values()}
     for name, entry in before.items():
-        other = after.get(renamed.get(name, name))
         where = f"{path}{name}"
-        if other is None:
-            yield where, "removed", Verdict.BREAKS if entry.tag is None else Verdict.NOTE
-            continue
         if name in renamed:
-            yield where, f"renamed to {renamed[name]}", Verdict.NOTE
-        yield from _entry_changes(entry, other, where)
+            new_name, changes = renamed[name]
+            yield where, f"renamed to {new_name}", Verdict.NOTE
+            yield from changes
+        elif name in after:
+            yield from _entry_changes(entry, after[name], where)
+        else:
+            yield where, "removed", Verdict.BREAKS if entry.tag is None else Verdict.NOTE
     for name, entry in after.items():
-        if name not in before and name not in renamed.values():
+        if name not in before and name not in new_names:
             if entry.tag is None:
                 yield f"{path}{name}", f"added, {entry.type}", Verdict.BREAKS
             else:
                 yield f"{path}{name}", f"added, {entry.type}, tag {entry.tag}", Verdict.COMPATIBLE
-    stayed = [renamed.get(name, name) for name, entry in before.items() if entry.tag is None]
-    stayed = [name for name in stayed if name in after and after[name].tag is None]
+    names = (renamed.get(name, (name,))[0] for name, entry in before.items() if entry.tag is None)
+    stayed = {name: None for name in names if name in after and after[name].tag is None}
     order = [name for name in after if name in stayed]
-    if order != stayed:
+    if order != list(stayed):
         moved = next(name for name, other in zip(stayed, order, strict=True) if name != other)
         yield f"{path}{moved}", "moved", Verdict.BREAKS
 
 
-def _renamed(before: dict[str, Entry], after: dict[str, Entry]) -> Iterator[tuple[str, str]]:
-    """Yield old and new name of fields that kept their place and form."""
+def _renamed(before: dict[str, Entry], after: dict[str, Entry], path: str) -> dict[str, tuple[str, list[_Found]]]:
+    """Return, by old name, the new name of fields whose place and bytes stayed, and what else changed in them."""
+    found = {}
     if len(before) == len(after):
         for (old, entry), (new, other) in zip(before.items(), after.items(), strict=True):
-            if old not in after and new not in before and not any(_entry_changes(entry, other, "")):
-                yield old, new
+            if old not in after and new not in before:
+                changes = list(_entry_changes(entry, other, f"{path}{old}"))
+                if all(verdict is not Verdict.BREAKS for _field, _what, verdict in changes):
+                    found[old] = new, changes
+    return found
 
 
 def _entry_changes(old: Entry, new: Entry, where: str) -> Iterator[_Found]:
     """Compare one field that is in both."""
     if old.tag != new.tag:
         yield where, f"{_place(old)} became {_place(new)}", Verdict.BREAKS
-    same_form = old.field.array == new.field.array and (
+    same_type = old.field.array == new.field.array and (
         (old.is_structure and new.is_structure) or old.field.type == new.field.type
     )
-    if not same_form:
+    if not same_type:
         yield where, f"type {old.type} became {new.type}", Verdict.BREAKS
         return
     if old.nullable != new.nullable:
@@ -228,9 +221,9 @@ def _place(entry: Entry) -> str:
 
 
 def _declared_changes(old: Entry, new: Entry, where: str) -> Iterator[_Found]:
-    """Compare what no byte shows: defaults and flags."""
+    """Compare what is not in the bytes: defaults and flags."""
     if _default(old) != _default(new):
-        # An absent tagged field means its default, so that the default is part of the encoding.
+        # An absent tagged field means its default, so the default is part of the encoding.
         verdict = Verdict.NOTE if new.tag is None else Verdict.BREAKS
         yield where, f"default {_default(old)} became {_default(new)}", verdict
     if old.field.ignorable != new.field.ignorable:

@@ -1,7 +1,7 @@
 """Bring the tables of the schemas to the state of a Kafka release: error codes, enumerations, constants.
 
-A jar's message definitions do not have them; they come from tables that a program inside the release prints, the same
-that stand beside the golden vectors. Descriptions, and which errors are fatal to a client, are ours and stay.
+The message definitions in a jar do not have them; a program inside the release prints them, as it does the tables
+beside the golden vectors. Descriptions are ours and stay, and so does which errors are fatal to a client.
 
 Source: `error_codes.json` and `api_keys.json`, written by `conformance/vector_generator`.
 """
@@ -9,54 +9,67 @@ Source: `error_codes.json` and `api_keys.json`, written by `conformance/vector_g
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kafkawire.codegen.definitions import DefinitionError
 from kafkawire.codegen.dump import dump_enumerations, dump_errors
+from kafkawire.codegen.located import Problems, SchemaError
 from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec, load_enumerations, load_errors
 
-__all__ = ["import_tables"]
+__all__ = ["table_texts"]
 
-#: What the tables call the number of an enumeration's member; Kafka's classes have it under several names.
+#: What the tables call the number of an enumeration's member; Kafka's classes have several names for it.
 _NUMBERS = ("id", "code", "type_id", "value")
 
 
-def import_tables(tables: Path, schemas: Path) -> tuple[Path, ...]:
-    """Write what the tables of a release say into `errors.yaml` and `enumerations.yaml`.
+def table_texts(tables: Path, schemas: Path) -> dict[Path, str]:
+    """Return what `errors.yaml` and `enumerations.yaml` become with the tables of a release.
 
     Args:
         tables: a folder with `error_codes.json` and `api_keys.json`.
         schemas: the folder of schemas; enumerations and constants are found by their `source`.
 
     Returns:
-        The files that changed, relative to `schemas`.
+        The text of each file, by path relative to `schemas`.
 
     Raises:
-        DefinitionError: a table does not have what a `source` names, or is not such a table.
-        SchemaError: a table of the schemas is wrong.
+        SchemaError: a table does not have what a `source` names, or is not such a table; or a table of the schemas is
+        wrong.
     """
     errors, enumerations = schemas / "errors.yaml", schemas / "enumerations.yaml"
-    try:
-        codes = json.loads((tables / "error_codes.json").read_text(encoding="utf-8"))
-        numbers = json.loads((tables / "api_keys.json").read_text(encoding="utf-8"))
-        known = {error.name: error for error in load_errors(errors)} if errors.exists() else {}
-        texts = {errors: dump_errors(_errors(codes, known))}
-        if enumerations.exists():
+    known = {error.name: error for error in load_errors(errors)} if errors.exists() else {}
+    texts: dict[Path, str] = {}
+    problems = Problems()
+    with problems.collect():
+        texts[Path(errors.name)] = _converted(
+            tables / "error_codes.json", lambda codes: dump_errors(_errors(codes, known))
+        )
+    if enumerations.exists():
+        with problems.collect():
             found, constants = load_enumerations(enumerations)
-            texts[enumerations] = dump_enumerations(
-                [_enumeration(item, numbers["enumerations"]) for item in found],
-                [_constant(item, numbers["constants"]) for item in constants],
+            texts[Path(enumerations.name)] = _converted(
+                tables / "api_keys.json",
+                lambda numbers: dump_enumerations(
+                    [_enumeration(item, numbers["enumerations"]) for item in found],
+                    [_constant(item, numbers["constants"]) for item in constants],
+                ),
             )
-    except (ValueError, KeyError, TypeError) as error:
-        raise DefinitionError(f"{tables}: {type(error).__name__}: {error}") from error
-    changed = []
-    for path, text in texts.items():
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
-            changed.append(path.relative_to(schemas))
-    return tuple(changed)
+    problems.check()
+    return texts
+
+
+def _converted(path: Path, convert: Callable[[Any], str]) -> str:
+    """Return what `convert` makes of a JSON file; whatever the file holds, a mistake in it is a `SchemaError`."""
+    try:
+        return convert(json.loads(path.read_text(encoding="utf-8")))
+    except KeyError as error:
+        raise SchemaError(path, 0, f"{error} is missing") from error
+    except OSError as error:
+        raise SchemaError(path, 0, f"cannot be read: {error.strerror}") from error
+    except (ValueError, TypeError, AttributeError, StopIteration, RecursionError) as error:
+        raise SchemaError(path, 0, f"not such a table: {error}") from error
 
 
 def _errors(codes: list[dict[str, Any]], known: dict[str, ErrorSpec]) -> list[ErrorSpec]:

@@ -1,18 +1,23 @@
-"""Bring a folder of schemas to the state of a Kafka release.
+"""Bring a folder of schemas to the state of a Kafka release, all at once or not at all.
 
-Facts come from the release, descriptions stay: a field or message keeps the text that it had, new ones arrive
-without. Files are written only where their text changes.
+Facts come from the release, descriptions stay: a field or message keeps its text, new ones arrive without. What the
+folder becomes is checked as a whole before a file changes, and only files whose text changes are written.
 
 Source: the definitions inside Kafka's jars, see `definitions.py`.
 """
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from kafkawire.codegen.dump import dump
-from kafkawire.codegen.load import load_file, load_folder
+from kafkawire.codegen.file_set import replace_files
+from kafkawire.codegen.load import load_folder
+from kafkawire.codegen.located import Problem, SchemaError
 from kafkawire.codegen.spec import (
     ApiFile,
     FieldSpec,
@@ -23,14 +28,15 @@ from kafkawire.codegen.spec import (
     StructSpec,
     snake_case,
 )
+from kafkawire.codegen.state import load_state
 
 __all__ = ["ImportResult", "arrange", "import_release"]
 
-#: The one API whose response header does not follow the rule: a client must be able to read the answer before it
+#: The one API whose response header does not follow the rule: a client must be able to read the response before it
 #: knows which versions the broker speaks (KIP-511).
 _RESPONSE_HEADERS = {"ApiVersions": 0}
 
-#: Where messages live that are neither requests nor records of a topic.
+#: The folder of messages that are neither requests nor records of a topic.
 _DATA_FOLDERS = {
     "ConsumerProtocolAssignment": "groups",
     "ConsumerProtocolSubscription": "groups",
@@ -46,43 +52,98 @@ _SHARE_STATE_RECORDS = ("ShareSnapshot", "ShareUpdate")
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What an import changed, as paths relative to the folder of schemas."""
+    """What an import changed, as paths relative to the folder of schemas.
 
-    added: tuple[Path, ...]
-    changed: tuple[Path, ...]
-    removed: tuple[Path, ...]
+    Attributes:
+        added: files that were not there.
+        changed: files whose text changed.
+        removed: files that the release does not have any more.
+        kept: files that the definitions do not have either, but that were not to be removed.
+        undescribed: messages without a description.
+    """
+
+    added: tuple[Path, ...] = ()
+    changed: tuple[Path, ...] = ()
+    removed: tuple[Path, ...] = ()
+    kept: tuple[Path, ...] = ()
+    undescribed: tuple[str, ...] = ()
 
 
-def import_release(messages: list[MessageSpec], folder: Path) -> ImportResult:
-    """Write `messages` into `folder`, keeping the descriptions that stand there.
+def import_release(
+    messages: list[MessageSpec], folder: Path, tables: Mapping[Path, str] | None = None, *, remove: bool = False
+) -> ImportResult:
+    """Write `messages` into `folder`, keeping its descriptions.
 
-    Returns:
-        The files that were written, and those that hold nothing any more and were removed.
+    Args:
+        messages: those of a release.
+        folder: of schemas; it is made if it is missing.
+        tables: text of tables that change with them, by path relative to `folder`.
+        remove: whether to remove files of messages that are not among `messages`. Without it a set of jars that is not
+            complete does no harm.
 
     Raises:
-        SchemaError: a schema that is there already is wrong.
+        SchemaError: a schema in the folder is wrong, or what the folder would become is; nothing was changed.
+        OSError: a file cannot be written; nothing was changed.
     """
     old = load_folder(folder) if any(folder.rglob("*.yaml")) else {}
     texts = _Texts(old)
-    added: list[Path] = []
-    changed: list[Path] = []
-    new = arrange(messages)
-    for relative, file in new.items():
-        path = folder / relative
-        text = dump(texts.describe(file), depth=len(relative.parts) - 1)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            (changed if path.exists() else added).append(relative)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-            load_file(path)
-    removed = tuple(path for path in old if path not in new)
-    for path in removed:
-        (folder / path).unlink()
-    return ImportResult(tuple(added), tuple(changed), removed)
+    new = {path: dump(texts.describe(file), len(path.parts) - 1) for path, file in arrange(messages).items()}
+    surplus = tuple(path for path in old if path not in new)
+    new |= tables or {}
+    added = tuple(path for path in new if not (folder / path).exists())
+    changed = tuple(path for path in new if path not in added and (folder / path).read_bytes() != new[path].encode())
+    removed = surplus if remove else ()
+    touched = {path: new[path] for path in (*added, *changed)}
+    try:
+        undescribed = _checked(folder, touched, removed)
+    except SchemaError as error:
+        if remove or not surplus:
+            raise
+        names = ", ".join(map(str, surplus))
+        hint = Problem(folder, 0, f"the definitions do not have {names}; --remove removes these files")
+        raise SchemaError.of((*error.problems, hint)) from error
+    replace_files(folder, touched, removed)
+    return ImportResult(added, changed, removed, () if remove else surplus, undescribed)
+
+
+def _checked(folder: Path, texts: Mapping[Path, str], removed: tuple[Path, ...]) -> tuple[str, ...]:
+    """Check what `folder` would become, in a copy, and return its messages without a description.
+
+    Raises:
+        SchemaError: the schemas would be wrong; names the files by their paths in `folder`.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        copy = Path(name) / "schemas"
+        if folder.exists():
+            shutil.copytree(folder, copy, ignore=_all_but_schemas)
+        copy.mkdir(exist_ok=True)
+        try:
+            replace_files(copy, texts, removed)
+            files = load_state(copy).files.values()
+        except SchemaError as error:
+            raise SchemaError.of(
+                Problem(folder / problem.path.relative_to(copy), problem.line, problem.reason)
+                for problem in error.problems
+            ) from error
+    return tuple(
+        message.name
+        for file in files
+        for message in file.messages
+        if message.versions and not (message.about or getattr(file, "about", ""))
+    )
+
+
+def _all_but_schemas(folder: str, names: list[str]) -> list[str]:
+    """Return which entries of a folder are neither schemas nor folders."""
+    return [name for name in names if not name.endswith(".yaml") and not (Path(folder) / name).is_dir()]
 
 
 def arrange(messages: list[MessageSpec]) -> dict[Path, SchemaFile]:
-    """Return the file that each message belongs into, by relative path."""
+    """Return the file of each message, by relative path.
+
+    Raises:
+        SchemaError: a request has no response, or a key no value.
+    """
     by_name = {message.name: message for message in messages}
     files: dict[Path, SchemaFile] = {}
     headers = []
@@ -90,13 +151,13 @@ def arrange(messages: list[MessageSpec]) -> dict[Path, SchemaFile]:
         name, kind = message.name, message.kind
         if kind == "request":
             api = name.removesuffix("Request")
-            response = by_name[f"{api}Response"]
+            response = _other(by_name, message, f"{api}Response")
             files[_path("messages", api)] = ApiFile(api, message, response, _RESPONSE_HEADERS.get(api))
         elif kind == "coordinator-key":
             record = name.removesuffix("Key")
             topic = _topic(record)
             path = _path(f"coordinator/{topic.strip('_')}", record)
-            files[path] = RecordFile(record, topic, message, by_name[f"{record}Value"])
+            files[path] = RecordFile(record, topic, message, _other(by_name, message, f"{record}Value"))
         elif kind == "header":
             headers.append(message)
         elif kind == "metadata":
@@ -107,6 +168,13 @@ def arrange(messages: list[MessageSpec]) -> dict[Path, SchemaFile]:
     if headers:
         files[Path("headers.yaml")] = SingleFile(tuple(headers))
     return dict(sorted(files.items()))
+
+
+def _other(messages: Mapping[str, MessageSpec], one: MessageSpec, name: str) -> MessageSpec:
+    """Return the message that belongs to `one`."""
+    if name not in messages:
+        raise SchemaError(Path(f"{one.name}.json"), 0, f"{one.name} has no {name}; are all jars of the release there?")
+    return messages[name]
 
 
 def _path(folder: str, name: str) -> Path:

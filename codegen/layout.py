@@ -1,30 +1,33 @@
-"""Narrow a message to one version: which fields are there, in which order, in which form.
+"""Narrow a message to one version: which fields it has, in which order and encoding.
 
-What emitters of readable text and the evolution check work from; a field's ranges are resolved here and nowhere else.
+The emitters of readable text and the comparison of releases work from it; a field's ranges are resolved only here.
 
-Source: KIP-482: within each structure first the ordinary fields, then the tagged ones by their numbers.
+Source: KIP-482: in each structure, the ordinary fields come first, then the tagged ones by number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kafkawire.codegen.spec import PRIMITIVES, FieldSpec, MessageSpec
 
 __all__ = ["Entry", "layout", "walk"]
 
+#: The fields of each structure of a message, by name.
+_Structures = Mapping[str, tuple[FieldSpec, ...]]
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One field as it stands in one version.
+    """One field in one version.
 
     Attributes:
         field: its definition over all versions.
         nullable: whether it may be null.
         tag: its number, None for an ordinary field.
-        compact: whether its length is an unsigned varint (false also for types without a length).
-        entries: what its structure holds, empty for a primitive.
+        compact: whether its length is an unsigned varint; false for types without a length.
+        entries: the fields of its structure; empty for a primitive.
     """
 
     field: FieldSpec
@@ -52,7 +55,8 @@ def layout(message: MessageSpec, version: int) -> tuple[Entry, ...]:
     """
     if version not in message.versions:
         raise ValueError(f"{message.name} has no version {version}; it has {message.versions}")
-    return _entries(message, message.fields, version)
+    structures = {name: fields for name, fields, _about in message.all_structs()}
+    return _entries(message, structures, message.fields, version)
 
 
 def walk(entries: tuple[Entry, ...], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Entry]]:
@@ -63,20 +67,22 @@ def walk(entries: tuple[Entry, ...], path: tuple[str, ...] = ()) -> Iterator[tup
         yield from walk(entry.entries, here)
 
 
-def _entries(message: MessageSpec, fields: tuple[FieldSpec, ...], version: int) -> tuple[Entry, ...]:
-    entries = [_entry(message, field, version) for field in fields if version in field.versions]
+def _entries(
+    message: MessageSpec, structures: _Structures, fields: tuple[FieldSpec, ...], version: int
+) -> tuple[Entry, ...]:
+    entries = [_entry(message, structures, field, version) for field in fields if version in field.versions]
     ordinary = [entry for entry in entries if entry.tag is None]
     tagged = [(entry.tag, entry) for entry in entries if entry.tag is not None]
     return (*ordinary, *(entry for _tag, entry in sorted(tagged, key=lambda pair: pair[0])))
 
 
-def _entry(message: MessageSpec, field: FieldSpec, version: int) -> Entry:
+def _entry(message: MessageSpec, structures: _Structures, field: FieldSpec, version: int) -> Entry:
     has_length = field.array or field.type in ("string", "bytes", "records")
-    structure = () if field.type in PRIMITIVES else field.fields or message.struct_fields(field.type)
+    structure = () if field.type in PRIMITIVES else structures[field.type]
     return Entry(
         field=field,
         nullable=version in field.nullable,
         tag=field.tag if version in field.tagged else None,
         compact=has_length and version in message.flexible and field.flexible is None,
-        entries=_entries(message, structure, version),
+        entries=_entries(message, structures, structure, version),
     )

@@ -1,19 +1,21 @@
 """Read a folder of message schemas into specs.
 
-The language is described in `schemas/README.md`. Every error names the file, the line and the field. Record formats
-and the tables (errors, enumerations) have loaders of their own.
+`schemas/README.md` describes the language. Errors name file, line, message and field, and come all at once. Record
+formats and the tables (errors, enumerations) have loaders of their own.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from kafkawire.codegen.consistency import check_message
-from kafkawire.codegen.located import Located, SchemaError, read_documents
+from kafkawire.codegen.consistency import problems_of
+from kafkawire.codegen.located import Located, Problem, Problems, SchemaError, read_documents
+from kafkawire.codegen.names import field_problem, type_problem
 from kafkawire.codegen.spec import (
     INTEGERS,
     NO_DEFAULT,
@@ -31,6 +33,8 @@ from kafkawire.codegen.versions import ALL, NONE, Versions
 
 __all__ = ["load_file", "load_folder", "message_paths"]
 
+T = TypeVar("T")
+
 _BODY = {"versions", "flexible", "deprecated", "unstable", "structs", "fields", "about"}
 _FIELD = {
     "name", "type", "versions", "nullable", "tag", "tagged", "flexible", "default",
@@ -41,19 +45,23 @@ _MESSAGE_KINDS = {"api", "record", "message"}
 _OTHER_KINDS = {"record_format", "errors", "enumerations", "constants"}
 _SINGLE_KINDS = ("header", "data", "metadata")
 #: What YAML gives for a default of these types.
-_DEFAULT_TYPES: dict[str, type | tuple[type, ...]] = {"bool": bool, "string": str, "float64": (int, float)}
-_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-_STRUCT = re.compile(r"[A-Z][A-Za-z0-9]*")
+_DEFAULT_TYPES: dict[str, tuple[type, ...]] = {"bool": (bool,), "string": (str,), "float64": (int, float)}
 _TYPE = re.compile(r"(?P<array>\[\])?(?P<name>\w+)(?P<nullable>\?)?")
+
+#: Takes the place of a message that could not be read, until its problems are raised.
+_NOTHING = MessageSpec("", "data", None, NONE)
 
 
 def message_paths(folder: Path) -> list[Path]:
     """Return the files under `folder` that hold messages, sorted; record formats and tables are left out.
 
     Raises:
-        SchemaError: a file begins with none of the keys that name a kind of document.
+        SchemaError: a file cannot be read, or begins with no key that names a kind of document.
     """
-    return [path for path in sorted(folder.rglob("*.yaml")) if _document_kind(path) in _MESSAGE_KINDS]
+    problems = Problems()
+    found = list(_message_documents(folder, problems))
+    problems.check()
+    return found
 
 
 def load_folder(folder: Path) -> dict[Path, SchemaFile]:
@@ -63,22 +71,19 @@ def load_folder(folder: Path) -> dict[Path, SchemaFile]:
         Each file's content by its path relative to `folder`, sorted.
 
     Raises:
-        SchemaError: a file is wrong, two messages share a name or two requests a key, or there is no file.
+        SchemaError: files are wrong, two messages share a name or two requests a key, or there is no file; it has every
+        problem of every file.
     """
-    files = {path.relative_to(folder): load_file(path) for path in message_paths(folder)}
-    if not files:
-        raise SchemaError(folder, 0, "no message schemas here")
-    names: dict[str, Path] = {}
-    keys: dict[tuple[str, int], str] = {}
-    for path, file in files.items():
-        for message in file.messages:
-            if message.name in names:
-                raise SchemaError(folder / path, message.line, f"{message.name} stands also in {names[message.name]}")
-            names[message.name] = path
-            if message.key is not None and message.kind in ("request", "response", "coordinator-key"):
-                other = keys.setdefault((message.kind + str(path.parent), message.key), message.name)
-                if other != message.name:
-                    raise SchemaError(folder / path, message.line, f"key {message.key} belongs to {other} already")
+    problems = Problems()
+    files: dict[Path, SchemaFile] = {}
+    documents = _message_documents(folder, problems)
+    for path in documents:
+        with problems.collect():
+            files[path.relative_to(folder)] = _file(path, documents[path])
+    if not documents:
+        problems.add(Problem(folder, 0, "no message schemas here"))
+    problems.add(*_path_problems(folder, files), *_clashes(folder, files))
+    problems.check()
     return files
 
 
@@ -86,193 +91,288 @@ def load_file(path: Path) -> SchemaFile:
     """Read one message file.
 
     Raises:
-        SchemaError: it is wrong; names the line and the field.
+        SchemaError: it is wrong; has every problem.
     """
-    documents = list(read_documents(path))
+    return _file(path, read_documents(path))
+
+
+def _message_documents(folder: Path, problems: Problems) -> dict[Path, list[Located]]:
+    """Return the documents of each file that holds messages."""
+    found: dict[Path, list[Located]] = {}
+    for path in sorted(folder.rglob("*.yaml")):
+        with problems.collect():
+            documents = read_documents(path)
+            if not documents:
+                raise SchemaError(path, 0, "empty file")
+            kind = next(iter(documents[0]), "")
+            if kind in _MESSAGE_KINDS:
+                found[path] = documents
+            elif kind not in _OTHER_KINDS:
+                known = ", ".join(sorted(_MESSAGE_KINDS | _OTHER_KINDS))
+                raise documents[0].error(f"a schema begins with one of {known}; not with {kind!r}")
+    return found
+
+
+def _path_problems(folder: Path, files: Iterable[Path]) -> Iterator[Problem]:
+    """Yield paths that cannot become modules."""
+    modules: dict[tuple[str, ...], Path] = {}
+    packages: dict[tuple[str, ...], Path] = {}
+    for path in files:
+        parts = path.with_suffix("").parts
+        for reason in filter(None, map(field_problem, parts)):
+            yield Problem(folder / path, 0, f"the path becomes the name of a module: {reason}")
+        module = parts[1:] if parts[0] == "messages" else parts
+        packages.update({module[:end]: path for end in range(1, len(module))})
+        if (other := modules.setdefault(module, path)) is not path:
+            yield Problem(folder / path, 0, f"the module {'.'.join(module)} is also that of {other}")
+    for module in modules.keys() & packages.keys():
+        name, other = ".".join(module), packages[module]
+        yield Problem(folder / modules[module], 0, f"the module {name} is also the package of {other}")
+
+
+def _clashes(folder: Path, files: Mapping[Path, SchemaFile]) -> Iterator[Problem]:
+    """Yield names and keys that two messages share."""
+    names: dict[str, Path] = {}
+    keys: dict[tuple[str, int], str] = {}
+    for path, file in files.items():
+        for message in file.messages:
+            if message.name in names:
+                yield Problem(folder / path, message.line, f"{message.name} is also in {names[message.name]}")
+            names[message.name] = path
+            if message.key is not None and message.kind in ("request", "response", "coordinator-key"):
+                other = keys.setdefault((message.kind + str(path.parent), message.key), message.name)
+                if other != message.name:
+                    yield Problem(folder / path, message.line, f"{message.name}: {other} has the key {message.key}")
+
+
+def _file(path: Path, documents: list[Located]) -> SchemaFile:
     if not documents:
         raise SchemaError(path, 0, "empty file")
     first = documents[0]
     if "message" in first:
-        return SingleFile(tuple(map(_single, documents)))
+        problems = Problems()
+        messages = _each(documents, _single, problems)
+        problems.check()
+        return SingleFile(messages)
     if len(documents) > 1:
         raise documents[1].error("only files of `message` documents may hold several")
     return _api(first) if "api" in first else _record(first)
 
 
-def _document_kind(path: Path) -> str:
-    """Return the key that opens the first document of a file, found without parsing it whole."""
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if match := re.match(r"(\w+)\s*:", line):
-                if match[1] not in _MESSAGE_KINDS | _OTHER_KINDS:
-                    known = ", ".join(sorted(_MESSAGE_KINDS | _OTHER_KINDS))
-                    raise SchemaError(path, number, f"a schema opens with one of {known}; not with {match[1]!r}")
-                return match[1]
-    raise SchemaError(path, 0, "empty file")
+def _each(items: Iterable[Located], read: Callable[[Located], T], problems: Problems) -> tuple[T, ...]:
+    """Return what `read` gives for each item; what is wrong with one goes to `problems`."""
+    found = []
+    for item in items:
+        with problems.collect():
+            found.append(read(item))
+    return tuple(found)
 
 
 def _api(source: Located) -> ApiFile:
-    source.only({"api", "key", "listeners", "about", "response_header", "request", "response"})
-    name = _type_name(source, "api")
-    key = source.require("key", int)
-    listeners = tuple(source.require("listeners", list))
-    request = _body(source.require("request", dict), f"{name}Request", "request", key, listeners)
-    response = _body(source.require("response", dict), f"{name}Response", "response", key)
-    if request.versions != response.versions:
-        raise source.error(f"request has versions {request.versions}, response {response.versions}", "response")
-    return ApiFile(
-        name=name,
-        request=request,
-        response=response,
-        response_header=source.optional("response_header", int, None),
-        about=_about(source),
+    problems = Problems()
+    attempt = problems.attempt
+    attempt(lambda: source.only({"api", "key", "listeners", "about", "response_header", "request", "response"}), None)
+    name = attempt(lambda: _type_name(source, "api"), "")
+    key = attempt(lambda: _int16(source, "key"), 0)
+    listeners = attempt(lambda: tuple(source.require("listeners", list)), ())
+    about = attempt(lambda: source.text("about"), "")
+    header = attempt(lambda: _int16(source, "response_header") if "response_header" in source else None, None)
+    request = attempt(
+        lambda: _body(source.require("request", dict), f"{name}Request", "request", key, listeners), _NOTHING
     )
+    response = attempt(lambda: _body(source.require("response", dict), f"{name}Response", "response", key), _NOTHING)
+    problems.check()
+    if request.versions != response.versions:
+        raise source.error(f"{name}: request has versions {request.versions}, response {response.versions}", "response")
+    return ApiFile(name=name, request=request, response=response, response_header=header, about=about)
 
 
 def _record(source: Located) -> RecordFile:
-    source.only({"record", "type", "topic", "about", "key", "value"})
-    name = _type_name(source, "record")
-    number = source.require("type", int)
-    return RecordFile(
-        name=name,
-        topic=source.require("topic", str),
-        key=_body(source.require("key", dict), f"{name}Key", "coordinator-key", number),
-        value=_body(source.require("value", dict), f"{name}Value", "coordinator-value", number),
-        about=_about(source),
-    )
+    problems = Problems()
+    attempt = problems.attempt
+    attempt(lambda: source.only({"record", "type", "topic", "about", "key", "value"}), None)
+    name = attempt(lambda: _type_name(source, "record"), "")
+    number = attempt(lambda: _int16(source, "type"), 0)
+    topic = attempt(lambda: source.require("topic", str) and source.text("topic"), "")
+    about = attempt(lambda: source.text("about"), "")
+    key = attempt(lambda: _body(source.require("key", dict), f"{name}Key", "coordinator-key", number), _NOTHING)
+    value = attempt(lambda: _body(source.require("value", dict), f"{name}Value", "coordinator-value", number), _NOTHING)
+    problems.check()
+    return RecordFile(name=name, topic=topic, key=key, value=value, about=about)
 
 
 def _single(source: Located) -> MessageSpec:
-    name = _type_name(source, "message")
-    kind = source.require("kind", str)
+    problems = Problems()
+    attempt = problems.attempt
+    name = attempt(lambda: _type_name(source, "message"), "")
+    source.place = name
+    kind = attempt(lambda: source.require("kind", str), "data")
+    key = attempt(lambda: _int16(source, "type") if "type" in source or kind == "metadata" else None, None)
     if kind not in _SINGLE_KINDS:
-        raise source.error(f"kind {kind!r}: one of {', '.join(_SINGLE_KINDS)} is expected", "kind")
-    if kind == "metadata":
-        source.require("type", int)
-    elif "type" in source:
-        raise source.error(f"type: only metadata records have one, not a {kind}", "type")
-    return _body(source, name, kind, source.optional("type", int, None), extra={"message", "kind", "type"})
+        problems.add(source.problem(f"kind {kind!r}: one of {', '.join(_SINGLE_KINDS)} is expected", "kind"))
+    elif "type" in source and kind != "metadata":
+        problems.add(source.problem(f"type: only metadata records have one, not a {kind}", "type"))
+    message = attempt(lambda: _body(source, name, kind, key, extra={"message", "kind", "type"}), _NOTHING)
+    problems.check()
+    return message
 
 
 def _body(
     source: Located, name: str, kind: str, key: int | None, listeners: tuple[str, ...] = (), extra: Iterable[str] = ()
 ) -> MessageSpec:
-    source.only(_BODY | set(extra))
-    structs = tuple(_struct(item) for item in _mappings(source, "structs"))
+    """Read the part of a document that is a message."""
+    source.place = name
+    problems = Problems()
+    attempt = problems.attempt
+    attempt(lambda: source.only(_BODY | set(extra)), None)
+    structs: list[Located] = attempt(lambda: source.mappings("structs"), [])
     message = MessageSpec(
         name=name,
         kind=kind,
         key=key,
-        versions=_versions(source, "versions", None),
-        flexible=_versions(source, "flexible", NONE),
-        deprecated=_versions(source, "deprecated", NONE),
-        unstable=source.optional("unstable", bool, False),
+        versions=attempt(lambda: _versions(source, "versions", None), NONE),
+        flexible=attempt(lambda: _versions(source, "flexible", NONE), NONE),
+        deprecated=attempt(lambda: _versions(source, "deprecated", NONE), NONE),
+        unstable=attempt(lambda: source.optional("unstable", bool, False), False),
         listeners=listeners,
-        structs=structs,
-        fields=_fields(source, ALL),
-        about=_about(source),
+        structs=_each(structs, lambda item: _struct(item, name), problems),
+        fields=attempt(lambda: _fields(source, ALL, name, ""), ()),
+        about=attempt(lambda: source.text("about"), ""),
         line=source.line,
     )
-    check_message(source.path, message)
+    problems.check()
+    problems.add(*problems_of(source.path, message))
+    problems.check()
     return message
 
 
-def _struct(source: Located) -> StructSpec:
+def _struct(source: Located, message: str) -> StructSpec:
+    source.place = message
     source.only({"name", "versions", "about", "fields"})
+    name = _type_name(source, "name")
+    source.place = f"{message}: structure {name}"
     versions = _versions(source, "versions", ALL)
     return StructSpec(
-        name=_type_name(source, "name"),
+        name=name,
         versions=versions,
-        fields=_fields(source, versions),
-        about=_about(source),
+        fields=_fields(source, versions, message, f"{name}."),
+        about=source.text("about"),
         line=source.line,
     )
 
 
-def _fields(source: Located, parent: Versions) -> tuple[FieldSpec, ...]:
-    fields = tuple(_field(item, parent) for item in _mappings(source, "fields"))
-    names: dict[str, FieldSpec] = {}
+def _fields(source: Located, parent: Versions, message: str, prefix: str) -> tuple[FieldSpec, ...]:
+    """Read the fields of a message or structure; `prefix` is in front of their names in errors."""
+    problems = Problems()
+    source.require("fields", list)
+    names: set[str] = set()
     tags: dict[int, str] = {}
-    for field, item in zip(fields, _mappings(source, "fields"), strict=True):
-        if names.setdefault(field.name, field) is not field:
-            raise item.error(f"field {field.name} stands twice")
-        if field.tag is not None and tags.setdefault(field.tag, field.name) != field.name:
-            raise item.error(f"field {field.name}: tag {field.tag} belongs to {tags[field.tag]} already")
-    return fields
+    fields = []
+    for number, item in enumerate(source.mappings("fields"), start=1):
+        name = item.get("name", number)
+        item.place = f"{message}: field {prefix}{name}"
+        with problems.collect():
+            fields.append(field := _field(item, parent, message, f"{prefix}{name}."))
+            if field.name in names:
+                problems.add(item.problem("it is there twice"))
+            if field.tag is not None and tags.setdefault(field.tag, field.name) != field.name:
+                problems.add(item.problem(f"tag {field.tag} is that of {tags[field.tag]} already", "tag"))
+            names.add(field.name)
+    problems.check()
+    return tuple(fields)
 
 
-def _field(source: Located, parent: Versions) -> FieldSpec:
-    source.only(_FIELD)
-    name = source.require("name", str)
-    if not _NAME.fullmatch(name):
-        raise source.error(f"field {name!r}: a name is snake_case", "name")
-    text = source.require("type", str)
-    match = _TYPE.fullmatch(text)
-    if match is None or not (match["name"] in PRIMITIVES or _STRUCT.fullmatch(match["name"])):
-        raise source.error(f"field {name}: {text!r} is no type; {', '.join(sorted(PRIMITIVES))} or a structure", "type")
-    kind, array = match["name"], bool(match["array"])
-    versions = _versions(source, "versions", parent)
-    if match["nullable"] and "nullable" in source:
-        raise source.error(f"field {name}: nullable by `?` and by `nullable`", "nullable")
-    tag = source.optional("tag", int, None)
-    if "tagged" in source and tag is None:
-        raise source.error(f"field {name}: `tagged` without a `tag`", "tagged")
-    nested = _fields(source, versions) if "fields" in source else None
-    if nested is not None and kind in PRIMITIVES:
-        raise source.error(f"field {name}: a {kind} has no fields", "fields")
-    nullable = versions if match["nullable"] else _versions(source, "nullable", NONE)
+def _field(source: Located, parent: Versions, message: str, prefix: str) -> FieldSpec:
+    problems = Problems()
+    attempt = problems.attempt
+    attempt(lambda: source.only(_FIELD), None)
+    name = attempt(lambda: source.require("name", str), "")
+    if "name" in source and (reason := field_problem(name)):
+        problems.add(source.problem(f"name: {reason}", "name"))
+    kind, array, optional = attempt(lambda: _type(source), ("int8", False, False))
+    versions = attempt(lambda: _versions(source, "versions", parent), parent)
+    tag = attempt(lambda: source.optional("tag", int, None), None)
+    if "tagged" in source and "tag" not in source:
+        problems.add(source.problem("`tagged` without a `tag`", "tagged"))
+    if optional and "nullable" in source:
+        problems.add(source.problem("nullable by `?` and by `nullable`", "nullable"))
+    if "fields" in source and kind in PRIMITIVES:
+        problems.add(source.problem(f"a field of type {kind} has no fields", "fields"))
+    nested = attempt(lambda: _fields(source, versions, message, prefix) if "fields" in source else None, None)
+    nullable = attempt(lambda: _versions(source, "nullable", NONE), NONE)
+    tagged = attempt(lambda: _versions(source, "tagged", versions), NONE)
     field = FieldSpec(
         name=name,
         type=kind,
         array=array,
         versions=versions,
-        nullable=nullable,
+        nullable=versions if optional else nullable,
         tag=tag,
-        tagged=NONE if tag is None else _versions(source, "tagged", versions),
-        flexible=_versions(source, "flexible", None) if "flexible" in source else None,
+        tagged=NONE if tag is None else tagged,
+        flexible=attempt(lambda: _versions(source, "flexible", None) if "flexible" in source else None, None),
         default=NO_DEFAULT,
-        ignorable=source.optional("ignorable", bool, False),
-        map_key=source.optional("map_key", bool, False),
-        zero_copy=source.optional("zero_copy", bool, False),
-        entity=source.optional("entity", str, None),
-        about=_about(source),
+        ignorable=attempt(lambda: source.optional("ignorable", bool, False), False),
+        map_key=attempt(lambda: source.optional("map_key", bool, False), False),
+        zero_copy=attempt(lambda: source.optional("zero_copy", bool, False), False),
+        entity=attempt(lambda: source.optional("entity", str, None), None),
+        about=attempt(lambda: source.text("about"), ""),
         fields=nested,
         line=source.line,
     )
+    problems.check()
     return field if "default" not in source else _with_default(source, field)
+
+
+def _type(source: Located) -> tuple[str, bool, bool]:
+    """Return the name of a type, whether it is an array, and whether it may be null."""
+    text = source.require("type", str)
+    match = _TYPE.fullmatch(text)
+    if match is None:
+        raise source.error(f"type: {text!r} is no type", "type")
+    name = match["name"]
+    if name not in PRIMITIVES and (reason := type_problem(name)):
+        known = ", ".join(sorted(PRIMITIVES))
+        raise source.error(f"type: {name!r} is none of {known}; as the name of a structure, {reason}", "type")
+    return name, bool(match["array"]), bool(match["nullable"])
 
 
 def _with_default(source: Located, field: FieldSpec) -> FieldSpec:
     """Return the field with the default that its source gives, checked against its type."""
     value: Any = source["default"]
-    where = f"field {field.name}: default {value!r}"
+
+    def wrong(reason: str) -> SchemaError:
+        return source.error(f"default {'null' if value is None else repr(value)}: {reason}", "default")
+
     if value is None:
         if not field.nullable:
-            raise source.error(f"{where}: the field is never null", "default")
+            raise wrong("the field is never null")
     elif field.array or field.type not in INTEGERS.keys() | _DEFAULT_TYPES:
-        raise source.error(f"{where}: a field of this type can only have null as a default", "default")
+        raise wrong("a field of this type can only have null as a default")
     elif field.type in INTEGERS:
         low, high = INTEGERS[field.type]
         if type(value) is not int or not low <= value <= high:
-            raise source.error(f"{where}: not within {low} and {high}", "default")
-    elif not isinstance(value, _DEFAULT_TYPES[field.type]):
-        raise source.error(f"{where}: not a {field.type}", "default")
+            raise wrong(f"not an integer within {low} and {high}")
+    elif type(value) not in _DEFAULT_TYPES[field.type]:
+        raise wrong(f"not a {field.type}")
+    elif field.type == "float64" and not math.isfinite(value):
+        raise wrong("not finite")
     default: Default = float(value) if field.type == "float64" and value is not None else value
     return replace(field, default=default)
 
 
 def _type_name(source: Located, key: str) -> str:
     name: str = source.require(key, str)
-    if not _STRUCT.fullmatch(name):
-        raise source.error(f"{key}: {name!r} is not in CamelCase", key)
+    if reason := type_problem(name):
+        raise source.error(f"{key}: {reason}", key)
     return name
 
 
-def _about(source: Located) -> str:
-    about: str = source.optional("about", str, "")
-    if "about" in source and not about.strip():
-        raise source.error("about: empty; leave it out where the name says it all", "about")
-    return about
+def _int16(source: Located, key: str) -> int:
+    low, high = INTEGERS["int16"]
+    value: int = source.require(key, int)
+    if not low <= value <= high:
+        raise source.error(f"{key}: {value} is not within {low} and {high}", key)
+    return value
 
 
 def _versions(source: Located, key: str, default: Versions | None) -> Versions:
@@ -282,12 +382,4 @@ def _versions(source: Located, key: str, default: Versions | None) -> Versions:
     try:
         return Versions.parse(str(value))
     except ValueError as error:
-        name = source.get("name")
-        raise source.error(f"field {name}: {key}: {error}" if name else f"{key}: {error}", key) from error
-
-
-def _mappings(source: Located, key: str) -> Iterator[Located]:
-    for item in source.optional(key, list, []):
-        if not isinstance(item, Located):
-            raise source.error(f"{key}: {item!r} is not a mapping", key)
-        yield item
+        raise source.error(f"{key}: {error}", key) from error

@@ -1,50 +1,142 @@
 """YAML documents whose mappings remember their lines, so that an error can name file, line and key.
 
-The first step of loading; `load.py` turns what comes out into specs.
+The first step of loading; `load.py` turns the documents into specs. Plain scalars follow the core schema of YAML 1.2,
+so `no` is text. Tags, anchors and aliases are refused, and depth and size are bounded: whatever a file contains,
+reading it takes time proportional to its size and ends with documents or with `SchemaError`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
-__all__ = ["Located", "SchemaError", "read_documents"]
+__all__ = ["FILE_BYTES_MAX", "NESTING_MAX", "Located", "Problem", "Problems", "SchemaError", "parse", "read_documents"]
+
+T = TypeVar("T")
 
 #: libyaml's loader; the one in Python refuses `string?` inside braces, which YAML 1.2 allows.
 _Loader: type | None = getattr(yaml, "CSafeLoader", None)
 
+#: The largest schema of Kafka has 20 kB.
+FILE_BYTES_MAX = 1 << 20
+#: Levels of mappings and lists inside each other; Kafka's schemas use 12.
+NESTING_MAX = 64
+#: Characters of a number: the longest int64 has 20, and a float needs no more than 25.
+_NUMBER_CHARACTERS_MAX = 40
 
-class SchemaError(Exception):
-    """A schema file is wrong.
+_WORDS = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_INTEGER = re.compile(r"[-+]?[0-9]+|0x[0-9a-fA-F]+|0o[0-7]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
-    Args:
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a schema.
+
+    Attributes:
         path: the file.
-        line: from 1; 0 where no line can be named.
-        reason: what is wrong, with the key or field and the value.
+        line: from 1; 0 if no line can be named.
+        reason: what is wrong, with message, field and value.
     """
 
-    def __init__(self, path: Path, line: int, reason: str) -> None:
-        super().__init__(f"{path}:{line}: {reason}" if line else f"{path}: {reason}")
-        self.path = path
-        self.line = line
-        self.reason = reason
+    path: Path
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.reason}" if self.line else f"{self.path}: {self.reason}"
+
+
+class SchemaError(Exception):
+    """Schemas are wrong; the text has one line for each problem.
+
+    Args:
+        path: the file of the first problem.
+        line: its line.
+        reason: what is wrong there.
+        more: the other problems.
+    """
+
+    def __init__(self, path: Path, line: int, reason: str, *more: Problem) -> None:
+        self.path, self.line, self.reason = path, line, reason
+        self.problems = (Problem(path, line, reason), *more)
+        super().__init__("\n".join(map(str, self.problems)))
+
+    @classmethod
+    def of(cls, problems: Iterable[Problem]) -> SchemaError:
+        """Return the error of at least one problem."""
+        first, *more = problems
+        return cls(first.path, first.line, first.reason, *more)
+
+
+class Problems:
+    """Collects problems, so that one does not hide the next."""
+
+    def __init__(self) -> None:
+        self._found: dict[Problem, None] = {}
+
+    def add(self, *problems: Problem) -> None:
+        """Note problems; one that is there already counts once."""
+        self._found.update(dict.fromkeys(problems))
+
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """Catch the `SchemaError` of a block and note its problems."""
+        try:
+            yield
+        except SchemaError as error:
+            self.add(*error.problems)
+
+    def attempt(self, read: Callable[[], T], fallback: T) -> T:
+        """Return what `read` gives; after a `SchemaError` note its problems and return `fallback`."""
+        try:
+            return read()
+        except SchemaError as error:
+            self.add(*error.problems)
+            return fallback
+
+    def check(self) -> None:
+        """End here if there are problems.
+
+        Raises:
+            SchemaError: with all of them.
+        """
+        if self._found:
+            raise SchemaError.of(self._found)
 
 
 class Located(dict[str, Any]):
-    """A YAML mapping with the file and line where it begins, and the line of each key."""
+    """A YAML mapping with the file and line where it begins, and the line of each key.
+
+    Attributes:
+        place: what errors call it, as `FetchRequest: field topics.partitions`; empty for a whole document.
+    """
 
     def __init__(self, path: Path, line: int) -> None:
         super().__init__()
         self.path = path
         self.line = line
         self.lines: dict[str, int] = {}
+        self.place = ""
+
+    def problem(self, reason: str, key: str | None = None) -> Problem:
+        """Return a problem that points here, or at `key`."""
+        line = self.lines.get(key or "", self.line)
+        return Problem(self.path, line, f"{self.place}: {reason}" if self.place else reason)
 
     def error(self, reason: str, key: str | None = None) -> SchemaError:
         """Return an error that points here, or at `key`."""
-        return SchemaError(self.path, self.lines.get(key or "", self.line), reason)
+        return SchemaError.of([self.problem(reason, key)])
 
     def require(self, key: str, kind: type | tuple[type, ...]) -> Any:
         """Return the value of `key`.
@@ -57,71 +149,189 @@ class Located(dict[str, Any]):
         return self.optional(key, kind, None)
 
     def optional(self, key: str, kind: type | tuple[type, ...], default: Any) -> Any:
-        """Return the value of `key`, or `default` when it is not there.
+        """Return the value of `key`, or `default` if it is missing.
 
         Raises:
-            SchemaError: it is there with another type.
+            SchemaError: it is of another type.
         """
         if key not in self:
             return default
         value = self[key]
         kinds = kind if isinstance(kind, tuple) else (kind,)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            names = " or ".join(item.__name__ for item in kinds)
-            raise self.error(f"{key}: {value!r} is not of type {names}", key)
+            names = " or ".join(_TYPE_NAMES[item] for item in kinds)
+            raise self.error(f"{key}: {_shown(value)} is not {names}", key)
         return value
+
+    def mappings(self, key: str) -> list[Located]:
+        """Return the elements of the list `key`, none if it is missing.
+
+        Raises:
+            SchemaError: it is no list, or elements are not mappings.
+        """
+        items: list[Any] = self.optional(key, list, [])
+        wrong = [item for item in items if not isinstance(item, Located)]
+        if wrong:
+            raise SchemaError.of(self.problem(f"{key}: {_shown(item)} is not a mapping", key) for item in wrong)
+        return items
 
     def only(self, allowed: Iterable[str]) -> None:
         """Check that no other keys are there.
 
         Raises:
-            SchemaError: names the first key that is not allowed, and those that are.
+            SchemaError: names each key that is not allowed, and those that are.
         """
-        allowed = set(allowed)
-        for key in self:
-            if key not in allowed:
-                raise self.error(f"unknown key {key!r}; known here: {', '.join(sorted(allowed))}", key)
+        allowed = sorted(allowed)
+        unknown = [key for key in self if key not in allowed]
+        if unknown:
+            known = ", ".join(allowed)
+            raise SchemaError.of(self.problem(f"unknown key {key!r}; known here: {known}", key) for key in unknown)
+
+    def text(self, key: str) -> str:
+        """Return a text of one line, as descriptions are; empty if it is missing.
+
+        Raises:
+            SchemaError: it is no text, is empty, or has characters that do not print.
+        """
+        text: str = self.optional(key, str, "")
+        if key in self and not text.strip():
+            raise self.error(f"{key}: empty; leave it out if there is nothing to say", key)
+        for character in text:
+            if not character.isprintable():
+                raise self.error(f"{key}: U+{ord(character):04X} does not print; write one line of text", key)
+        return text
 
 
-def read_documents(path: Path) -> Iterator[Located]:
-    """Yield the documents of a YAML file.
+_TYPE_NAMES: dict[type, str] = {
+    str: "text",
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "a mapping",
+}
+
+#: Characters of a value that an error repeats.
+_SHOWN_CHARACTERS_MAX = 60
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS_MAX else f"{text[:_SHOWN_CHARACTERS_MAX]}…"
+
+
+def read_documents(path: Path) -> list[Located]:
+    """Return the documents of a YAML file.
 
     Raises:
-        SchemaError: not YAML, not a mapping, or a key stands twice.
+        SchemaError: it cannot be read, is not YAML, has a tag, anchor or alias, is not made of mappings, or a key is
+        there twice.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise SchemaError(path, 0, f"cannot be read: {error.strerror}") from error
+    return list(parse(path, content))
+
+
+def parse(path: Path, content: bytes, *, repeated_keys: bool = False) -> Iterator[Located]:
+    """Yield the documents of YAML text, each as soon as it is complete.
+
+    Args:
+        path: where it is from, for errors.
+        content: UTF-8.
+        repeated_keys: whether a key may be there twice; the last one counts, as in most readers of JSON.
+
+    Raises:
+        SchemaError: as `read_documents`.
     """
     if _Loader is None:
-        raise SchemaError(path, 0, "PyYAML was built without libyaml here; its wheels have it")
+        raise SchemaError(path, 0, "PyYAML has no libyaml here; its wheels do")
+    if len(content) > FILE_BYTES_MAX:
+        raise SchemaError(path, 0, f"more than {FILE_BYTES_MAX} bytes, the limit for a schema")
     try:
-        text = path.read_text(encoding="utf-8")
-        nodes = list(yaml.compose_all(text, Loader=_Loader))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        events = yaml.parse(content.decode(), Loader=_Loader)
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                yield _Reader(path, events, repeated_keys).document()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise SchemaError(path, line, f"not UTF-8: {error.reason} 0x{content[error.start]:02x}") from error
+    except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or str(error)
+        reason = (getattr(error, "problem", None) or str(error)).replace("\n", " ")
         raise SchemaError(path, mark.line + 1 if mark else 0, f"not YAML: {reason}") from error
-    for node in nodes:
-        if not isinstance(node, yaml.MappingNode):
-            raise SchemaError(path, node.start_mark.line + 1, "a schema file holds mappings")
-        yield _value(path, node)
 
 
-_constructor = yaml.constructor.SafeConstructor()
+class _Reader:
+    """Makes values from the events of one document."""
 
+    def __init__(self, path: Path, events: Iterator[yaml.Event], repeated_keys: bool) -> None:
+        self._path = path
+        self._events = events
+        self._repeated_keys = repeated_keys
 
-def _value(path: Path, node: yaml.Node) -> Any:
-    line = node.start_mark.line + 1
-    if isinstance(node, yaml.MappingNode):
-        mapping = Located(path, line)
-        for key_node, value_node in node.value:
-            key = str(key_node.value)
-            key_line = key_node.start_mark.line + 1
-            if key in mapping:
-                raise SchemaError(path, key_line, f"key {key!r} stands twice")
-            mapping[key] = _value(path, value_node)
-            mapping.lines[key] = key_line
+    def document(self) -> Located:
+        event = next(self._events)
+        if not isinstance(event, yaml.MappingStartEvent):
+            raise self._error(event, "a schema is a mapping")
+        self._check_properties(event)
+        return self._mapping(event, 1)
+
+    def _mapping(self, start: yaml.Event, depth: int) -> Located:
+        mapping = Located(self._path, _line(start))
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            self._check_properties(event)
+            if not isinstance(event, yaml.ScalarEvent):
+                raise self._error(event, "a key is one word")
+            key = event.value
+            if key in mapping and not self._repeated_keys:
+                raise self._error(event, f"key {key!r} is there twice")
+            mapping.lines[key] = _line(event)
+            mapping[key] = self._value(next(self._events), depth)
         return mapping
-    if isinstance(node, yaml.SequenceNode):
-        return [_value(path, item) for item in node.value]
-    try:
-        return _constructor.construct_object(node)
-    except (ValueError, yaml.YAMLError) as error:
-        raise SchemaError(path, line, f"{node.value!r}: {error}") from error
+
+    def _value(self, event: yaml.Event, depth: int) -> Any:
+        self._check_properties(event)
+        if isinstance(event, yaml.ScalarEvent):
+            return event.value if event.style else self._scalar(event)
+        if depth == NESTING_MAX:
+            raise self._error(event, f"more than {NESTING_MAX} mappings and lists inside each other")
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._mapping(event, depth + 1)
+        items = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            items.append(self._value(event, depth + 1))
+        return items
+
+    def _check_properties(self, event: yaml.Event) -> None:
+        """Refuse anchors and aliases, which let a small file mean a huge one, and tags, which need code to read."""
+        if isinstance(event, yaml.AliasEvent):
+            raise self._error(event, f"alias *{event.anchor}: schemas have no anchors and aliases")
+        if isinstance(event, (yaml.ScalarEvent, yaml.CollectionStartEvent)):
+            if event.anchor is not None:
+                raise self._error(event, f"anchor &{event.anchor}: schemas have no anchors and aliases")
+            if event.tag is not None:
+                raise self._error(event, f"tag {event.tag!r}: schemas have no YAML tags")
+
+    def _scalar(self, event: yaml.ScalarEvent) -> str | int | float | bool | None:
+        """Return a plain scalar as the core schema of YAML 1.2 reads it."""
+        text: str = event.value
+        if text in _WORDS:
+            return _WORDS[text]
+        kind = int if _INTEGER.fullmatch(text) else float if _FLOAT.fullmatch(text) else None
+        if kind is None:
+            return text
+        if len(text) > _NUMBER_CHARACTERS_MAX:
+            raise self._error(event, f"a number of {len(text)} characters; the limit is {_NUMBER_CHARACTERS_MAX}")
+        if kind is float:
+            return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+        return int(text, 0) if text[:2] in ("0x", "0o") else int(text)
+
+    def _error(self, event: yaml.Event, reason: str) -> SchemaError:
+        return SchemaError(self._path, _line(event), reason)
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 0

@@ -1,38 +1,48 @@
 """Read the record formats: what lies at which byte of a batch, a record or an old message.
 
 A format is a sequence of fields like a message's, with what messages do not need: bits of a number, varints, lengths
-and checksums over a stretch of fields, a compressed region. Every error names the file, the line and the field.
+and checksums over a range of fields, a compressed region. Errors name file, line, format and field, and come all at
+once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from struct import calcsize
 
-from kafkawire.codegen.located import Located, SchemaError, read_documents
+from kafkawire.codegen.located import Located, Problem, Problems, SchemaError, read_documents
+from kafkawire.codegen.names import field_problem, type_problem
+from kafkawire.codegen.spec import INTEGERS
 
 __all__ = ["FIXED", "Bits", "RecordField", "RecordFormat", "load_record_format", "load_record_formats"]
 
 #: Types of a fixed size, with their `struct` code.
 FIXED = {"int8": "b", "int16": "h", "int32": "i", "uint32": "I", "int64": "q"}
 
-_VARIABLE = {"varint", "varlong", "bytes", "string"}
+_VARINTS = {"varint", "varlong"}
+_WITH_LENGTH = {"bytes", "string"}
+#: One bit or a range of bits.
+_PLACE = re.compile(r"(?P<low>[0-9]{1,2})(?:-(?P<high>[0-9]{1,2}))?")
 _CHECKSUMS = ("crc32", "crc32c")
-_FIELD = {"name", "type", "about", "default", "const", "measures", "checksum", "covers", "bits", "length", "count"}
+_FIELD = {
+    "name", "type", "about", "default", "const", "measures", "checksum", "covers", "bits", "length", "count",
+    "compressed_by",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """A few bits of a number that have a name.
+    """Bits of a number that have a name.
 
     Attributes:
-        name: what they say.
+        name: snake_case.
         low: the lowest bit.
         high: the highest bit.
         values: the names of the values; empty for a flag.
-        about: one sentence of ours.
+        about: one sentence.
     """
 
     name: str
@@ -56,17 +66,17 @@ class RecordField:
         type: `int8` to `int64`, `varint`, `varlong`, `bytes`, `string`, or the name of a format.
         array: whether it is a sequence.
         nullable: whether a length of -1 means null.
-        offset: where it begins, in bytes from the start; None behind a field of variable size.
-        default: its value when nothing was set.
+        offset: where it begins, in bytes from the start; None after a field of variable size.
+        default: its value if none was set.
         const: the only value that it may have.
-        measures: the first field of the stretch whose bytes it counts, to the end.
-        checksum: `crc32` or `crc32c`, of the stretch that begins with `covers`.
+        measures: it counts the bytes from this field to the end.
+        checksum: `crc32` or `crc32c` of the bytes from the field `covers` to the end.
         covers: see `checksum`.
-        bits: what its bits say.
-        length: the type of the length in front of bytes and strings.
-        count: the type of the count in front of a sequence, or the field that has it.
+        bits: its named bits.
+        length: the type of the length before bytes and strings.
+        count: the type of the count before a sequence, or the field that holds the count.
         compressed_by: the bits that say how it is compressed, as `attributes.compression`.
-        about: one sentence of ours.
+        about: one sentence.
     """
 
     name: str
@@ -84,11 +94,12 @@ class RecordField:
     count: str | None
     compressed_by: str | None
     about: str
+    line: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordFormat:
-    """A record format: its name, the magic byte if it has one, its fields in order."""
+    """A record format: its name, its magic byte if it has one, its fields in order."""
 
     name: str
     about: str
@@ -101,7 +112,7 @@ class RecordFormat:
 
     @property
     def fixed(self) -> tuple[RecordField, ...]:
-        """The fields of fixed size that stand at the beginning."""
+        """The fields of fixed size at the beginning."""
         return tuple(field for field in self.fields if field.offset is not None and field.type in FIXED)
 
 
@@ -109,102 +120,200 @@ def load_record_formats(folder: Path) -> dict[str, RecordFormat]:
     """Read every record format of a folder of schemas, by name.
 
     Raises:
-        SchemaError: a file is wrong.
+        SchemaError: files are wrong, two formats share a name, or a field is of a format that is not there.
     """
+    problems = Problems()
+    formats: dict[str, RecordFormat] = {}
+    sources: list[tuple[Path, RecordFormat]] = []
     paths = sorted((folder / "records").glob("*.yaml"))
-    formats = [load_record_format(path) for path in paths]
-    return {format_.name: format_ for format_ in formats}
+    for path in paths:
+        with problems.collect():
+            format_ = load_record_format(path)
+            if formats.setdefault(format_.name, format_) is not format_:
+                raise SchemaError(path, 0, f"{format_.name} is also in another file")
+            sources.append((path, format_))
+    if len(sources) == len(paths):
+        problems.add(*(problem for path, format_ in sources for problem in _type_problems(path, format_, formats)))
+    problems.check()
+    return formats
 
 
 def load_record_format(path: Path) -> RecordFormat:
     """Read one record format.
 
     Raises:
-        SchemaError: it is wrong; names the line and the field.
+        SchemaError: it is wrong.
     """
-    documents = list(read_documents(path))
+    documents = read_documents(path)
     if len(documents) != 1:
-        raise SchemaError(path, 0, f"{len(documents)} documents, a record format is one")
+        raise SchemaError(path, 0, f"{len(documents)} documents; a record format is one")
     source = documents[0]
-    source.only({"record_format", "about", "magic", "fields"})
-    fields = tuple(_fields(source))
-    names = [field.name for field in fields]
-    for index, (field, item) in enumerate(zip(fields, source["fields"], strict=True)):
-        if field.name in names[:index]:
-            raise item.error(f"field {field.name} stands twice")
-        for key, other in (("measures", field.measures), ("covers", field.covers)):
-            if other is not None and other not in names:
-                raise item.error(f"field {field.name}: {key}: there is no field {other}", key)
-        if field.compressed_by is not None:
-            owner, _, bits = field.compressed_by.partition(".")
-            if bits not in {entry.name for known in fields if known.name == owner for entry in known.bits}:
-                raise item.error(f"field {field.name}: compressed_by: there are no bits {field.compressed_by}")
-    return RecordFormat(
-        name=source.require("record_format", str),
-        about=source.require("about", str),
-        magic=source.optional("magic", int, None),
-        fields=fields,
-    )
+    name: str = source.require("record_format", str)
+    source.place = name
+    if reason := type_problem(name):
+        raise source.error(f"record_format: {reason}", "record_format")
+    problems = Problems()
+    attempt = problems.attempt
+    attempt(lambda: source.only({"record_format", "about", "magic", "fields"}), None)
+    about = attempt(lambda: source.require("about", str) and source.text("about"), "")
+    magic = attempt(lambda: _number(source, "magic", "int8"), None)
+    fields: tuple[RecordField, ...] = attempt(lambda: _fields(source, name), ())
+    problems.check()
+    return RecordFormat(name=name, about=about, magic=magic, fields=fields)
 
 
-def _fields(source: Located) -> Iterator[RecordField]:
+def _type_problems(path: Path, format_: RecordFormat, formats: Mapping[str, RecordFormat]) -> list[Problem]:
+    """Return the fields whose type is no format."""
+    return [
+        Problem(path, field.line, f"{format_.name}: field {field.name}: there is no format {field.type}")
+        for field in format_.fields
+        if field.type[0].isupper() and field.type not in formats
+    ]
+
+
+def _fields(source: Located, format_: str) -> tuple[RecordField, ...]:
+    problems = Problems()
+    source.require("fields", list)
+    fields: list[RecordField] = []
+    items = source.mappings("fields")
     offset: int | None = 0
-    for item in source.require("fields", list):
-        if not isinstance(item, Located):
-            raise source.error(f"fields: {item!r} is not a mapping", "fields")
-        field = _field(item, offset)
-        yield field
-        offset = offset + calcsize(f">{FIXED[field.type]}") if offset is not None and field.type in FIXED else None
+    for number, item in enumerate(items, start=1):
+        item.place = f"{format_}: field {item.get('name', number)}"
+        with problems.collect():
+            field = _field(item, offset)
+            fields.append(field)
+            offset = offset + calcsize(f">{FIXED[field.type]}") if offset is not None and field.type in FIXED else None
+    problems.check()
+    for index, (field, item) in enumerate(zip(fields, items, strict=True)):
+        problems.add(*_reference_problems(field, fields, index, item))
+    problems.check()
+    return tuple(fields)
+
+
+def _reference_problems(field: RecordField, fields: list[RecordField], index: int, item: Located) -> list[Problem]:
+    """Return what a field says of others that is not so."""
+    known = {other.name: other for other in fields}
+    before = {other.name for other in fields[:index]}
+    found = []
+    if field.name in before:
+        found.append(item.problem("it is there twice"))
+    for key, name in (("measures", field.measures), ("covers", field.covers)):
+        if name is not None and name not in known:
+            found.append(item.problem(f"{key}: there is no field {name}", key))
+        elif name is not None and field.offset is not None and field.type in FIXED and known[name].offset is None:
+            found.append(item.problem(f"{key}: the field {name} has no fixed place", key))
+    if field.array and field.count is not None and field.count not in before | FIXED.keys() | _VARINTS:
+        found.append(
+            item.problem(f"count: {field.count!r} is no type of integer and no field before this one", "count")
+        )
+    if field.compressed_by is not None:
+        owner, _, name = field.compressed_by.partition(".")
+        if owner not in before or name not in {bits.name for bits in known[owner].bits}:
+            found.append(item.problem(f"compressed_by: no field before this one has the bits {field.compressed_by}"))
+    return found
 
 
 def _field(item: Located, offset: int | None) -> RecordField:
-    item.only(_FIELD | {"compressed_by"})
-    name = item.require("name", str)
-    text = item.require("type", str)
-    kind = text.removeprefix("[]").removesuffix("?")
-    if kind not in FIXED and kind not in _VARIABLE and not kind[:1].isupper():
-        raise item.error(f"field {name}: {text!r} is no type", "type")
-    checksum = item.optional("checksum", str, None)
-    if checksum is not None and checksum not in _CHECKSUMS:
-        raise item.error(f"field {name}: checksum {checksum!r}: one of {', '.join(_CHECKSUMS)} is expected", "checksum")
-    return RecordField(
+    problems = Problems()
+    attempt = problems.attempt
+    attempt(lambda: item.only(_FIELD), None)
+    name: str = attempt(lambda: item.require("name", str), "")
+    if "name" in item and (reason := field_problem(name)):
+        problems.add(item.problem(f"name: {reason}", "name"))
+    kind, array, nullable = attempt(lambda: _type(item), ("int8", False, False))
+    length: str | None = attempt(lambda: item.optional("length", str, None), None)
+    if (kind in _WITH_LENGTH) != (length is not None) or length not in (None, *FIXED, *_VARINTS):
+        known = ", ".join((*FIXED, *sorted(_VARINTS)))
+        problems.add(item.problem(f"length: bytes and strings, and only they, have one of {known}", "length"))
+    checksum: str | None = attempt(lambda: item.optional("checksum", str, None), None)
+    covers = attempt(lambda: _from(item, "covers"), None)
+    if checksum not in (None, *_CHECKSUMS):
+        problems.add(item.problem(f"checksum {checksum!r}: one of {', '.join(_CHECKSUMS)} is expected", "checksum"))
+    if (checksum is None) != (covers is None):
+        problems.add(item.problem("`checksum` and `covers` belong together"))
+    field = RecordField(
         name=name,
         type=kind,
-        array=text.startswith("[]"),
-        nullable=text.endswith("?"),
+        array=array,
+        nullable=nullable,
         offset=offset,
-        default=item.optional("default", int, None),
-        const=item.optional("const", int, None),
-        measures=_stretch(item, "measures"),
+        default=attempt(lambda: _number(item, "default", kind), None),
+        const=attempt(lambda: _number(item, "const", kind), None),
+        measures=attempt(lambda: _from(item, "measures"), None),
         checksum=checksum,
-        covers=_stretch(item, "covers"),
-        bits=tuple(_bits(item, name)),
-        length=item.optional("length", str, None),
-        count=item.optional("count", str, None),
-        compressed_by=item.optional("compressed_by", str, None),
-        about=item.optional("about", str, ""),
+        covers=covers,
+        bits=attempt(lambda: _all_bits(item, kind), ()),
+        length=length,
+        count=attempt(lambda: item.optional("count", str, None), None),
+        compressed_by=attempt(lambda: item.optional("compressed_by", str, None), None),
+        about=attempt(lambda: item.text("about"), ""),
+        line=item.line,
     )
+    problems.check()
+    return field
 
 
-def _stretch(item: Located, key: str) -> str | None:
-    """Return the first field of a stretch `first..end`; every stretch goes to the end."""
+def _type(item: Located) -> tuple[str, bool, bool]:
+    """Return the name of a type, whether it is an array, and whether it may be null."""
+    text: str = item.require("type", str)
+    kind = text.removeprefix("[]").removesuffix("?")
+    if kind not in {*FIXED, *_VARINTS, *_WITH_LENGTH} and type_problem(kind):
+        raise item.error(f"type: {text!r} is no type", "type")
+    return kind, text.startswith("[]"), text.endswith("?")
+
+
+def _number(item: Located, key: str, kind: str) -> int | None:
+    """Return a number that must fit into a type, None if it is missing."""
+    value: int | None = item.optional(key, int, None)
+    if value is None:
+        return None
+    low, high = INTEGERS.get(kind, INTEGERS["int64"])
+    if not low <= value <= high:
+        raise item.error(f"{key}: {value} is not within {low} and {high}", key)
+    return value
+
+
+def _from(item: Located, key: str) -> str | None:
+    """Return the first field of a range `first..end`; every range goes to the end."""
     text: str | None = item.optional(key, str, None)
     if text is None:
         return None
     first, separator, last = text.partition("..")
     if not separator or last != "end":
-        raise item.error(f"field {item.get('name')}: {key}: {text!r} is not FIELD..end", key)
+        raise item.error(f"{key}: {text!r} is not FIELD..end", key)
     return first
 
 
-def _bits(item: Located, name: str) -> Iterator[Bits]:
-    bits: Located | None = item.optional("bits", dict, None)
-    for key, entry in (bits or {}).items():
+def _all_bits(item: Located, kind: str) -> tuple[Bits, ...]:
+    source: Located | None = item.optional("bits", dict, None)
+    if source is None:
+        return ()
+    if kind not in FIXED:
+        raise item.error(f"bits: a {kind} has no bits with names", "bits")
+    found: list[Bits] = []
+    for name, entry in source.items():
         if not isinstance(entry, Located):
-            raise item.error(f"field {name}: bits {key}: {entry!r} is not a mapping", "bits")
-        entry.only({"at", "enum", "about"})
-        low, _, high = str(entry.require("at", (str, int))).partition("-")
-        if not low.isdigit() or not (high or low).isdigit():
-            raise entry.error(f"field {name}: bits {key}: at: {entry['at']!r} is no bit and no range of bits", "at")
-        values = tuple(map(str, entry.optional("enum", list, [])))
-        yield Bits(key, int(low), int(high or low), values, entry.optional("about", str, ""))
+            raise item.error(f"bits {name}: {entry!r} is not a mapping", "bits")
+        entry.place = f"{item.place}: bits {name}"
+        bits = _bits(name, entry, 8 * calcsize(f">{FIXED[kind]}"))
+        if clash := next((other for other in found if other.mask & bits.mask), None):
+            raise entry.error(f"at: {entry['at']} overlaps {clash.name}", "at")
+        found.append(bits)
+    return tuple(found)
+
+
+def _bits(name: str, entry: Located, width: int) -> Bits:
+    entry.only({"at", "enum", "about"})
+    if reason := field_problem(name):
+        raise entry.error(f"name: {reason}")
+    match = _PLACE.fullmatch(str(entry.require("at", (str, int))))
+    low, high = (int(match["low"]), int(match["high"] or match["low"])) if match else (1, 0)
+    if not low <= high < width:
+        raise entry.error(f"at: {entry['at']!r} is no bit and no range of bits within 0-{width - 1}", "at")
+    values = entry.optional("enum", list, [])
+    for value in values:
+        if not isinstance(value, str) or field_problem(value):
+            raise entry.error(f"enum: {value!r} is no name", "enum")
+    if len(set(values)) < len(values) or len(values) > 1 << (high - low + 1):
+        raise entry.error(f"enum: {len(values)} different names for {high - low + 1} bits are expected at most", "enum")
+    return Bits(name, low, high, tuple(values), entry.text("about"))

@@ -1,8 +1,8 @@
 """What a schema says, as Python values: messages, structures, fields.
 
 `load.py` makes these from YAML, `definitions.py` from the definitions inside a Kafka release, `dump.py` writes them
-back; emitters, the evolution check and the documentation read them. They know nothing of files or of the code that is
-generated.
+back; the emitters, the comparison of releases and the documentation read them. They know nothing of files or of
+generated code.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _NoDefault:
         return "NO_DEFAULT"
 
 
-#: The definition gives no default: the type's own (0, empty, a new structure) holds.
+#: The definition has no default, so that of the type holds: 0, empty, a new structure.
 NO_DEFAULT = _NoDefault()
 
 Default = bool | int | float | str | None | _NoDefault
@@ -62,19 +62,19 @@ class FieldSpec:
         name: snake_case.
         type: a primitive or the name of a structure; of the elements, if `array`.
         array: whether the field is a sequence.
-        versions: where it exists.
-        nullable: where it may be null.
+        versions: the versions that have it.
+        nullable: the versions in which it may be null.
         tag: its number among the tagged fields, None for an ordinary field.
-        tagged: where it is a tagged field.
+        tagged: the versions in which it is a tagged field.
         flexible: overrides the message's flexible versions for this field; None follows the message.
-        default: the value of a field that was not set.
-        ignorable: dropped silently when the version written cannot carry it.
+        default: the value if none was set.
+        ignorable: dropped silently by a version that does not have it.
         map_key: part of the key by which Kafka indexes the elements.
         zero_copy: Kafka reads it without a copy.
-        entity: what the value names, as `topic_name`.
-        about: one sentence of ours; empty where the name says it all.
-        fields: the fields of the structure, where it is defined in place.
-        line: where it stands in its file, for messages.
+        entity: what the value names, such as `topic_name`.
+        about: what the name does not say; may be empty.
+        fields: the fields of a structure that is defined here.
+        line: its line, for errors.
     """
 
     name: str
@@ -116,13 +116,13 @@ class MessageSpec:
         key: API key or record type; None for headers and data.
         versions: the versions that exist.
         flexible: the versions with compact lengths and tagged fields.
-        deprecated: versions that a later release will drop.
+        deprecated: versions that a later release will remove.
         unstable: whether the highest version may still change.
         listeners: where a request is accepted: `broker`, `controller`.
         structs: shared structures.
         fields: in wire order.
         about: what it is for.
-        line: where it stands in its file.
+        line: its line, for errors.
     """
 
     name: str
@@ -139,14 +139,14 @@ class MessageSpec:
     line: int = field(default=0, compare=False)
 
     def struct_fields(self, name: str) -> tuple[FieldSpec, ...]:
-        """Return the fields of the structure `name`, wherever in the message it is defined."""
+        """Return the fields of the structure `name`."""
         for struct, fields, _about in self.all_structs():
             if struct == name:
                 return fields
         raise KeyError(f"{self.name} has no structure {name}")
 
     def all_structs(self) -> Iterator[tuple[str, tuple[FieldSpec, ...], str]]:
-        """Yield (name, fields, about) of each structure once, a structure before the ones that use it."""
+        """Yield (name, fields, about) of each structure once, after those that are defined inside it."""
         for struct in self.structs:
             yield from _inner(struct.fields)
             yield struct.name, struct.fields, struct.about
@@ -167,7 +167,7 @@ class ApiFile:
     name: str
     request: MessageSpec
     response: MessageSpec
-    #: Version of the response header where the rule (1 if flexible, else 0) does not hold; only ApiVersions has one.
+    #: Version of the response header if it is not 1 in flexible versions and 0 in others; only ApiVersions has one.
     response_header: int | None = None
     about: str = ""
 
@@ -195,7 +195,7 @@ class RecordFile:
 
 @dataclass(frozen=True, slots=True)
 class SingleFile:
-    """A file with messages that stand for themselves: headers, control records, metadata records."""
+    """A file of other messages: headers, control records, metadata records."""
 
     messages: tuple[MessageSpec, ...]
 

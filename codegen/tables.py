@@ -1,22 +1,27 @@
 """Read the tables of the schemas: error codes, enumerations and constants.
 
-Every error names the file, the line and the entry.
+Errors name file, line and entry, and come all at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from kafkawire.codegen.located import Located, SchemaError, read_documents
+from kafkawire.codegen.located import Located, Problems, read_documents
+from kafkawire.codegen.names import constant_problem, type_problem
+from kafkawire.codegen.spec import INTEGERS
 
 __all__ = ["Constant", "Enumeration", "ErrorSpec", "load_enumerations", "load_errors"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorSpec:
-    """One error code and what a client may do about it."""
+    """An error code and what a client may do about it."""
 
     code: int
     name: str
@@ -34,7 +39,7 @@ class Enumeration:
         name: ours, in CamelCase.
         about: what they are for.
         values: the numbers by name.
-        source: the class of Kafka that has them; empty where there is none.
+        source: the class of Kafka that has them; empty if there is none.
     """
 
     name: str
@@ -51,7 +56,7 @@ class Constant:
         name: ours, in capitals.
         value: the number or text.
         about: what it stands for.
-        source: class and constant of Kafka that have it; empty where there are none.
+        source: Kafka's class and constant; empty if there is none.
     """
 
     name: str
@@ -64,24 +69,22 @@ def load_errors(path: Path) -> tuple[ErrorSpec, ...]:
     """Read `errors.yaml`, in order of the codes.
 
     Raises:
-        SchemaError: it is wrong, or a code or name stands twice.
+        SchemaError: it is wrong, or a code or name is there twice.
     """
+    problems = Problems()
+    codes: set[int] = set()
+    names: set[str] = set()
     errors = []
-    for item in _entries(path, "errors"):
-        item.only(ErrorSpec.__slots__)
-        flags = {key: item.optional(key, bool, False) for key in ("retriable", "invalid_metadata", "fatal")}
-        errors.append(
-            ErrorSpec(
-                code=item.require("code", int),
-                name=item.require("name", str),
-                about=item.optional("about", str, ""),
-                **flags,
-            )
-        )
-        if [error.code for error in errors].count(errors[-1].code) > 1:
-            raise item.error(f"code {errors[-1].code} stands twice", "code")
-        if [error.name for error in errors].count(errors[-1].name) > 1:
-            raise item.error(f"{errors[-1].name} stands twice", "name")
+    for item in _entries(path, "errors", problems):
+        if (error := _read(_error, item, problems)) is not None:
+            if error.code in codes:
+                problems.add(item.problem(f"the code {error.code} is there twice", "code"))
+            if error.name in names:
+                problems.add(item.problem("the name is there twice", "name"))
+            codes.add(error.code)
+            names.add(error.name)
+            errors.append(error)
+    problems.check()
     return tuple(sorted(errors, key=lambda error: error.code))
 
 
@@ -89,32 +92,77 @@ def load_enumerations(path: Path) -> tuple[tuple[Enumeration, ...], tuple[Consta
     """Read `enumerations.yaml`.
 
     Raises:
-        SchemaError: it is wrong.
+        SchemaError: it is wrong, or a name is there twice.
     """
+    problems = Problems()
+    names: set[str] = set()
     enumerations = []
-    for item in _entries(path, "enumerations"):
-        item.only(Enumeration.__slots__)
-        values: Located = item.require("values", dict)
-        numbers = {name: values.require(name, int) for name in values}
-        source = item.optional("source", str, "")
-        enumerations.append(Enumeration(item.require("name", str), item.require("about", str), numbers, source))
+    for item in _entries(path, "enumerations", problems):
+        if (enumeration := _read(_enumeration, item, problems)) is not None:
+            enumerations.append(enumeration)
+            if enumeration.name in names:
+                problems.add(item.problem("the name is there twice", "name"))
+            names.add(enumeration.name)
     constants = []
-    for item in _entries(path, "constants"):
-        item.only(Constant.__slots__)
-        constants.append(
-            Constant(
-                name=item.require("name", str),
-                value=item.require("value", (int, str)),
-                about=item.require("about", str),
-                source=item.optional("source", str, ""),
-            )
-        )
+    for item in _entries(path, "constants", problems):
+        if (constant := _read(_constant, item, problems)) is not None:
+            constants.append(constant)
+            if constant.name in names:
+                problems.add(item.problem("the name is there twice", "name"))
+            names.add(constant.name)
+    problems.check()
     return tuple(enumerations), tuple(constants)
 
 
-def _entries(path: Path, key: str) -> Iterator[Located]:
-    for document in read_documents(path):
-        for item in document.require(key, list):
-            if not isinstance(item, Located):
-                raise SchemaError(path, document.lines[key], f"{key}: {item!r} is not a mapping")
-            yield item
+def _error(item: Located) -> ErrorSpec:
+    item.only(ErrorSpec.__slots__)
+    name = _name(item, constant_problem)
+    low, high = INTEGERS["int16"]
+    code: int = item.require("code", int)
+    if not low <= code <= high:
+        raise item.error(f"code {code} is not within {low} and {high}", "code")
+    flags = {key: item.optional(key, bool, False) for key in ("retriable", "invalid_metadata", "fatal")}
+    return ErrorSpec(code, name, about=item.text("about"), **flags)
+
+
+def _enumeration(item: Located) -> Enumeration:
+    item.only(Enumeration.__slots__)
+    name = _name(item, type_problem)
+    values: Located = item.require("values", dict)
+    values.place = item.place
+    numbers: dict[str, int] = {}
+    for key in values:
+        if reason := constant_problem(key):
+            raise values.error(f"value {reason}", key)
+        numbers[key] = values.require(key, int)
+    if len(set(numbers.values())) < len(numbers):
+        raise values.error("values: two names have the same number")
+    item.require("about", str)
+    return Enumeration(name, item.text("about"), numbers, item.text("source"))
+
+
+def _constant(item: Located) -> Constant:
+    item.only(Constant.__slots__)
+    name = _name(item, constant_problem)
+    item.require("about", str)
+    return Constant(name, item.require("value", (int, str)), item.text("about"), item.text("source"))
+
+
+def _name(item: Located, problem: Callable[[str], str]) -> str:
+    name: str = item.require("name", str)
+    if reason := problem(name):
+        raise item.error(f"name: {reason}", "name")
+    item.place = name
+    return name
+
+
+def _read(read: Callable[[Located], T], item: Located, problems: Problems) -> T | None:
+    return problems.attempt(lambda: read(item), None)
+
+
+def _entries(path: Path, key: str, problems: Problems) -> Iterator[Located]:
+    """Yield the elements of the list `key` in every document; what is wrong goes to `problems`."""
+    with problems.collect():
+        for document in read_documents(path):
+            document.require(key, list)
+            yield from document.mappings(key)

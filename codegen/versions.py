@@ -1,7 +1,7 @@
 """Ranges of message versions, and their algebra.
 
-A range is written as in Kafka's definitions: `3`, `0-4`, `2+` (open: to whatever the newest version is) or `none`.
-Everything in a schema that depends on the version is such a range.
+A range is written as in Kafka's definitions: `3`, `0-4`, `2+` (open: up to the newest version) or `none`. Everything in
+a schema that depends on the version is such a range.
 
 Source: KIP-482; the version syntax of Apache Kafka's message definitions.
 """
@@ -14,15 +14,15 @@ from dataclasses import dataclass
 
 __all__ = ["ALL", "NONE", "OPEN", "Versions"]
 
-#: The end of an open range: the highest int16, since versions travel as int16.
+#: The end of an open range: the highest int16, because versions are int16 on the wire.
 OPEN = 32767
 
-_FORM = re.compile(r"(?P<first>\d+)(?:(?P<open>\+)|-(?P<last>\d+))?")
+_FORM = re.compile(r"(?P<first>[0-9]{1,5})(?:(?P<open>\+)|-(?P<last>[0-9]{1,5}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A range of versions, both ends inclusive; empty when `last < first`.
+    """A range of versions, both ends inclusive; empty if `last < first`.
 
     Args:
         first: the lowest version.
@@ -40,17 +40,17 @@ class Versions:
             text: `3`, `0-4`, `2+` or `none`.
 
         Raises:
-            ValueError: the text is none of these, or runs backwards.
+            ValueError: the text is none of these, or its ends are reversed.
         """
         if text == "none":
             return NONE
         match = _FORM.fullmatch(text)
         if match is None:
-            raise ValueError(f"{text!r} is no version range; write 3, 0-4, 2+ or none")
+            raise ValueError(f"{text!r} is not a version range; write 3, 0-4, 2+ or none")
         first = int(match["first"])
         last = OPEN if match["open"] else int(match["last"] or first)
         if not first <= last <= OPEN:
-            raise ValueError(f"version range {text} runs backwards or beyond {OPEN}")
+            raise ValueError(f"version range {text} is reversed or exceeds {OPEN}")
         return cls(first, last)
 
     def __str__(self) -> str:

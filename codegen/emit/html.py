@@ -1,4 +1,4 @@
-"""Put HTML together: elements whose texts are escaped, and the frame of a page."""
+"""Build HTML: elements with escaped texts, and the frame of a page."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["Content", "Html", "element", "page", "table"]
 
 
 class Html(str):
-    """Text that is HTML already and must not be escaped."""
+    """Text that is already HTML and must not be escaped."""
 
     __slots__ = ()
 
 
-#: Something to stand inside an element.
+#: What an element can contain.
 Content = str | Html
 
 
@@ -23,7 +23,7 @@ def element(tag: str, *content: Content, **attributes: str) -> Html:
 
     Args:
         tag: its name.
-        content: what stands inside; text that is no `Html` is escaped.
+        content: what is inside; text that is not `Html` is escaped.
         attributes: `class_` stands for `class`; empty ones are left out.
     """
     names = {name.rstrip("_"): value for name, value in attributes.items() if value}
@@ -33,7 +33,7 @@ def element(tag: str, *content: Content, **attributes: str) -> Html:
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[Content]], class_: str = "") -> Html:
-    """Return a table that scrolls by itself where the page is narrow."""
+    """Return a table that scrolls on its own if the page is narrow."""
     head = element("tr", *(element("th", column, scope="col") for column in columns))
     body = [element("tr", *(element("td", cell) for cell in row)) for row in rows]
     inner = element("table", element("thead", head), element("tbody", *_lines(body)), class_=class_)
@@ -45,8 +45,8 @@ def page(title: str, root: str, *content: Content) -> str:
 
     Args:
         title: of the page.
-        root: the way to the top of the site, as `../`; empty for pages that lie there.
-        content: what stands below the bar of links.
+        root: the path to the top of the site, as `../`; empty for the pages there.
+        content: what is below the bar of links.
     """
     links = (("index.html", "Messages"), ("records.html", "Record formats"), ("errors.html", "Error codes"),
              ("enumerations.html", "Enumerations"))  # fmt: skip
@@ -79,7 +79,7 @@ def page(title: str, root: str, *content: Content) -> str:
 
 
 def _lines(parts: Iterable[Content]) -> Iterable[Content]:
-    """Yield the parts with line breaks between them, so that a change of one is a change of one line."""
+    """Yield the parts with line breaks between them, so that one changed part is one changed line."""
     for part in parts:
         yield Html("\n")
         yield part

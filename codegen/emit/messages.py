@@ -1,7 +1,7 @@
 """Write the Python module of one schema file: a class per message, its field table and its schema.
 
-A class covers all versions of its message. The structures of a message are nested in its class. The tables come after
-the classes because a class body cannot see its neighbours.
+A class covers all versions of its message. The structures of a message are nested in its class. The field tables come
+after the classes because a class body cannot refer to the classes around it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from kafkawire.codegen.emit.source import header
+from kafkawire.codegen.emit.source import docstring_text, header, literal
 from kafkawire.codegen.spec import (
     INTEGERS,
     NO_DEFAULT,
@@ -104,14 +104,14 @@ def _module_about(file: SchemaFile) -> str:
 
 
 def _message_about(file: SchemaFile, message: MessageSpec) -> str:
-    """Return the description of a message, or what can be said where it has none."""
+    """Return the description of a message, or a substitute."""
     if message.about:
         return message.about
     match file:
         case ApiFile() if message.kind == "request":
             return file.about or f"A request of {file.name}"
         case ApiFile():
-            return f"The answer to `{file.request.name}`"
+            return f"The response to `{file.request.name}`"
         case RecordFile():
             part = "key" if message is file.key else "value"
             return _sentences(f"The {part} of a record in {file.topic}", file.about)
@@ -120,7 +120,7 @@ def _message_about(file: SchemaFile, message: MessageSpec) -> str:
 
 
 def _struct_about(message: MessageSpec, struct: str, about: str) -> str:
-    """Return what a structure stands for: its own description if it is shared, else the field that holds it."""
+    """Return the description of a shared structure, or which field uses the structure."""
     if struct in {shared.name for shared in message.structs}:
         return about or f"A structure that several fields of `{message.name}` share"
     groups = [message.fields, *(fields for _name, fields, _about in message.all_structs())]
@@ -133,15 +133,15 @@ def _sentences(first: str, second: str) -> str:
 
 
 def _wrapped(text: str, margin: str, opening: str = "", hanging: str = "") -> list[str]:
-    """Return text as lines of a docstring that fit, with a stop at its end.
+    """Return text as lines of a docstring that fit, with a full stop at the end.
 
     Args:
         text: in words.
-        margin: in front of every line.
-        opening: in front of the first word.
-        hanging: in front of every line but the first.
+        margin: before every line.
+        opening: before the first word.
+        hanging: before every line but the first.
     """
-    text = text.replace("\\", "\\\\").replace('"""', "'''")
+    text = docstring_text(text)
     return textwrap.wrap(
         opening + text if text.endswith((".", "?", "!")) else f"{opening}{text}.",
         _LINE - len(_QUOTES),
@@ -188,7 +188,7 @@ def _members(message: MessageSpec, fields: tuple[FieldSpec, ...], margin: str) -
 
 
 def _call(opening: str, parts: list[str], closing: str) -> list[str]:
-    """Return parts between brackets: on one line where they fit, else one on each line."""
+    """Return parts between brackets: on one line if they fit, otherwise one on each line."""
     single = f"{', '.join(parts)}{',' if len(parts) == 1 and closing == ')' else ''}"
     line = f"{opening}{single}{closing}"
     if len(line) <= _LINE:
@@ -210,7 +210,7 @@ def _argument_default(field: FieldSpec) -> str:
 def _default(field: FieldSpec) -> str:
     """Return the default as Python source; empty for a new structure."""
     if field.default is not NO_DEFAULT:
-        return json.dumps(field.default) if isinstance(field.default, str) else repr(field.default)
+        return literal(field.default) if isinstance(field.default, str) else repr(field.default)
     if field.array:
         return "()"
     return _DEFAULTS.get(field.type, "")

@@ -1,4 +1,4 @@
-"""Write where everything lies in a record batch: `record_formats.py`, and the same for the extension."""
+"""Write the layout of record batches: `record_formats.py`, and the same for the extension."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from struct import calcsize
 from kafkawire.codegen.emit.source import header
 from kafkawire.codegen.record_formats import FIXED, Bits, RecordField, RecordFormat
 
-__all__ = ["emit_record_constants", "emit_record_formats"]
+__all__ = ["RECORD_FORMATS", "emit_record_constants", "emit_record_formats"]
 
-#: The prefix of a format's names; those with a fixed beginning are read with one `struct`.
+#: The prefix of a format's names; the fixed part at its start is read with one `struct`.
 _PREFIXES = {
     "RecordBatch": "BATCH",
     "MessageV0": "MESSAGE_V0",
@@ -20,17 +20,20 @@ _PREFIXES = {
     "ControlRecordKey": "CONTROL_KEY",
 }
 
+#: The formats that the tables are made from; a folder may hold others, which only the reference shows.
+RECORD_FORMATS = frozenset(_PREFIXES)
+
 #: What the extension needs; old messages are read in Python everywhere.
 _NATIVE = ("RecordBatch", "Record", "RecordHeader")
 
 #: Written out as the constructors of messages are: a dataclass takes a millisecond to make.
 _FIELD_CLASS = [
     "class FormatField:",
-    '    """One field of a record format, as `construct` forms are made from it.',
+    '    """One field of a record format; the `construct` engine is made from these.',
     "",
     "    Attributes:",
-    "        measures: the first field of the stretch, to the end, whose bytes it counts.",
-    "        bits: what its bits say: name, mask, and the names of the values, none for a flag.",
+    "        measures: it counts the bytes from this field to the end.",
+    "        bits: its named bits: name, mask, and the names of the values, none for a flag.",
     '    """',
     "",
     '    __slots__ = ("array", "bits", "count", "length", "measures", "name", "nullable", "type")',
@@ -56,7 +59,7 @@ def emit_record_formats(formats: Mapping[str, RecordFormat], digest: str) -> str
     attributes = {bits.name: bits for bits in formats["RecordBatch"].field("attributes").bits}
     lines = [
         *header("records/", digest),
-        '"""Where everything lies in a record batch (magic 2) and in a message of magic 0 and 1."""',
+        '"""The layout of record batches (magic 2) and of messages (magic 0 and 1)."""',
         "",
         "from __future__ import annotations",
         "",

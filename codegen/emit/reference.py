@@ -1,7 +1,7 @@
 """Write the protocol reference: static pages with every message, version and field, the error codes and enumerations.
 
-A tree of texts like the generated code, so that it is reproducible and can be tested without a folder. The pages need
-no script: layouts fold by `details`.
+A tree of texts like the generated code, so it is reproducible and can be tested without a folder. The pages need no
+script: layouts fold with `details`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["reference_tree"]
 
 _STYLE = Path(__file__).with_name("reference.css")
 
-#: What the folders of schemas hold, in the order of the index; APIs come first, in a table of their own.
+#: Titles of the folders of schemas, in the order of the index; APIs come before them, in their own table.
 _FOLDERS = {
     "headers.yaml": "Headers",
     "groups": "Consumer protocol",
@@ -33,7 +33,7 @@ _FOLDERS = {
     "cluster_metadata": "Records of __cluster_metadata",
     "remote_log_metadata": "Records of __remote_log_metadata",
     "records/control": "Control records",
-    "storage": "Files of a broker",
+    "storage": "Files on a broker's disk",
 }
 
 _SIZES = {
@@ -168,7 +168,7 @@ def _message(message: MessageSpec) -> Iterator[Content]:
         yield table(columns, _field_rows(message, message.fields, message.versions, ()))
     changes = list(_changes(message))
     if changes:
-        yield element("h3", "What the versions changed")
+        yield element("h3", "Changes by version")
         yield element("ol", *changes, class_="changes")
     if message.versions and message.fields:
         yield element("h3", "Layouts")
@@ -197,7 +197,7 @@ def _field_rows(
         yield [
             _indented(here),
             element("code", kind),
-            str(present) if present else element("span", "gone", class_="quiet"),
+            str(present) if present else element("span", "removed", class_="quiet"),
             element("code", _default(field)) if field.default is not NO_DEFAULT else "",
             _words([field.about, *(element("span", chip, class_="chip") for chip in chips)]),
         ]
@@ -233,18 +233,18 @@ def _change(field: str, what: str) -> Html:
 
 
 def _layouts(message: MessageSpec) -> Iterator[Html]:
-    """Yield a folded table for each run of versions with the same bytes."""
+    """Yield a folded table for each range of versions with the same bytes."""
     versions = list(message.versions)
     for _key, group in groupby(versions, key=lambda version: list(map(_wire, walk(layout(message, version))))):
         run = list(group)
         span = Versions(run[0], run[-1])
-        form = "flexible" if run[0] in message.flexible else "classic"
+        encoding = "flexible" if run[0] in message.flexible else "classic"
         rows = [
             [_indented(path), element("code", entry.type), _encoding(entry, run[0] in message.flexible)]
             for path, entry in walk(layout(message, run[0]))
         ]
         title = f"Version {span}" if len(run) == 1 else f"Versions {span}"
-        summary = element("summary", title, element("span", f"{form}, {len(rows)} fields", class_="quiet"))
+        summary = element("summary", title, element("span", f"{encoding}, {len(rows)} fields", class_="quiet"))
         yield element("details", summary, table(("Field", "Type", "Bytes"), rows), id=f"{message.name}-{run[0]}")
 
 
@@ -274,7 +274,7 @@ def _encoding(entry: Entry, flexible: bool) -> str:
 
 
 def _versions(versions: Versions) -> Content:
-    return str(versions) if versions else element("span", "gone", class_="quiet")
+    return str(versions) if versions else element("span", "removed", class_="quiet")
 
 
 def _errors(errors: Iterable[ErrorSpec]) -> str:
@@ -295,7 +295,7 @@ def _errors(errors: Iterable[ErrorSpec]) -> str:
         "Error codes",
         "",
         element("h1", "Error codes"),
-        element("p", "What stands in a field named error_code, and what a client may do about it.", class_="lead"),
+        element("p", "The values of fields named error_code, and what a client may do about them.", class_="lead"),
         table(("Code", "Name", "", "Meaning"), rows, class_="number"),
     )
 
@@ -316,7 +316,7 @@ def _enumerations(enumerations: Iterable[Enumeration], constants: Iterable[Const
 def _record_formats(formats: Iterable[RecordFormat]) -> str:
     content: list[Content] = [
         element("h1", "Record formats"),
-        element("p", "What lies in a log segment and in the records field of Produce and Fetch.", class_="lead"),
+        element("p", "The content of log segments and of the records fields of Produce and Fetch.", class_="lead"),
     ]
     for item in formats:
         content += [

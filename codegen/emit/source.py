@@ -1,10 +1,14 @@
-"""The lines that open every generated file."""
+"""What every generated file needs: the lines at its top, and text as Python source."""
 
 from __future__ import annotations
 
+import json
+import textwrap
 from pathlib import Path
 
-__all__ = ["header"]
+__all__ = ["comment", "docstring_text", "header", "literal"]
+
+_LINE_CHARACTERS = 120
 
 
 def header(source: Path | str, digest: str) -> list[str]:
@@ -20,3 +24,19 @@ def header(source: Path | str, digest: str) -> list[str]:
         f"# Source: schemas/{name}",
         f"# sha256: {digest}",
     ]
+
+
+def comment(text: str, margin: str = "") -> list[str]:
+    """Return text as lines of a comment that documents what follows."""
+    start = f"{margin}#: "
+    return textwrap.wrap(text, _LINE_CHARACTERS, initial_indent=start, subsequent_indent=start, break_long_words=False)
+
+
+def literal(text: str) -> str:
+    """Return text as a string of Python. JSON writes one the same way, except for characters beyond U+FFFF."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def docstring_text(text: str) -> str:
+    """Return text that can stand in a docstring."""
+    return text.replace("\\", "\\\\").replace('"""', "'''")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from kafkawire.codegen.emit.messages import module_name
-from kafkawire.codegen.emit.source import header
+from kafkawire.codegen.emit.source import comment, docstring_text, header, literal
 from kafkawire.codegen.spec import ApiFile, MessageSpec, SchemaFile, snake_case
 from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec
 
@@ -33,12 +33,12 @@ def emit_errors(errors: Iterable[ErrorSpec], digest: str) -> str:
         "",
     ]
     for error in errors:
-        lines += [f"    #: {error.about}"] if error.about else []
+        lines += comment(error.about, "    ")
         lines.append(f"    {error.name} = {error.code}")
     for name, about in (
         ("retriable", "The same request may succeed later."),
-        ("invalid_metadata", "The client's metadata is out of date; refresh it before the next attempt."),
-        ("fatal", "The client that received it cannot go on."),
+        ("invalid_metadata", "Refresh the metadata before the next attempt."),
+        ("fatal", "The client that received it cannot continue."),
     ):
         members = [error.name for error in errors if getattr(error, name)]
         lines += ["", f"#: {about}", f"{name.upper()} = frozenset(", "    {"]
@@ -53,7 +53,7 @@ def emit_enumerations(enumerations: Iterable[Enumeration], constants: Iterable[C
     names = sorted(item.name for item in constants) + sorted(item.name for item in enumerations)
     lines = [
         *header("enumerations.yaml", digest),
-        '"""Numbers that fields of messages carry, and the values that stand for "none"."""',
+        '"""Numbers that fields of messages carry, and the values that mean "none"."""',
         "",
         "from __future__ import annotations",
         "",
@@ -66,12 +66,16 @@ def emit_enumerations(enumerations: Iterable[Enumeration], constants: Iterable[C
         "",
     ]
     for constant in constants:
-        lines += [f"#: {constant.about}", f"{constant.name}: Final = {json.dumps(constant.value)}"]
+        lines += [*comment(constant.about), f"{constant.name}: Final = {_value(constant.value)}"]
     for enumeration in enumerations:
-        about = enumeration.about[0].upper() + enumeration.about[1:]
+        about = docstring_text(enumeration.about[0].upper() + enumeration.about[1:])
         lines += ["", "", f"class {enumeration.name}(IntEnum):", f'    """{about}."""', ""]
         lines += [f"    {name} = {value}" for name, value in enumeration.values.items()]
     return "\n".join(lines) + "\n"
+
+
+def _value(value: int | str) -> str:
+    return literal(value) if isinstance(value, str) else str(value)
 
 
 def emit_apis(files: Iterable[SchemaFile], digest: str) -> str:
@@ -94,7 +98,7 @@ def emit_apis(files: Iterable[SchemaFile], digest: str) -> str:
         "",
         "",
         "class ApiKey(IntEnum):",
-        '    """The number that opens every request."""',
+        '    """The number at the start of every request."""',
         "",
         *(f"    {snake_case(api.name).upper()} = {api.request.key}" for api in apis),
         "",
@@ -143,7 +147,7 @@ def emit_registry(files: Mapping[Path, SchemaFile], digest: str) -> str:
     )
     lines = [
         *header("", digest),
-        '"""Every message of the protocol, one module per schema file, loaded when it is first asked for."""',
+        '"""Every message of the protocol, one module per schema file, loaded on first use."""',
         "",
         "from __future__ import annotations",
         "",

@@ -8,6 +8,7 @@ from functools import partial
 from hypothesis import strategies as st
 
 from kafkawire.codegen.consistency import ENTITIES
+from kafkawire.codegen.names import field_problem
 from kafkawire.codegen.spec import (
     INTEGERS,
     NO_DEFAULT,
@@ -27,12 +28,33 @@ __all__ = ["schema_files"]
 
 LAST = 4
 
-names = st.from_regex(r"[a-z][a-z0-9]{0,5}(_[a-z0-9]{1,4}){0,2}", fullmatch=True)
+#: Field names, and among them words that YAML reads as something else if they have no quotes.
+names = st.one_of(
+    st.from_regex(r"[a-z][a-z0-9]{0,5}(_[a-z0-9]{1,4}){0,2}", fullmatch=True),
+    st.sampled_from(["no", "yes", "on", "off", "null", "true", "false", "y", "n", "e1", "x0", "inf", "nan"]),
+).filter(lambda name: not field_problem(name))
 #: Whatever people write: quotes, colons, braces, several alphabets, words that YAML would take for something else.
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"], include_characters=" "), max_size=40).map(
     str.strip
 )
-abouts = texts | st.sampled_from(["null", "true", "-1 for a consumer", "a: b", "no", "1", "# no", "'x'", "{a}", "- a"])
+abouts = texts | st.sampled_from(
+    [
+        "null",
+        "true",
+        "-1 for a consumer",
+        "a: b",
+        "No",
+        "1",
+        "# no",
+        "'x'",
+        "{a}",
+        "- a",
+        "1e3",
+        "~",
+        "0x1",
+        "2024-01-01",
+    ]
+)
 
 
 def within(outer: Versions) -> st.SearchStrategy[Versions]:
@@ -60,11 +82,16 @@ def fields(
     for name in draw(st.lists(names, unique=True, max_size=4)):
         field = draw(one_field(name, written, present, flexible, depth, in_array))
         tagged = field.versions & flexible
-        if tagged and field.versions.last == OPEN and not field.map_key and draw(st.booleans()):
+        can_be_tagged = field.versions.last == OPEN and not field.map_key and not _has_records(field)
+        if tagged and can_be_tagged and draw(st.booleans()):
             field = replace(field, tag=tags, tagged=Versions(tagged.first, OPEN))
             tags += 1
         found.append(field)
     return tuple(found)
+
+
+def _has_records(field: FieldSpec) -> bool:
+    return field.type == "records" or any(map(_has_records, field.fields or ()))
 
 
 @st.composite

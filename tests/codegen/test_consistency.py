@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.codegen.consistency import ENTITIES
+from kafkawire.codegen.consistency import ENTITIES, FIELDS_MAX, STRUCTURE_DEPTH_MAX
 from kafkawire.codegen.load import load_file
 from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.spec import FieldSpec, SchemaFile
@@ -43,7 +43,7 @@ fields:
 
 CASES = [
     ("kind: data\nversions: 1-4", "kind: data\nversions: none", 1, "it has fields but no versions"),
-    ("versions: 1-4", "versions: 1+", 1, "versions: 1+ is open; the newest version must be named"),
+    ("versions: 1-4", "versions: 1+", 1, "versions: 1+ is open; name the newest version"),
     ("flexible: 3+", "flexible: 5+", 1, "flexible: 5+ begins after the versions 1-4"),
     ("flexible: 3+", "flexible: 3", 1, "flexible: 3 ends before the versions 1-4"),
     ("flexible: 3+", "flexible: 3+\ndeprecated: 0", 1, "deprecated: 0 is not within the versions 1-4"),
@@ -54,7 +54,7 @@ CASES = [
     ("index, type: int32", 'index, type: "[]Part"', 19, "field index: a structure cannot hold itself: Part > Part"),
     ("versions: 1-2, zero_copy", "versions: none, zero_copy", 14, "field blob: versions: none; a field"),
     ("versions: 1-2, zero_copy", "versions: 5+, zero_copy", 14, "field blob: versions: 5+ begins after 1-4"),
-    ("index, type: int32", "index, type: int32, versions: 4+", 19, "field index: versions: 4+ begins after 2-3"),
+    ("index, type: int32", "index, type: int32, versions: 4+", 19, "field parts.index: versions: 4+ begins after 2-3"),
     ("first, type: int32", "first, type: int32?", 20, "field first: nullable: a int32 has no form for null"),
     ("first, type: int32", 'first, type: "[]int32", nullable: 0-2', 20, "field first: nullable: 0-2 is outside"),
     (
@@ -69,7 +69,7 @@ CASES = [
     ("entity: topic_name", "entity: topic", 12, "field name: entity: topic is none of"),
     ("name, type: string", "name, type: uuid", 12, "field name: entity: a topic_name is of type string, not uuid"),
     ("name, type: string", "name, type: string, map_key: true", 12, "field name: map_key: only the elements"),
-    ('"[]Node"', "Node", 9, "field node_id: map_key: only the elements"),
+    ('"[]Node"', "Node", 9, "field Node.node_id: map_key: only the elements"),
     ("tag: 0", "tag: -1", 20, "field first: tag -1 is negative"),
     ("tag: 0", "tag: 2", 20, "field first: tag 2, but tag 0 is not used"),
     ("versions: 3+, tag: 0", "versions: 2+, tag: 0", 20, "field first: tagged: 2-4, but only the versions 3+"),
@@ -86,6 +86,10 @@ CASES = [
         19,
         "a tagged field",
     ),
+    ("versions: 1-4", "versions: 1-129", 1, "versions: 1-129 are more than 128, the limit"),
+    ("first, type: int32", "first, type: records", 20, "field first: a tagged field cannot hold records"),
+    ("tag: 0", "tag: 2000000000", 20, "field first: tag 2000000000, but tag 0 is not used"),
+    ("name: Node\n", "name: Sample\n", 6, "structure Sample has the name of its message"),
 ]
 
 
@@ -101,6 +105,63 @@ def test_contradiction_is_named(write: Write, old: str, new: str, line: int, rea
         load_file(path)
     assert (caught.value.path, caught.value.line) == (path, line)
     assert caught.value.reason.startswith("Sample: ")
+
+
+NESTED = """\
+message: Sample
+kind: data
+versions: 0
+flexible: 0+
+structs:
+{structs}
+fields:
+  - {{name: top, type: {first}, versions: 0+, tag: 0}}
+"""
+
+
+def nested(fields: list[str]) -> str:
+    """Return a message with shared structures; each of `fields` are those of one, which the next ones may use."""
+    structs = "\n".join(f"  - name: S{n}\n    fields: [{inner}]" for n, inner in enumerate(fields))
+    return NESTED.format(structs=structs, first=f"S{len(fields) - 1}")
+
+
+def test_records_deep_inside_a_tagged_field(write: Write) -> None:
+    chain = ["{name: a, type: records}", *(f"{{name: a, type: S{n}}}" for n in range(3))]
+    with pytest.raises(SchemaError, match="Sample: field top: a tagged field cannot hold records"):
+        load_file(write(nested(chain)))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_structures_inside_each_other(write: Write, reverse: bool) -> None:
+    def text(depth: int) -> str:
+        chain = ["{name: a, type: int8}", *(f"{{name: a, type: S{n}}}" for n in range(depth - 1))]
+        head, middle, tail = re.split("(?<=structs:\n)|(?=fields:\n)", nested(chain))
+        structs = re.findall("  - name: .*\n    .*\n", middle)
+        return head + "".join(reversed(structs) if reverse else structs) + tail
+
+    load_file(write(text(STRUCTURE_DEPTH_MAX)))
+    with pytest.raises(SchemaError, match=f"more than {STRUCTURE_DEPTH_MAX} structures inside each other"):
+        load_file(write(text(STRUCTURE_DEPTH_MAX + 1)))
+
+
+def test_fields_of_structures_count_wherever_they_are_used(write: Write) -> None:
+    doubling = ["{name: a, type: int8}", *(f"{{name: a, type: S{n}}}, {{name: b, type: S{n}}}" for n in range(8))]
+    load_file(write(nested(doubling)))
+    with pytest.raises(
+        SchemaError, match=rf"Sample: 1535 fields with those of its structures; the limit is {FIELDS_MAX}"
+    ):
+        load_file(write(nested([*doubling, "{name: a, type: S8}, {name: b, type: S8}"])))
+
+
+def test_every_problem_is_named(write: Write) -> None:
+    text = SOUND.replace("entity: topic_name", "entity: topic").replace("tag: 0", "tag: 5")
+    with pytest.raises(SchemaError) as caught:
+        load_file(write(text))
+    assert [(problem.line, problem.reason.split(":")[1]) for problem in caught.value.problems] == [
+        (12, " field name"),
+        (20, " field first"),
+        (21, " field second"),
+    ]
 
 
 def test_circle_through_several_structures(write: Write) -> None:

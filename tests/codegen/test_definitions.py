@@ -6,12 +6,15 @@ one.
 
 from __future__ import annotations
 
+import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kafkawire.codegen.definitions import DefinitionError, read_jars
+from kafkawire.codegen.definitions import read_jars
+from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.spec import NO_DEFAULT
 from kafkawire.codegen.versions import NONE, Versions
 from tests.codegen.jars import PING, PONG, write_jar
@@ -61,7 +64,8 @@ def test_fields(tmp_path: Path) -> None:
     ],
 )
 def test_default(tmp_path: Path, kind: str, value: object, default: object) -> None:
-    field = {"name": "A", "type": kind, "versions": "0+", "default": value}
+    nullable = "0+" if value == "null" else "none"
+    field = {"name": "A", "type": kind, "versions": "0+", "nullableVersions": nullable, "default": value}
     (message,) = read_jars([write_jar(tmp_path / "kafka-a.jar", changed(PONG, fields=[field]))])
     assert message.fields[0].default == default
     assert type(message.fields[0].default) is type(default)
@@ -78,33 +82,132 @@ def test_the_same_definition_in_two_jars(tmp_path: Path) -> None:
     first, second = (write_jar(tmp_path / f"kafka-{name}.jar", PING) for name in "ab")
     assert len(read_jars([first, second])) == 1
     write_jar(second, changed(PING, validVersions="0-4"))
-    with pytest.raises(
-        DefinitionError, match=r"kafka-b\.jar!common/message/PingRequest\.json: .* twice, and differently"
-    ):
+    with pytest.raises(SchemaError, match=r"kafka-b\.jar!common/message/PingRequest\.json: .* twice, and differently"):
         read_jars([first, second])
 
 
 @pytest.mark.parametrize(
     ("definition", "reason"),
     [
-        (changed(PING, validVersions="0..3"), "PingRequest.json: ValueError: '0..3' is no version range"),
-        ({key: value for key, value in PING.items() if key != "validVersions"}, "KeyError: 'validVersions'"),
+        (
+            changed(PING, validVersions="0..3"),
+            r"PingRequest.json:\d+: PingRequest: validVersions: '0..3' is not a version range",
+        ),
+        (
+            {key: value for key, value in PING.items() if key != "validVersions"},
+            "PingRequest: 'validVersions' is missing",
+        ),
         (
             changed(PONG, fields=[{"name": "A", "type": "bytes", "versions": "0", "default": "x"}]),
-            "default 'x' for a field",
+            "PingResponse: field A: default 'x' for a field",
         ),
     ],
 )
 def test_what_cannot_be_read(tmp_path: Path, definition: dict[str, Any], reason: str) -> None:
-    with pytest.raises(DefinitionError, match=reason):
+    with pytest.raises(SchemaError, match=reason):
         read_jars([write_jar(tmp_path / "kafka-a.jar", definition)])
 
 
+def test_several_mistakes_are_all_named(tmp_path: Path) -> None:
+    wrong = [{"name": "A", "type": "int8", "versions": "x"}, {"name": "Class", "type": "int8", "versions": "0+"}]
+    jar = write_jar(tmp_path / "kafka-a.jar", changed(PING, validVersions="3-0"), changed(PONG, fields=wrong))
+    with pytest.raises(SchemaError) as caught:
+        read_jars([jar])
+    assert [str(problem).partition(".json:")[2] for problem in caught.value.problems] == [
+        "10: PingRequest: validVersions: version range 3-0 is reversed or exceeds 32767",
+        "12: PingResponse: field A: versions: 'x' is not a version range; write 3, 0-4, 2+ or none",
+        "14: PingResponse: field Class: 'class' is a keyword of Python",
+    ]
+
+
+ODDITIES = """\
+// a comment, "with quotes
+{
+  "name": "OddRequest", // a comment after a value
+  "type": "request", "apiKey": "901", /* over
+  two lines */ "listeners": ["zkBroker", "controller", "broker"],
+  "validVersions": "0-1", "flexibleVersions": "1+",
+  "fields": [
+    {"name": "Url", "type": "string", "versions": "0+", "default": "http://x/*y*/",
+     "ignorable": "true", "versions": "1+", "about": "no // comment"},
+    {"name": "Rack", "type": "string", "versions": "1+", "taggedVersions": "1+", "tag": "0"}
+  ]}
+]
+}
+"""
+
+
+def test_oddities_of_older_releases(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "kafka-old.jar", "w") as archive:
+        archive.writestr("common/message/OddRequest.json", ODDITIES)
+    (odd,) = read_jars([tmp_path / "kafka-old.jar"])
+    assert (odd.key, odd.listeners) == (901, ("broker", "controller"))
+    url, rack = odd.fields
+    assert (url.default, url.ignorable, str(url.versions), rack.tag) == ("http://x/*y*/", True, "1+", 0)
+
+
+def test_records_of_topics_before_they_had_types(tmp_path: Path) -> None:
+    field = {"name": "Group", "type": "string", "versions": "2"}
+    key = {"type": "data", "name": "VisitKey", "validVersions": "2", "fields": [field]}
+    value = {"type": "data", "name": "VisitValue", "validVersions": "0-3", "fields": []}
+    lonely = {"type": "data", "name": "HouseKey", "validVersions": "0", "fields": []}
+    found = read_jars([write_jar(tmp_path / "kafka-a.jar", key, value, lonely)])
+    assert [(message.name, message.kind, message.key, str(message.versions)) for message in found] == [
+        ("HouseKey", "data", None, "0"),
+        ("VisitKey", "coordinator-key", 2, "0"),
+        ("VisitValue", "coordinator-value", 2, "0-3"),
+    ]
+    assert 0 in found[1].fields[0].versions
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "empty file"),
+        (b"[]", "a schema is a mapping"),
+        (b"\x00\xff", "not UTF-8"),
+        (b"{" * 100_000, "a key is one word"),
+        (b'{"name": ' + b"[" * 100_000, "more than 64 mappings and lists inside each other"),
+        (b'{"name": 7}', "name: 7 is not text"),
+        (b'{"name": "A", "type": "poem", "validVersions": "0"}', "type: 'poem' is none of request"),
+        (b'{"name": "A", "type": "data", "validVersions": "0", "fields": 3}', "fields: 3 is not a list"),
+        (b'{"name": "A", "type": "data", "validVersions": "0", "fields": [3]}', "fields: 3 is not a mapping"),
+        (b'{"name": "A", "type": "data", "apiKey": "many", "validVersions": "0"}', "apiKey: 'many' is not an integer"),
+        (b'{"name": "A", "type": "data", "latestVersionUnstable": "maybe"}', "'maybe' is neither true nor false"),
+        (b"{" + b" " * (1 << 20) + b"}", "more than 1048576 bytes"),
+    ],
+)
+def test_content_that_is_no_definition(tmp_path: Path, content: bytes, reason: str) -> None:
+    with zipfile.ZipFile(tmp_path / "kafka-a.jar", "w") as archive:
+        archive.writestr("common/message/A.json", content)
+    with pytest.raises(SchemaError, match=r"kafka-a\.jar!common/message/A\.json") as caught:
+        read_jars([tmp_path])
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("start", ["//", "/*", '"', "/"])
+def test_comments_take_time_in_proportion(tmp_path: Path, start: str) -> None:
+    with zipfile.ZipFile(tmp_path / "kafka-a.jar", "w") as archive:
+        archive.writestr("common/message/A.json", start * (400_000 // len(start)))
+    began = time.process_time()
+    with pytest.raises(SchemaError):
+        read_jars([tmp_path])
+    assert time.process_time() - began < 5
+
+
+def test_damaged_jar(tmp_path: Path) -> None:
+    content = bytearray(write_jar(tmp_path / "kafka-a.jar", PING).read_bytes())
+    content[len(content) // 4] ^= 0xFF
+    (tmp_path / "kafka-a.jar").write_bytes(content)
+    with pytest.raises(SchemaError, match="not a jar that can be read: Bad CRC-32"):
+        read_jars([tmp_path])
+
+
 def test_no_jar_and_no_definitions(tmp_path: Path) -> None:
-    with pytest.raises(DefinitionError, match="no such jar or folder"):
+    with pytest.raises(SchemaError, match="no such jar or folder"):
         read_jars([tmp_path / "missing.jar"])
     (tmp_path / "text.jar").write_text("no zip")
-    with pytest.raises(DefinitionError, match="not a jar"):
+    with pytest.raises(SchemaError, match="not a jar"):
         read_jars([tmp_path / "text.jar"])
-    with pytest.raises(DefinitionError, match="no message definitions"):
+    with pytest.raises(SchemaError, match="no message definitions"):
         read_jars([write_jar(tmp_path / "kafka-empty.jar")])

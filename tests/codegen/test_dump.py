@@ -10,13 +10,15 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.dump import dump, dump_enumerations, dump_errors
 from kafkawire.codegen.load import load_file, message_paths
-from kafkawire.codegen.spec import SchemaFile
-from kafkawire.codegen.tables import load_enumerations, load_errors
+from kafkawire.codegen.spec import FieldSpec, MessageSpec, SchemaFile, SingleFile
+from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec, load_enumerations, load_errors
+from kafkawire.codegen.versions import Versions
 from tests.codegen.strategies import schema_files
 
 
@@ -30,6 +32,67 @@ def test_tables_are_written_as_they_stand() -> None:
     assert dump_errors(load_errors(SCHEMAS / "errors.yaml")) == (SCHEMAS / "errors.yaml").read_text()
     enumerations = SCHEMAS / "enumerations.yaml"
     assert dump_enumerations(*load_enumerations(enumerations)) == enumerations.read_text()
+
+
+#: Names that are fields or structures of a schema, and that YAML 1.1 or 1.2 would not read as text.
+WORDS = ["no", "yes", "on", "off", "null", "true", "false", "y", "n"]
+#: Texts that would be a number, a date, a mark or nothing without quotes.
+TEXTS = [
+    *WORDS, "NO", "Null", "~", "1e3", "1.5", "0x1", "0o7", "017", "1_000", "1:30", "2024-01-01", ".inf", ".nan", "<<",
+    "=", "", " a", "a ", "- a", "? a", "a: b", "a #b", "#", "[a]", "{a}", "*a", "&a", "!a", "%a", "@a", "`a", "|", ">",
+    '"', "'", "\\", "\n", "a\tb", "\x00", "\x7f", "\x85", "\u2028", "\ufeff", "é", "😀", "---", "...", "a,b", "a?",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_word_is_a_name(word: str) -> None:
+    kind = word.title() if word not in ("true", "false") else "Other"
+    field = FieldSpec(word, kind, fields=(FieldSpec(word, "int8"), FieldSpec("plain", "string", default=word)))
+    file = SingleFile((MessageSpec("Sample", "data", None, Versions(0, 0), fields=(field,)),))
+    assert read_back(file) == file
+    (document,) = yaml.safe_load_all(dump(file, 0))
+    assert document["fields"][0]["name"] == document["fields"][0]["fields"][0]["name"] == word
+    assert document["fields"][0]["type"] == kind
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_text_is_text_for_every_reader(text: str) -> None:
+    field = FieldSpec("name", "string", default=text, about=text if text.strip() and text.isprintable() else "x")
+    file = SingleFile((MessageSpec("Sample", "data", None, Versions(0, 0), fields=(field,)),))
+    assert read_back(file) == file
+    (document,) = yaml.load_all(dump(file, 0), yaml.CSafeLoader)
+    assert document["fields"][0]["default"] == text
+    assert document["fields"][0]["about"] == field.about
+
+
+@pytest.mark.parametrize("number", [0.0, -0.0, 1e16, 1e-7, 5e-324, 1.7976931348623157e308, 0.1, -2.5])
+def test_number_is_a_number_for_every_reader(number: float) -> None:
+    field = FieldSpec("name", "float64", default=number)
+    file = SingleFile((MessageSpec("Sample", "data", None, Versions(0, 0), fields=(field,)),))
+    assert read_back(file) == file
+    (document,) = yaml.safe_load_all(dump(file, 0))
+    assert document["fields"][0]["default"] == number
+    assert type(document["fields"][0]["default"]) is float
+
+
+def test_tables_with_words_as_names(tmp_path: Path) -> None:
+    errors = (ErrorSpec(1, "NO", about="no"), ErrorSpec(2, "ON"))
+    enumerations = (Enumeration("Null", "null", {"NO": 0, "Y": 1}, "no"),)
+    constants = (Constant("OFF", "off", "~", "on"), Constant("YES", 1, "1"))
+    (tmp_path / "errors.yaml").write_text(dump_errors(errors))
+    (tmp_path / "enumerations.yaml").write_text(dump_enumerations(enumerations, constants))
+    assert load_errors(tmp_path / "errors.yaml") == errors
+    assert load_enumerations(tmp_path / "enumerations.yaml") == (enumerations, constants)
+    plain = yaml.safe_load((tmp_path / "enumerations.yaml").read_text())
+    assert plain["enumerations"][0]["values"] == {"NO": 0, "Y": 1}
+    assert [item["name"] for item in plain["constants"]] == ["OFF", "YES"]
+
+
+def read_back(file: SchemaFile) -> SchemaFile:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "sample.yaml"
+        path.write_text(dump(file, 0), encoding="utf-8")
+        return load_file(path)
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from kafkawire.codegen import SCHEMAS
-from kafkawire.codegen.definitions import DefinitionError
-from kafkawire.codegen.import_tables import import_tables
+from kafkawire.codegen.import_tables import table_texts
+from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec, load_enumerations, load_errors
 
 VECTORS = SCHEMAS.parent / "conformance" / "vectors"
@@ -62,8 +62,18 @@ def tables(folder: Path, codes: Any = CODES, numbers: Any = NUMBERS) -> Path:
     return folder
 
 
+def imported(tables: Path, schemas: Path) -> tuple[Path, ...]:
+    """Write the tables into the schemas and return the files that changed."""
+    texts = table_texts(tables, schemas)
+    found = {path: schemas / path for path in texts}
+    changed = tuple(path for path, file in found.items() if not file.exists() or file.read_text() != texts[path])
+    for path in changed:
+        found[path].write_text(texts[path])
+    return changed
+
+
 def test_numbers_change_and_words_stay(tmp_path: Path, schemas: Path) -> None:
-    assert import_tables(tables(tmp_path), schemas) == (Path("errors.yaml"), Path("enumerations.yaml"))
+    assert imported(tables(tmp_path), schemas) == (Path("errors.yaml"), Path("enumerations.yaml"))
     assert load_errors(schemas / "errors.yaml") == (
         ErrorSpec(-1, "BAD", invalid_metadata=True),
         ErrorSpec(3, "LATER", retriable=True, fatal=True, about="in a while"),
@@ -75,36 +85,36 @@ def test_numbers_change_and_words_stay(tmp_path: Path, schemas: Path) -> None:
         ),
         (Constant("COLOURS", 3, "how many", "Colours.HOW_MANY"), Constant("OWN", "x", "ours")),
     )
-    assert import_tables(tables(tmp_path), schemas) == ()
+    assert imported(tables(tmp_path), schemas) == ()
 
 
 def test_errors_alone(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
-    assert import_tables(tables(tmp_path), tmp_path / "new") == (Path("errors.yaml"),)
+    assert imported(tables(tmp_path), tmp_path / "new") == (Path("errors.yaml"),)
 
 
 @pytest.mark.parametrize(
     ("codes", "numbers", "reason"),
     [
-        (CODES, {**NUMBERS, "enumerations": {}}, "KeyError: 'Colour.Type'"),
-        (CODES, {**NUMBERS, "constants": {"Colours": {}}}, "KeyError: 'HOW_MANY'"),
-        ([{"name": "LATER"}], NUMBERS, "KeyError: 'code'"),
-        ([1], NUMBERS, "TypeError"),
+        (CODES, {**NUMBERS, "enumerations": {}}, r"api_keys\.json: 'Colour\.Type' is missing"),
+        (CODES, {**NUMBERS, "constants": {"Colours": {}}}, r"api_keys\.json: 'HOW_MANY' is missing"),
+        ([{"name": "LATER"}], NUMBERS, r"error_codes\.json: 'code' is missing"),
+        ([1], NUMBERS, r"error_codes\.json: not such a table"),
     ],
 )
 def test_tables_that_do_not_fit(tmp_path: Path, schemas: Path, codes: Any, numbers: Any, reason: str) -> None:
-    with pytest.raises(DefinitionError, match=reason):
-        import_tables(tables(tmp_path, codes, numbers), schemas)
+    with pytest.raises(SchemaError, match=reason):
+        imported(tables(tmp_path, codes, numbers), schemas)
     assert (schemas / "errors.yaml").read_text() == ERRORS
 
 
 def test_not_json(tmp_path: Path, schemas: Path) -> None:
     tables(tmp_path)
     (tmp_path / "api_keys.json").write_text("{")
-    with pytest.raises(DefinitionError, match="JSONDecodeError"):
-        import_tables(tmp_path, schemas)
+    with pytest.raises(SchemaError, match=r"api_keys\.json: not such a table"):
+        imported(tmp_path, schemas)
 
 
 def test_the_tables_of_the_release_change_nothing(tmp_path: Path) -> None:
     shutil.copytree(SCHEMAS, tmp_path / "schemas")
-    assert import_tables(VECTORS, tmp_path / "schemas") == ()
+    assert imported(VECTORS, tmp_path / "schemas") == ()

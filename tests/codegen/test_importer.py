@@ -6,24 +6,36 @@ are on this machine, importing them into a copy of the project's schemas changes
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafkawire.codegen import SCHEMAS
+from kafkawire.codegen.change import Verdict
 from kafkawire.codegen.definitions import read_jars
-from kafkawire.codegen.evolution import Verdict, compare
+from kafkawire.codegen.evolution import compare
 from kafkawire.codegen.importer import ImportResult, arrange, import_release
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.spec import ApiFile
+from kafkawire.codegen.state import load_state
 from tests.codegen.jars import PING, PONG, write_jar
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "kafkawire"
 RELEASE = CACHE / "kafka-4.3.0"
 OLDER_RELEASE = CACHE / "kafka-4.1.1"
+
+
+PENG = [{**definition, "name": definition["name"].replace("Ping", "Peng")} for definition in (PING, PONG)]
+
+
+def contents(folder: Path) -> dict[Path, str]:
+    """Return the text of every file below a folder."""
+    return {path.relative_to(folder): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_where_messages_belong() -> None:
@@ -35,16 +47,16 @@ def test_where_messages_belong() -> None:
     assert arranged == {path: [message.name for message in file.messages] for path, file in files.items()}
 
 
-def imported(tmp_path: Path, *definitions: dict[str, object]) -> ImportResult:
+def imported(tmp_path: Path, *definitions: dict[str, object], remove: bool = False) -> ImportResult:
     messages = read_jars([write_jar(tmp_path / "kafka-clients.jar", *definitions)])
     (tmp_path / "schemas").mkdir(exist_ok=True)
-    return import_release(messages, tmp_path / "schemas")
+    return import_release(messages, tmp_path / "schemas", remove=remove)
 
 
 def test_import_and_again(tmp_path: Path) -> None:
     ping = Path("messages/ping.yaml")
-    assert imported(tmp_path, PING, PONG) == ImportResult(added=(ping,), changed=(), removed=())
-    assert imported(tmp_path, PING, PONG) == ImportResult(added=(), changed=(), removed=())
+    assert imported(tmp_path, PING, PONG) == ImportResult(added=(ping,), undescribed=("PingRequest", "PingResponse"))
+    assert imported(tmp_path, PING, PONG) == ImportResult(undescribed=("PingRequest", "PingResponse"))
 
 
 def test_words_stay(tmp_path: Path) -> None:
@@ -70,10 +82,62 @@ def test_words_stay(tmp_path: Path) -> None:
 
 def test_what_a_release_dropped_is_removed(tmp_path: Path) -> None:
     imported(tmp_path, PING, PONG)
-    other = [{**definition, "name": definition["name"].replace("Ping", "Peng")} for definition in (PING, PONG)]
-    result = imported(tmp_path, *other)
-    assert result == ImportResult((Path("messages/peng.yaml"),), (), (Path("messages/ping.yaml"),))
-    assert not (tmp_path / "schemas" / "messages" / "ping.yaml").exists()
+    ping, peng = Path("messages/ping.yaml"), Path("messages/peng.yaml")
+    result = imported(tmp_path, *PENG, remove=True)
+    assert (result.added, result.removed, result.kept) == ((peng,), (ping,), ())
+    assert contents(tmp_path / "schemas").keys() == {peng}
+
+
+def test_what_is_not_among_the_definitions_stays(tmp_path: Path) -> None:
+    imported(tmp_path, PING, PONG)
+    renumbered = [{**definition, "apiKey": 901} for definition in PENG]
+    result = imported(tmp_path, *renumbered)
+    assert (result.removed, result.kept) == ((), (Path("messages/ping.yaml"),))
+    assert imported(tmp_path, *renumbered, PING, PONG).kept == ()
+
+
+def test_what_stays_must_fit(tmp_path: Path) -> None:
+    imported(tmp_path, PING, PONG)
+    before = contents(tmp_path / "schemas")
+    with pytest.raises(SchemaError, match="PengRequest has the key 900") as caught:
+        imported(tmp_path, *PENG)
+    assert str(caught.value.problems[-1]).endswith(
+        "the definitions do not have messages/ping.yaml; --remove removes these files"
+    )
+    assert contents(tmp_path / "schemas") == before
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"validVersions": "0-400"}, {"apiKey": 70_000}, {"name": "Lonely", "type": "request"}]
+)
+def test_nothing_is_written_if_a_definition_is_wrong(tmp_path: Path, wrong: dict[str, object]) -> None:
+    imported(tmp_path, PING, PONG)
+    before = contents(tmp_path / "schemas")
+    with pytest.raises(SchemaError):
+        imported(tmp_path, *PENG, {**PING, **wrong}, PONG)
+    assert contents(tmp_path / "schemas") == before
+
+
+def test_a_full_disk_in_the_middle_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    imported(tmp_path, PING, PONG)
+    before = contents(tmp_path / "schemas")
+    written = 0
+    write_text = Path.write_text
+
+    def fill(path: Path, *arguments: Any, **options: Any) -> int:
+        nonlocal written
+        written += path.is_relative_to(tmp_path / "schemas")
+        if written == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_text(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "write_text", fill)
+    newer = {"validVersions": "0-4"}
+    renumbered = [{**definition, "apiKey": 901} for definition in PENG]
+    with pytest.raises(OSError, match="No space left"):
+        imported(tmp_path, {**PING, **newer}, {**PONG, **newer}, *renumbered)
+    assert written == 2
+    assert contents(tmp_path / "schemas") == before
 
 
 def test_only_one_response_header_is_special(tmp_path: Path) -> None:
@@ -98,7 +162,7 @@ def test_wrong_schema_is_not_overwritten(tmp_path: Path) -> None:
 def test_the_release_that_the_schemas_are_from_changes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "schemas"
     shutil.copytree(SCHEMAS, folder)
-    assert import_release(read_jars([RELEASE]), folder) == ImportResult((), (), ())
+    assert import_release(read_jars([RELEASE]), folder) == ImportResult()
 
 
 @pytest.mark.skipif(
@@ -107,7 +171,7 @@ def test_the_release_that_the_schemas_are_from_changes_nothing(tmp_path: Path) -
 def test_an_older_release_and_what_came_after_it(tmp_path: Path) -> None:
     result = import_release(read_jars([OLDER_RELEASE]), tmp_path)
     assert (result.changed, result.removed) == ((), ())
-    changes = compare(load_folder(tmp_path).values(), load_folder(SCHEMAS).values())
+    changes = compare(load_state(tmp_path), load_state(SCHEMAS))
     assert {change.verdict for change in changes} == {Verdict.COMPATIBLE, Verdict.NOTE}
     texts = set(map(str, changes))
     assert "ListOffsetsRequest 11: new version (compatible)" in texts

@@ -128,44 +128,102 @@ def test_versions_of_inner_fields_follow_the_outer(read: Read) -> None:
     [
         ("{name: a, type: string?, nullable: 0+}", "nullable by `\\?` and by `nullable`"),
         ("{name: a, type: int32, tagged: 2+}", "`tagged` without a `tag`"),
-        ("{name: a, type: int32, fields: []}", "a int32 has no fields"),
-        ("{name: a, type: int8, default: 128}", "default 128: not within -128 and 127"),
-        ("{name: a, type: uint16, default: -1}", "default -1: not within 0 and 65535"),
-        ("{name: a, type: int32, default: 1.5}", "default 1.5: not within"),
-        ("{name: a, type: int32, default: true}", "default True: not within"),
+        ("{name: a, type: int32, fields: []}", "a field of type int32 has no fields"),
+        ("{name: a, type: int8, default: 128}", "default 128: not an integer within -128 and 127"),
+        ("{name: a, type: uint16, default: -1}", "default -1: not an integer within 0 and 65535"),
+        ("{name: a, type: int32, default: 1.5}", "default 1.5: not an integer"),
+        ("{name: a, type: int32, default: true}", "default True: not an integer"),
         ("{name: a, type: bool, default: 1}", "default 1: not a bool"),
         ("{name: a, type: string, default: 1}", "default 1: not a string"),
-        ("{name: a, type: int32, default: null}", "default None: the field is never null"),
+        ("{name: a, type: int32, default: null}", "default null: the field is never null"),
         ("{name: a, type: uuid, default: x}", "can only have null as a default"),
         ('{name: a, type: "[]int32", default: 0}', "can only have null as a default"),
-        ("{name: a, type: int32, versions: 3-1}", "versions: version range 3-1 runs backwards"),
+        ("{name: a, type: int32, versions: 3-1}", "versions: version range 3-1 is reversed"),
     ],
 )
 def test_wrong_field(write: Write, text: str, reason: str) -> None:
-    with pytest.raises(SchemaError, match=rf"schema\.yaml:6: field a: .*{reason}"):
+    with pytest.raises(SchemaError, match=rf"schema\.yaml:6: Sample: field a: .*{reason}"):
         load_file(write(FIELD.format(text)))
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{name: class, type: int8}", "field class: name: 'class' is a keyword of Python"),
+        ("{name: self, type: int8}", "field self: name: 'self' is taken: every generated class has one"),
+        ("{name: unknown_tags, type: int8}", "field unknown_tags: name: 'unknown_tags' is taken"),
+        ("{name: Topic, type: int8}", "field Topic: name: 'Topic' is not snake_case"),
+        ("{type: int8}", "field 1: 'name' is missing"),
+        ("{name: a, type: Message}", "field a: type: 'Message' is none of .*'Message' is taken"),
+        ("{name: a, type: None}", "field a: type: 'None' is none of .*'None' is a keyword"),
+        ("{name: a, type: float64, default: true}", "field a: default True: not a float64"),
+        ("{name: a, type: float64, default: .nan}", "field a: default nan: not finite"),
+        ("{name: a, type: float64, default: -.inf}", "field a: default -inf: not finite"),
+        ("{name: a, type: float64, default: 1e999}", "field a: default inf: not finite"),
+        ('{name: a, type: int8, about: "two\\nlines"}', "field a: about: U\\+000A does not print"),
+        ('{name: a, type: int8, about: " "}', "field a: about: empty"),
+        ("{name: a, type: int8, tag: many}", "field a: tag: 'many' is not an integer"),
+    ],
+)
+def test_what_generated_code_cannot_carry(write: Write, text: str, reason: str) -> None:
+    with pytest.raises(SchemaError, match=rf"schema\.yaml:6: Sample: {reason}"):
+        load_file(write(FIELD.format(text)))
+
+
+def test_all_mistakes_of_a_file(write: Write) -> None:
+    text = API.format(name="ping", key=99999).replace("listeners: [broker]", "listeners: broker")
+    text = text.replace(
+        "fields: []", "fields: [{name: A, type: int9, tag: x}, {name: b, type: B, fields: [{nom: c}]}]", 1
+    )
+    with pytest.raises(SchemaError) as caught:
+        load_file(write(text.replace("versions: 0-1", "versions: 1-0\n  color: red")))
+    assert [(problem.line, problem.reason.replace("ping", "")[:41]) for problem in caught.value.problems] == [
+        (1, "api: '' is not CamelCase"),
+        (2, "key: 99999 is not within -32768 and 32767"),
+        (3, "listeners: 'broker' is not a list"),
+        (6, "Request: unknown key 'color'; known here: "[:41]),
+        (5, "Request: versions: version range 1-0 is r"),
+        (7, "Request: field A: name: 'A' is not snake_"),
+        (7, "Request: field A: type: 'int9' is none of"),
+        (7, "Request: field A: tag: 'x' is not an inte"),
+        (7, "Request: field b.1: unknown key 'nom'; kn"),
+        (7, "Request: field b.1: 'name' is missing"),
+        (7, "Request: field b.1: 'type' is missing"),
+        (10, "Response: unknown key 'color'; known here"),
+        (9, "Response: versions: version range 1-0 is "),
+    ]
+
+
 def test_the_same_name_twice(write: Write) -> None:
-    with pytest.raises(SchemaError, match=":7: field a stands twice"):
+    with pytest.raises(SchemaError, match=":7: Sample: field a: it is there twice"):
         load_file(write(FIELD.format("{name: a, type: int8}\n  - {name: a, type: int8}")))
 
 
 def test_the_same_tag_twice(write: Write) -> None:
     tagged = "{{name: {}, type: int8, versions: 2+, tag: 0}}"
-    with pytest.raises(SchemaError, match=":7: field b: tag 0 belongs to a already"):
+    with pytest.raises(SchemaError, match=":7: Sample: field b: tag 0 is that of a already"):
         load_file(write(FIELD.format(f"{tagged.format('a')}\n  - {tagged.format('b')}")))
 
 
 def test_request_and_response_have_the_same_versions(write: Write) -> None:
     text = API.format(name="Ping", key=9).replace("versions: 0-1", "versions: 0-2", 1)
-    with pytest.raises(SchemaError, match=":7: request has versions 0-2, response 0-1"):
+    with pytest.raises(SchemaError, match=":7: Ping: request has versions 0-2, response 0-1"):
         load_file(write(text))
+
+
+def test_one_bad_file_does_not_hide_another(tmp_path: Path) -> None:
+    folder(tmp_path, a="apy: A\n", b=API.format(name="B", key="x"), c="- 1\n", d=API.format(name="D", key=4))
+    (tmp_path / "e.yaml").mkdir()
+    with pytest.raises(SchemaError) as caught:
+        load_folder(tmp_path)
+    assert [problem.path.name for problem in caught.value.problems] == ["a.yaml", "c.yaml", "e.yaml", "b.yaml"]
 
 
 def folder(tmp_path: Path, **texts: str) -> Path:
     for name, text in texts.items():
-        (tmp_path / f"{name}.yaml").write_text(text)
+        path = tmp_path / f"{name}.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
     return tmp_path
 
 
@@ -183,11 +241,15 @@ def test_tables_and_record_formats_are_left_to_others(tmp_path: Path) -> None:
     ("texts", "reason"),
     [
         ({}, "no message schemas here"),
-        ({"a": A, "b": API.format(name="A", key=2)}, "b.yaml:5: ARequest stands also in a.yaml"),
-        ({"a": A, "b": API.format(name="B", key=1)}, "b.yaml:5: key 1 belongs to ARequest already"),
-        ({"a": "apy: A\n"}, "a.yaml:1: a schema opens with one of"),
+        ({"a": A, "b": API.format(name="A", key=2)}, "b.yaml:5: ARequest is also in a.yaml"),
+        ({"a": A, "b": API.format(name="B", key=1)}, "b.yaml:5: BRequest: ARequest has the key 1"),
+        ({"a": "apy: A\n"}, "a.yaml:1: a schema begins with one of"),
         ({"a": "# nothing\n"}, "a.yaml: empty file"),
         ({"a": A + "---\napi: B\n"}, "only files of `message` documents may hold several"),
+        ({"a-b": A}, "a-b.yaml: the path becomes the name of a module: 'a-b' is not snake_case"),
+        ({"import": A}, "import.yaml: the path becomes the name of a module: 'import' is a keyword"),
+        ({"a": A, "messages/a": API.format(name="B", key=2)}, "messages/a.yaml: the module a is also that of a.yaml"),
+        ({"a": A, "a/b": API.format(name="B", key=2)}, "a.yaml: the module a is also the package of a/b.yaml"),
     ],
 )  # fmt: skip
 def test_folder_that_does_not_fit(tmp_path: Path, texts: dict[str, str], reason: str) -> None:

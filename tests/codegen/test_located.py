@@ -5,11 +5,21 @@ Method: small documents; each accessor with right and wrong values; broken files
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
-from kafkawire.codegen.located import Located, SchemaError, read_documents
+from kafkawire.codegen.located import (
+    FILE_BYTES_MAX,
+    NESTING_MAX,
+    Located,
+    Problem,
+    Problems,
+    SchemaError,
+    parse,
+    read_documents,
+)
 from tests.codegen.conftest import Write
 
 TEXT = "name: x\nsize: 3\nflag: true\ninner:\n  deep: [1, {a: b}]\n"
@@ -17,7 +27,7 @@ TEXT = "name: x\nsize: 3\nflag: true\ninner:\n  deep: [1, {a: b}]\n"
 
 @pytest.fixture
 def document(write: Write) -> Located:
-    return next(read_documents(write(TEXT)))
+    return read_documents(write(TEXT))[0]
 
 
 def test_values_and_lines(document: Located) -> None:
@@ -41,9 +51,9 @@ def test_accessors(document: Located) -> None:
     ("key", "kind", "message"),
     [
         ("missing", int, r":1: 'missing' is missing"),
-        ("name", int, r":1: name: 'x' is not of type int"),
-        ("flag", int, r":3: flag: True is not of type int"),
-        ("size", (str, list), r":2: size: 3 is not of type str or list"),
+        ("name", int, r":1: name: 'x' is not an integer"),
+        ("flag", int, r":3: flag: True is not an integer"),
+        ("size", (str, list), r":2: size: 3 is not text or a list"),
     ],
 )
 def test_wrong_values(document: Located, key: str, kind: type, message: str) -> None:
@@ -60,11 +70,11 @@ def test_unknown_key(document: Located) -> None:
     ("text", "line", "reason"),
     [
         ("a: 1\nb: [1,\n", 3, "not YAML"),
-        ("a: 1\na: 2\n", 2, "key 'a' stands twice"),
-        ("a:\n  b: 1\n  b: 1\n", 3, "key 'b' stands twice"),
-        ("- a\n", 1, "a schema file holds mappings"),
-        ("a: 1\n---\ntext\n", 3, "a schema file holds mappings"),
-        ("a: !!int x\n", 1, "'x'"),
+        ("a: 1\na: 2\n", 2, "key 'a' is there twice"),
+        ("a:\n  b: 1\n  b: 1\n", 3, "key 'b' is there twice"),
+        ("- a\n", 1, "a schema is a mapping"),
+        ("a: 1\n---\ntext\n", 3, "a schema is a mapping"),
+        ("a: !!int x\n", 1, "tag 'tag:yaml.org,2002:int': schemas have no YAML tags"),
     ],
 )
 def test_broken_files(write: Write, text: str, line: int, reason: str) -> None:
@@ -74,7 +84,83 @@ def test_broken_files(write: Write, text: str, line: int, reason: str) -> None:
     assert (caught.value.path, caught.value.line) == (path, line)
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("no", "no"), ("yes", "yes"), ("Off", "Off"), ("null", None), ("~", None), ("", None), ("true", True),
+        ("FALSE", False), ("12", 12), ("-12", -12), ("+3", 3), ("0x1f", 31), ("0o17", 15), ("017", 17),
+        ("1_000", "1_000"),
+        ("1:30", "1:30"), ("2024-01-01", "2024-01-01"), ("1e3", 1000.0), ("1.5", 1.5), (".5", 0.5),
+        ("-.inf", -math.inf),
+        ("<<", "<<"), ("=", "="), ('"12"', "12"), ("'true'", "true"), ("|\n  1", "1\n"), ("\u0661", "\u0661"),
+    ],
+)  # fmt: skip
+def test_scalars_are_those_of_yaml_1_2(write: Write, text: str, value: object) -> None:
+    (document,) = read_documents(write(f"a: {text}\n"))
+    assert document["a"] == value
+    assert type(document["a"]) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("a: &b 1\n", 1, "anchor &b: schemas have no anchors and aliases"),
+        ("a: 1\nb: *c\n", 2, "alias *c: schemas have no anchors and aliases"),
+        ("a:\n  - &b [1]\n", 2, "anchor &b"),
+        ("&a b: 1\n", 1, "anchor &a"),
+        ("--- &a\nb: 1\n", 1, "anchor &a"),
+        ("a: !x 1\n", 1, "tag '!x': schemas have no YAML tags"),
+        ("a: !!python/name:os.system\n", 1, "schemas have no YAML tags"),
+        ("? [a]\n: 1\n", 1, "a key is one word"),
+        ("a: " + "9" * 41, 1, "a number of 41 characters; the limit is 40"),
+        ("a: " + "[" * NESTING_MAX, 1, f"more than {NESTING_MAX} mappings and lists inside each other"),
+    ],
+)
+def test_what_schemas_do_not_need(write: Write, text: str, line: int, reason: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        read_documents(write(text))
+    assert reason in str(caught.value)
+    assert caught.value.line == line
+
+
+def test_limits_are_within_reach(write: Write) -> None:
+    (document,) = read_documents(write("a: " + "[" * (NESTING_MAX - 1) + "]" * (NESTING_MAX - 1) + "\n"))
+    assert str(document["a"]).count("[") == NESTING_MAX - 1
+    assert read_documents(write("a: 1\n#" + "x" * (FILE_BYTES_MAX - 6)))
+    with pytest.raises(SchemaError, match=f"more than {FILE_BYTES_MAX} bytes, the limit for a schema"):
+        read_documents(write("a: 1\n#" + "x" * (FILE_BYTES_MAX - 5)))
+
+
+def test_repeated_keys() -> None:
+    content = b'{"a": 1, "b": {"c": 1, "c": 2}, "a": 3}'
+    assert list(parse(Path("x.json"), content, repeated_keys=True)) == [{"a": 3, "b": {"c": 2}}]
+    with pytest.raises(SchemaError, match=r"x\.json:1: key 'c' is there twice"):
+        list(parse(Path("x.json"), content))
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=r"missing\.yaml: cannot be read: No such file or directory"):
+        read_documents(tmp_path / "missing.yaml")
+
+
+def test_problems_come_together_and_once() -> None:
+    problems = Problems()
+    problems.check()
+    for line in (1, 2, 1):
+        with problems.collect():
+            raise SchemaError(Path("a.yaml"), line, "wrong", Problem(Path("b.yaml"), 0, "too"))
+    assert problems.attempt(lambda: 3, 4) == 3
+    assert problems.attempt(_fail, 4) == 4
+    with pytest.raises(SchemaError) as caught:
+        problems.check()
+    assert str(caught.value) == "a.yaml:1: wrong\nb.yaml: too\na.yaml:2: wrong\nc.yaml: failed"
+
+
+def _fail() -> int:
+    raise SchemaError(Path("c.yaml"), 0, "failed")
+
+
 def test_not_utf8(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"a: \xe4\n")
-    with pytest.raises(SchemaError, match=r"latin\.yaml: not YAML"):
+    with pytest.raises(SchemaError, match=r"latin\.yaml:1: not UTF-8: invalid continuation byte 0xe4"):
         list(read_documents(tmp_path / "latin.yaml"))

@@ -46,15 +46,23 @@ def test_a_format(write: Write) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "reason"),
     [
-        ("type: int32,", "type: int128,", 5, "field size: 'int128' is no type"),
+        ("type: int32,", "type: int128,", 5, "Parcel: field size: type: 'int128' is no type"),
         ("crc..end", "parts..end", 5, "field size: measures: there is no field parts"),
         ("crc..end", "crc..flags", 5, "field size: measures: 'crc..flags' is not FIELD..end"),
         ("crc32c", "md5", 6, "field crc: checksum 'md5': one of crc32, crc32c"),
         ("covers: flags", "covers: labels", 6, "field crc: covers: there is no field labels"),
         ("at: 0-2", "at: low", 10, "field flags: bits kind: at: 'low' is no bit"),
         ("{at: 5, about: handle with care}", "5", 9, "field flags: bits is_fragile: 5 is not a mapping"),
-        ("name: label", "name: crc", 12, "field crc stands twice"),
-        ("flags.kind", "flags.sort", 13, "field items: compressed_by: there are no bits flags.sort"),
+        ("name: label", "name: crc", 12, "field crc: it is there twice"),
+        (
+            "flags.kind",
+            "flags.sort",
+            13,
+            "compressed_by: no field before this one has the bits flags.sort",
+        ),
+        ("at: 5", "at: 2", 11, "field flags: bits is_fragile: at: 2 overlaps kind"),
+        ("at: 5", "at: 16", 11, "at: 16 is no bit and no range of bits within 0-15"),
+        ("at: 0-2, enum: [box, bag]", "at: 0, enum: [box, bag, tube]", 10, "enum: 3 different names for 1 bits"),
         ("length: varint", "lenght: varint", 12, "unknown key 'lenght'"),
         ("    about: Something with a label.\n", "", 1, "'about' is missing"),
     ],
@@ -81,7 +89,7 @@ def test_the_formats_of_the_project() -> None:
 
 
 def test_a_file_holds_one_format(write: Write) -> None:
-    with pytest.raises(SchemaError, match="0 documents, a record format is one"):
+    with pytest.raises(SchemaError, match="0 documents; a record format is one"):
         load_record_format(write(""))
 
 

@@ -46,11 +46,11 @@ def test_enumerations(write: Write) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("code: -1", "code: 1", ":3: code 1 stands twice"),
-        ("UNKNOWN", "LATER", ":3: LATER stands twice"),
-        ("fatal: true", "fatal: maybe", ":3: fatal: 'maybe' is not of type bool"),
+        ("code: -1", "code: 1", ":3: UNKNOWN: the code 1 is there twice"),
+        ("UNKNOWN", "LATER", ":3: LATER: the name is there twice"),
+        ("fatal: true", "fatal: maybe", ":3: UNKNOWN: fatal: 'maybe' is not true or false"),
         ("fatal: true", "colour: red", ":3: unknown key 'colour'"),
-        ("code: -1, ", "", ":3: 'code' is missing"),
+        ("code: -1, ", "", ":3: UNKNOWN: 'code' is missing"),
         ("{code: -1, name: UNKNOWN, fatal: true}", "UNKNOWN", ":1: errors: 'UNKNOWN' is not a mapping"),
     ],
 )
@@ -62,10 +62,10 @@ def test_mistakes_in_errors(write: Write, old: str, new: str, reason: str) -> No
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("RED: 1", "RED: one", ":5: RED: 'one' is not of type int"),
-        ("BLUE: -2", "RED: -2", ":6: key 'RED' stands twice"),
-        ("    about: what it looks like\n", "", ":2: 'about' is missing"),
-        ("value: 2", "value: [2]", "value: .* is not of type int or str"),
+        ("RED: 1", "RED: one", ":5: Colour: RED: 'one' is not an integer"),
+        ("BLUE: -2", "RED: -2", ":6: key 'RED' is there twice"),
+        ("    about: what it looks like\n", "", ":2: Colour: 'about' is missing"),
+        ("value: 2", "value: [2]", "COLOURS: value: .* is not an integer or text"),
     ],
 )
 def test_mistakes_in_enumerations(write: Write, old: str, new: str, reason: str) -> None:

@@ -38,27 +38,79 @@ def run(*arguments: object, code: int = 0) -> str:
 def test_import(tmp_path: Path, release: Path) -> None:
     folder = tmp_path / "new" / "schemas"
     output = run("import", release, "--schemas", folder)
-    assert "added    messages/ping.yaml\n2 messages read, 1 files touched\n" in output
+    assert "added    messages/ping.yaml\n2 messages read, 1 files changed\n" in output
     assert "2 messages have no description yet: PingRequest, PingResponse" in output
     path = folder / "messages" / "ping.yaml"
     path.write_text(path.read_text().replace("\nrequest:", "about: Hello.\n\nrequest:"))
-    assert run("import", release, "--schemas", folder) == "2 messages read, 0 files touched\n"
+    assert run("import", release, "--schemas", folder) == "2 messages read, 0 files changed\n"
+
+
+def test_import_keeps_what_the_jars_do_not_have(tmp_path: Path, schemas: Path) -> None:
+    other = [
+        {**definition, "name": definition["name"].replace("Ping", "Peng"), "apiKey": 901} for definition in (PING, PONG)
+    ]
+    jar = write_jar(tmp_path / "kafka-clients-2.jar", *other)
+    output = run("import", jar, "--schemas", schemas)
+    assert "added    messages/peng.yaml\nkept     messages/ping.yaml\n2 messages read, 1 files changed\n" in output
+    assert "1 files kept that are not in these jars; --remove removes them" in output
+    assert "removed  messages/ping.yaml\n2 messages read, 1 files changed" in run(
+        "import", jar, "--schemas", schemas, "--remove"
+    )
+    assert [path.name for path in schemas.rglob("*")] == ["messages", "peng.yaml"]
+
+
+def test_import_with_tables(tmp_path: Path, release: Path) -> None:
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    (tables / "error_codes.json").write_text(
+        '[{"name": "LATER", "code": 3, "retriable": true, "invalid_metadata": false}]'
+    )
+    output = run("import", release, "--schemas", tmp_path / "new", "--tables", tables)
+    assert "added    messages/ping.yaml\nadded    errors.yaml\n" in output
+    (tables / "error_codes.json").write_text("[3]")
+    newer = write_jar(tmp_path / "kafka-2.jar", {**PING, "validVersions": "0-4"}, {**PONG, "validVersions": "0-4"})
+    before = (tmp_path / "new" / "messages" / "ping.yaml").read_text()
+    output = run("import", newer, "--schemas", tmp_path / "new", "--tables", tables, code=1)
+    assert output.startswith(f"error: {tables / 'error_codes.json'}: not such a table: ")
+    assert (tmp_path / "new" / "messages" / "ping.yaml").read_text() == before
 
 
 def test_import_of_nothing(tmp_path: Path) -> None:
-    output = run("import", tmp_path / "no.jar", "--schemas", tmp_path, code=2)
+    output = run("import", tmp_path / "no.jar", "--schemas", tmp_path, code=1)
     assert output == f"error: {tmp_path / 'no.jar'}: no such jar or folder\n"
 
 
 def test_generate_and_check(tmp_path: Path, schemas: Path) -> None:
     options = ("--schemas", schemas, "--out", tmp_path / "out")
     assert "missing  messages/ping.py" in run("check", *options, code=1)
-    assert run("generate", *options) == "2 files, 2 touched\n"
-    assert run("check", *options) == "2 files are as their schemas say\n"
+    assert run("generate", *options) == "2 files, 2 changed\n"
+    assert run("check", *options) == "2 files match their schemas\n"
     (tmp_path / "out" / "messages" / "ping.py").write_text("")
     output = run("check", *options, code=1)
-    assert output == "changed  messages/ping.py\nrun `kafkawire codegen generate`, and change schemas only\n"
-    assert run("generate", *options) == "2 files, 1 touched\n"
+    assert output == "changed  messages/ping.py\nchange schemas only, then run `kafkawire codegen generate`\n"
+    assert run("generate", *options) == "2 files, 1 changed\n"
+
+
+def test_every_error_of_every_file(tmp_path: Path, schemas: Path) -> None:
+    path = schemas / "messages" / "ping.yaml"
+    path.write_text(path.read_text().replace("type: uuid", "type: guid").replace("versions: 0-3", "versions: 3-0", 1))
+    (schemas / "binary.yaml").write_bytes(b"\x00\xff")
+    (schemas / "errors.yaml").write_text("errors:\n  - {name: LATER}\n")
+    lines = run("generate", "--schemas", schemas, "--out", tmp_path / "out", code=1).splitlines()
+    assert [line.split(": ")[1].partition(":")[0] for line in lines] == [
+        str(schemas / name) for name in ("binary.yaml", "messages/ping.yaml", "messages/ping.yaml", "errors.yaml")
+    ]
+    assert not (tmp_path / "out").exists()
+
+
+def test_record_formats_of_our_own_need_no_tables(tmp_path: Path, schemas: Path) -> None:
+    (schemas / "records").mkdir()
+    (schemas / "records" / "parcel.yaml").write_text(
+        "record_format: Parcel\nabout: a box\nfields:\n  - {name: weight, type: int32}\n"
+    )
+    assert run("generate", "--schemas", schemas, "--out", tmp_path / "out") == "2 files, 2 changed\n"
+    run("docs", "--schemas", schemas, "--out", tmp_path / "site")
+    assert "Parcel" in (tmp_path / "site" / "records.html").read_text()
 
 
 @pytest.mark.parametrize("command", ["generate", "check", "list", "docs"])
@@ -67,8 +119,8 @@ def test_wrong_schema(tmp_path: Path, schemas: Path, command: str) -> None:
     path.write_text(path.read_text().replace("type: uuid", "type: guid"))
     line = path.read_text().split("type: guid")[0].count("\n") + 1
     options = [] if command == "list" else ["--out", tmp_path / "out"]
-    output = run(command, "--schemas", schemas, *options, code=2)
-    assert output.startswith(f"error: {path}:{line}: field id: 'guid' is no type")
+    output = run(command, "--schemas", schemas, *options, code=1)
+    assert output.startswith(f"error: {path}:{line}: PingResponse: field node.id: type: 'guid' is none of")
     assert output.count("\n") == 1
 
 
@@ -77,13 +129,17 @@ def test_diff(tmp_path: Path, release: Path, schemas: Path) -> None:
     newer = write_jar(tmp_path / "kafka-clients-2.jar", {**PING, **changes}, {**PONG, **changes})
     assert run("diff", schemas, release) == "0 changes: 0 compatible, 0 with a note, 0 that break the wire\n"
     assert run("diff", release, newer).splitlines() == [
-        "MESSAGE       VERSIONS  FIELD  CHANGE       VERDICT",
-        "PingRequest   4         -      new version  compatible",
-        "PingResponse  4         -      new version  compatible",
-        "2 changes: 2 compatible, 0 with a note, 0 that break the wire",
+        "WHERE         VERSIONS  FIELD  CHANGE         VERDICT",
+        "PingRequest   3         -      became stable  compatible",
+        "PingRequest   4         -      new version    compatible",
+        "PingResponse  4         -      new version    compatible",
+        "3 changes: 3 compatible, 0 with a note, 0 that break the wire",
     ]
     assert "the newest version was taken back  breaks the wire" in run("diff", newer, release, code=1)
     assert "PingRequest" not in run("diff", release, newer, "--verdict", "note")
+    assert run("diff", newer, release, "--verdict", "note", code=1).splitlines()[1].split() == (
+        ["PingRequest", "3", "-", "is", "unstable,", "it", "may", "still", "change", "note"]
+    )
 
 
 def test_list(schemas: Path) -> None:
@@ -94,7 +150,7 @@ def test_list(schemas: Path) -> None:
     ]
     assert "PingRequest" not in run("list", "RESPONSE", "--schemas", schemas)
     assert "PingResponse" not in run("list", "--kind", "request", "--schemas", schemas)
-    assert run("list", "pong", "--schemas", schemas, code=2).startswith("error: no such message")
+    assert run("list", "pong", "--schemas", schemas, code=1).startswith("error: no such message")
 
 
 def test_own_schemas_are_the_default() -> None:

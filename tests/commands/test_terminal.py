@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import typer
 
-from kafkawire.codegen.definitions import DefinitionError
 from kafkawire.codegen.located import SchemaError
 from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table, run_app
 
@@ -43,7 +42,6 @@ def test_line(capsys: pytest.CaptureFixture[str]) -> None:
     "error",
     [
         SchemaError(Path("a.yaml"), 3, "wrong"),
-        DefinitionError("wrong"),
         FileNotFoundError(2, "No such file", "wrong"),
         KeyError("wrong\nin two lines"),
     ],
@@ -51,7 +49,7 @@ def test_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_error(capsys: pytest.CaptureFixture[str], error: Exception) -> None:
     with pytest.raises(typer.Exit) as caught, errors_on_one_line(KeyError):
         raise error
-    assert caught.value.exit_code == 2
+    assert caught.value.exit_code == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ")
     assert "wrong" in line

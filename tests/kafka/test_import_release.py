@@ -10,7 +10,7 @@ from pathlib import Path
 
 import kafkawire
 from kafkawire.codegen.definitions import read_jars
-from kafkawire.codegen.importer import import_release
+from kafkawire.codegen.importer import ImportResult, import_release
 from tests.kafka.apache import fetch_jars
 
 SCHEMAS = Path(kafkawire.__file__).parent / "schemas"
@@ -20,4 +20,4 @@ def test_import_changes_nothing(tmp_path: Path) -> None:
     copy = tmp_path / "schemas"
     shutil.copytree(SCHEMAS, copy)
     result = import_release(read_jars([fetch_jars()]), copy)
-    assert (result.added, result.changed, result.removed) == ((), (), ())
+    assert result == ImportResult()

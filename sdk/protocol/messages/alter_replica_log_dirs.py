@@ -57,7 +57,7 @@ class AlterReplicaLogDirsRequest(Message):
 
 
 class AlterReplicaLogDirsResponse(Message):
-    """The answer to `AlterReplicaLogDirsRequest`."""
+    """The response to `AlterReplicaLogDirsRequest`."""
 
     class AlterReplicaLogDirPartitionResult(Message):
         """An element of `partitions`."""

@@ -35,7 +35,7 @@ class RemoveRaftVoterRequest(Message):
 
 
 class RemoveRaftVoterResponse(Message):
-    """The answer to `RemoveRaftVoterRequest`."""
+    """The response to `RemoveRaftVoterRequest`."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "unknown_tags")
 

@@ -1,8 +1,8 @@
 """The commands of `kafkawire codegen`: from a Kafka release to schemas, from schemas to code and documentation.
 
-Every command works on the schemas of kafkawire or, with `--schemas`, on a folder of somebody's own. `explain` and
-`show`, which join the schemas with the codecs, are in `explain.py`. Exit status 1: the answer is no (drift, a break of
-the wire); 2: something is wrong.
+Every command works on kafkawire's own schemas or, with `--schemas`, on another folder. `explain` and `show`, which also
+need the codecs, are in `explain.py`. Exit status 1: something is wrong, or the answer is no (generated code differs, a
+change breaks the wire); 2: a wrong option or argument.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Annotated
 import typer
 
 from kafkawire.codegen import OUT, SCHEMAS
+from kafkawire.codegen.change import Change, Verdict
 from kafkawire.codegen.definitions import read_jars
-from kafkawire.codegen.evolution import Change, Verdict, compare
+from kafkawire.codegen.evolution import compare
 from kafkawire.codegen.generate import drift, generated_tree, reference_of, write_tree
-from kafkawire.codegen.import_tables import import_tables
+from kafkawire.codegen.import_tables import table_texts
 from kafkawire.codegen.importer import arrange, import_release
 from kafkawire.codegen.load import load_folder
-from kafkawire.codegen.spec import SchemaFile
+from kafkawire.codegen.state import State, load_state
 from kafkawire.commands.explain import explain, show
 from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table, run_app
 
@@ -29,7 +30,7 @@ __all__ = ["app", "run"]
 
 app = typer.Typer(
     name="codegen",
-    help="Schemas: import a Kafka release, generate code and documentation, compare, explain bytes.",
+    help="Import a Kafka release, generate code and documentation, compare releases, explain bytes.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -52,44 +53,45 @@ def import_command(
     tables: Annotated[
         Path | None, typer.Option(help="Folder with error_codes.json and api_keys.json of the release.")
     ] = None,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove the files of messages that are not in the jars.")
+    ] = False,
 ) -> None:
-    """Bring the schemas to the state of a Kafka release; descriptions stay as they are."""
+    """Bring the schemas to the state of a Kafka release. Descriptions stay; all files change or none."""
     with errors_on_one_line():
         messages = read_jars(jars)
-        schemas.mkdir(parents=True, exist_ok=True)
-        result = import_release(messages, schemas)
-        changed = result.changed + (import_tables(tables, schemas) if tables else ())
-        undescribed = [
-            message.name
-            for file in load_folder(schemas).values()
-            for message in file.messages
-            if message.versions and not (message.about or getattr(file, "about", ""))
-        ]
+        texts = table_texts(tables, schemas) if tables else {}
+        result = import_release(messages, schemas, texts, remove=remove)
     for path in result.added:
         print_line(f"added    {path}", "green")
-    for path in changed:
+    for path in result.changed:
         print_line(f"changed  {path}", "yellow")
     for path in result.removed:
         print_line(f"removed  {path}", "red")
-    count = len(result.added) + len(changed) + len(result.removed)
-    print_line(f"{len(messages)} messages read, {count} files touched")
-    if undescribed:
-        print_line(f"{len(undescribed)} messages have no description yet: {', '.join(undescribed)}", "yellow")
+    for path in result.kept:
+        print_line(f"kept     {path}", "yellow")
+    count = len(result.added) + len(result.changed) + len(result.removed)
+    print_line(f"{len(messages)} messages read, {count} files changed")
+    if result.kept:
+        print_line(f"{len(result.kept)} files kept that are not in these jars; --remove removes them", "yellow")
+    if result.undescribed:
+        names = ", ".join(result.undescribed)
+        print_line(f"{len(result.undescribed)} messages have no description yet: {names}", "yellow")
 
 
 @app.command()
 def generate(schemas: _Schemas = SCHEMAS, out: _Out = OUT) -> None:
-    """Write the message classes and tables that the schemas give."""
+    """Write the message classes and tables of the schemas."""
     with errors_on_one_line():
         tree = generated_tree(schemas)
         before = write_tree(tree, out)
     touched = len(before.missing) + len(before.changed) + len(before.surplus)
-    print_line(f"{len(tree)} files, {touched} touched")
+    print_line(f"{len(tree)} files, {touched} changed")
 
 
 @app.command()
 def check(schemas: _Schemas = SCHEMAS, out: _Out = OUT) -> None:
-    """Compare the generated code with its schemas; exit with 1 where they differ."""
+    """Compare the generated code with its schemas; exit with 1 if they differ."""
     with errors_on_one_line():
         tree = generated_tree(schemas)
         found = drift(tree, out)
@@ -97,25 +99,27 @@ def check(schemas: _Schemas = SCHEMAS, out: _Out = OUT) -> None:
         for path in paths:
             print_line(f"{what}  {path}", "red")
     if found:
-        print_line("run `kafkawire codegen generate`, and change schemas only", "red")
+        print_line("change schemas only, then run `kafkawire codegen generate`", "red")
         raise typer.Exit(1)
-    print_line(f"{len(tree)} files are as their schemas say")
+    print_line(f"{len(tree)} files match their schemas")
 
 
 @app.command()
 def diff(
-    old: Annotated[Path, typer.Argument(metavar="A", help="Folder of schemas, jar, or folder of jars: the old state.")],
+    old: Annotated[
+        Path, typer.Argument(metavar="A", help="The old state: a folder of schemas, a jar, or a folder of jars.")
+    ],
     new: Annotated[Path, typer.Argument(metavar="B", help="The new state.")] = SCHEMAS,
     verdict: Annotated[Verdict | None, typer.Option(help="Only the changes with this verdict.")] = None,
 ) -> None:
-    """Show what changed per message and version; exit with 1 where old and new programs would misread each other."""
+    """Show what changed; exit with 1 if old and new programs would misread each other."""
     with errors_on_one_line():
         changes = compare(_state(old), _state(new))
     shown = [change for change in changes if verdict in (None, change.verdict)]
     styles = {Verdict.COMPATIBLE: "", Verdict.NOTE: "yellow", Verdict.BREAKS: "bold red"}
     rows = [_row(change) for change in shown]
     if rows:
-        columns = ("MESSAGE", "VERSIONS", "FIELD", "CHANGE", "VERDICT")
+        columns = ("WHERE", "VERSIONS", "FIELD", "CHANGE", "VERDICT")
         print_table(columns, rows, [styles[change.verdict] for change in shown])
     counts = Counter(change.verdict for change in changes)
     compatible, note, breaks = (counts[kind] for kind in Verdict)
@@ -125,14 +129,20 @@ def diff(
 
 
 def _row(change: Change) -> tuple[str, ...]:
-    return change.message, str(change.versions), change.field or "-", change.what, change.verdict
+    return (
+        change.subject,
+        str(change.versions) if change.versions else "-",
+        change.field or "-",
+        change.what,
+        change.verdict,
+    )
 
 
-def _state(path: Path) -> list[SchemaFile]:
-    """Return the schemas of a folder, or those that Kafka's jars define."""
+def _state(path: Path) -> State:
+    """Return what a folder of schemas says, or what Kafka's jars define."""
     if path.is_dir() and any(path.rglob("*.yaml")):
-        return list(load_folder(path).values())
-    return list(arrange(read_jars([path])).values())
+        return load_state(path)
+    return State(arrange(read_jars([path])))
 
 
 @app.command("list")
@@ -160,16 +170,16 @@ def list_command(
     if not rows:
         kinds = sorted({message.kind for file in files.values() for message in file.messages})
         typer.echo(f"error: no such message; kinds: {', '.join(kinds)}", err=True)
-        raise typer.Exit(2)
+        raise typer.Exit(1)
     print_table(("MESSAGE", "KIND", "KEY", "VERSIONS", "FLEXIBLE", "FILE"), rows)
 
 
 @app.command()
 def docs(
-    out: Annotated[Path, typer.Option("--out", help="Folder of the pages; index.html is where to begin.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the pages; begin with index.html.")],
     schemas: _Schemas = SCHEMAS,
 ) -> None:
-    """Write a browsable protocol reference: every API, version and field, as static pages."""
+    """Write the protocol reference as static pages: every API, version and field."""
     with errors_on_one_line():
         tree = reference_of(schemas)
         for path, text in tree.items():

@@ -1,7 +1,7 @@
 """Run a Typer app as one of the commands, and print: for people in a terminal, plainly for everything else.
 
-A mistake in the arguments ends with one line and status 2. A table in a terminal is drawn by rich and fits its width;
-in a pipe or file it is text with aligned columns and nothing is cut, so that other programs can read it.
+A mistake in the arguments ends with one line and status 2. In a terminal, rich draws a table to fit the width; in a
+pipe or file it is text in aligned columns, with nothing cut, so other programs can read it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kafkawire.codegen.definitions import DefinitionError
 from kafkawire.codegen.located import SchemaError
 
 __all__ = ["errors_on_one_line", "print_line", "print_table", "run_app"]
@@ -46,7 +45,7 @@ def run_app(app: typer.Typer, program: str, arguments: Sequence[str]) -> int:
 
 
 def print_line(text: str, style: str = "") -> None:
-    """Print one line; `style` counts in a terminal only."""
+    """Print one line; `style` applies in a terminal only."""
     Console(soft_wrap=True, highlight=False).print(Text(text), style=style)
 
 
@@ -75,16 +74,20 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], styles: I
 
 @contextmanager
 def errors_on_one_line(*kinds: type[Exception]) -> Iterator[None]:
-    """End the program with code 2 and one line on stderr where a schema, a definition or a file is wrong.
+    """End the program with exit status 1 if a schema, a definition or a file is wrong, and say why on stderr.
+
+    Each problem is on one line.
 
     Args:
-        kinds: exceptions beside `SchemaError`, `DefinitionError` and `OSError` that are the user's to mend.
+        kinds: exceptions other than `SchemaError` and `OSError` that are the user's to mend.
     """
-    wrong: tuple[type[Exception], ...] = (SchemaError, DefinitionError, OSError, *kinds)
+    wrong: tuple[type[Exception], ...] = (SchemaError, OSError, *kinds)
     try:
         yield
     except BrokenPipeError:
         raise
     except wrong as error:
-        typer.echo(f"error: {error}".replace("\n", " "), err=True)
-        raise typer.Exit(2) from None
+        problems = error.problems if isinstance(error, SchemaError) else [error]
+        for problem in problems:
+            typer.echo(f"error: {problem}".replace("\n", " "), err=True)
+        raise typer.Exit(1) from None

@@ -132,7 +132,7 @@ def test_descriptions(ping: ModuleType) -> None:
         "Attributes:",
         "    text: what to say.",
     ]
-    assert ping.PingResponse.__doc__ == "The answer to `PingRequest`."
+    assert ping.PingResponse.__doc__ == "The response to `PingRequest`."
     assert ping.PingRequest.Node.__doc__ == "Where somebody lives."
     assert ping.PingRequest.Item.__doc__ == "An element of `items`."
 

@@ -1,0 +1,67 @@
+"""Replace several files of a folder together: all of them, or none.
+
+New text is written beside the old files first, which is what fails on a full disk. Then files are only renamed, the old
+ones to a name of their own, so a failure can be undone without space; the old ones are removed last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+__all__ = ["replace_files"]
+
+#: What is added to the names of files on their way; no pattern for schemas or modules matches these.
+_NEW = ".new~"
+_OLD = ".old~"
+
+
+def replace_files(folder: Path, texts: Mapping[Path, str], removed: Collection[Path] = ()) -> None:
+    """Write `texts` into `folder` and remove others from it.
+
+    Args:
+        folder: it is made if it is missing.
+        texts: by path relative to `folder`.
+        removed: relative paths.
+
+    Raises:
+        OSError: a file cannot be written, renamed or removed; `folder` is as before.
+    """
+    made = [path for path in _parents(folder, texts) if not path.is_dir()]
+    moved: list[tuple[Path, Path]] = []
+    try:
+        for parent in made:
+            parent.mkdir()
+        for path, text in texts.items():
+            _beside(folder / path, _NEW).write_text(text, encoding="utf-8")
+        for path in (*texts, *removed):
+            if (folder / path).exists():
+                _move(folder / path, _beside(folder / path, _OLD), moved)
+        for path in texts:
+            _move(_beside(folder / path, _NEW), folder / path, moved)
+    except BaseException:
+        for source, target in reversed(moved):
+            target.replace(source)
+        for path in texts:
+            _beside(folder / path, _NEW).unlink(missing_ok=True)
+        for parent in reversed(made):
+            if parent.is_dir():
+                parent.rmdir()
+        raise
+    for path in (*texts, *removed):
+        _beside(folder / path, _OLD).unlink(missing_ok=True)
+
+
+def _move(source: Path, target: Path, moved: list[tuple[Path, Path]]) -> None:
+    source.replace(target)
+    moved.append((source, target))
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
+
+
+def _parents(folder: Path, paths: Collection[Path]) -> list[Path]:
+    """Return the folders that `paths` need, each after the one that it lies in."""
+    needed = {parent for path in paths for parent in (folder / path).parents}
+    return sorted(needed, key=lambda path: len(path.parts))

@@ -1,0 +1,47 @@
+"""Which names a schema may use: those that generated code can carry.
+
+Each function says what is wrong with a name, or nothing; the caller adds file, line and place.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+
+__all__ = ["TAKEN_FIELDS", "TAKEN_TYPES", "constant_problem", "field_problem", "type_problem"]
+
+#: What every generated message class has besides its fields.
+TAKEN_FIELDS = frozenset({"self", "unknown_tags"})
+
+#: What generated modules import, and what every message class has besides its structures.
+TAKEN_TYPES = frozenset(
+    {"Buffer", "DEFAULT", "FIELDS", "Field", "Final", "IntEnum", "Message", "SCHEMA", "Schema", "Sequence"}
+    | {"UnknownTags", "V"}
+)
+
+_SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_CAMEL = re.compile(r"[A-Z][A-Za-z0-9]*")
+_CAPITALS = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
+
+
+def field_problem(name: str) -> str:
+    """Say why a field, a module or a few bits cannot have this name; empty if they can."""
+    if not _SNAKE.fullmatch(name):
+        return f"{name!r} is not snake_case"
+    if keyword.iskeyword(name):
+        return f"{name!r} is a keyword of Python"
+    return f"{name!r} is taken: every generated class has one" if name in TAKEN_FIELDS else ""
+
+
+def type_problem(name: str) -> str:
+    """Say why a message, structure or enumeration cannot have this name; empty if it can."""
+    if not _CAMEL.fullmatch(name):
+        return f"{name!r} is not CamelCase"
+    if keyword.iskeyword(name):
+        return f"{name!r} is a keyword of Python"
+    return f"{name!r} is taken: generated modules use it" if name in TAKEN_TYPES else ""
+
+
+def constant_problem(name: str) -> str:
+    """Say why a constant, error code or enumeration value cannot have this name; empty if it can."""
+    return "" if _CAPITALS.fullmatch(name) else f"{name!r} is not in capitals, as NO_NODE"

@@ -1,0 +1,15 @@
+"""A change in one line of text.
+
+Method: a change with everything, and one with nothing but a subject.
+"""
+
+from __future__ import annotations
+
+from kafkawire.codegen.change import Change, Verdict
+from kafkawire.codegen.versions import Versions
+
+
+def test_text() -> None:
+    change = Change("FetchRequest", "topics.name", "removed", Verdict.BREAKS, Versions(0, 3))
+    assert str(change) == "FetchRequest 0-3 topics.name: removed (breaks the wire)"
+    assert str(Change("Colour", "", "new enumeration", Verdict.COMPATIBLE)) == "Colour: new enumeration (compatible)"

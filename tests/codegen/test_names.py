@@ -1,0 +1,75 @@
+"""Names are those that generated code can carry.
+
+Method: a table of names; what generated modules import and what message classes have, against the names that are taken.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+from pathlib import Path
+
+import pytest
+
+import kafkawire.sdk.protocol.messages as messages
+import kafkawire.sdk.protocol.tables as tables
+from kafkawire.codegen.names import TAKEN_FIELDS, TAKEN_TYPES, constant_problem, field_problem, type_problem
+from kafkawire.sdk.protocol.programs import message_class
+
+
+@pytest.mark.parametrize("name", ["a", "topic_id", "no", "match", "type", "x1", "a_1"])
+def test_field(name: str) -> None:
+    assert field_problem(name) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("Topic", "not snake_case"),
+        ("topicId", "not snake_case"),
+        ("_topic", "not snake_case"),
+        ("topic__id", "not snake_case"),
+        ("a\n", "not snake_case"),
+        ("", "not snake_case"),
+        ("é", "not snake_case"),
+        ("self", "taken"),
+        ("unknown_tags", "taken"),
+        *((word, "a keyword") for word in keyword.kwlist if word.islower()),
+    ],
+)
+def test_wrong_field(name: str, reason: str) -> None:
+    assert reason in field_problem(name)
+
+
+@pytest.mark.parametrize("name", ["Topic", "A", "MessageV0", "Versions"])
+def test_type(name: str) -> None:
+    assert type_problem(name) == ""
+
+
+@pytest.mark.parametrize("name", ["topic", "Topic_Id", "", "None", "True", "Tópico", "A\n", *sorted(TAKEN_TYPES)])
+def test_wrong_type(name: str) -> None:
+    assert type_problem(name)
+
+
+def test_constant() -> None:
+    assert [bool(constant_problem(name)) for name in ("NO_NODE", "A1", "no_node", "1A", "A__B", "")] == (
+        [False, False, True, True, True, True]
+    )
+
+
+def test_what_generated_modules_import_is_taken() -> None:
+    imported = set()
+    for package in (messages, tables):
+        for path in Path(str(package.__file__)).parent.rglob("*.py"):
+            if path.parts[-2:] == ("tables", "record_formats.py"):
+                continue
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ImportFrom) and node.module != "__future__":
+                    imported.update(alias.asname or alias.name for alias in node.names)
+    assert imported - {"Api"} <= TAKEN_TYPES
+
+
+def test_what_message_classes_have_is_taken() -> None:
+    message = message_class("ListGroupsRequest")
+    own = {name for name in dir(message) if not name.startswith("_")}
+    assert own - {field.name for field in message.FIELDS} <= TAKEN_FIELDS | TAKEN_TYPES
