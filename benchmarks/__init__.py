@@ -1,1 +1,1 @@
-"""Measurements beside other libraries; see docs/benchmarks.md."""
+"""Benchmarks against other libraries; see docs/benchmarks.md."""

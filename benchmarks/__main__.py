@@ -1,9 +1,9 @@
-"""Measure everything that needs no broker, and say which goals are met.
+"""Measure everything that needs no broker, and report which goals are met.
 
     python -m benchmarks [--quick] [--write docs/benchmarks.md] [codec] [records] [imports]
 
-One process, functions in turns, the least time of several rounds; imports are measured in processes of their own. Only
-the ratios mean anything: machines are shared, and their clocks drift.
+All functions run in one process, in turn, and the shortest time of several rounds counts; imports run in fresh
+processes. Only the ratios mean anything: machines are shared, and their clock rates drift.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ QUICK_SECONDS = 0.03
 
 
 def main() -> None:
-    """Measure the chosen parts, print the tables and, if wanted, put them into a document."""
-    parser = argparse.ArgumentParser(description="Measure codecs, record batches and imports beside other libraries.")
+    """Measure the chosen parts, print the tables and, with --write, put them into a document."""
+    parser = argparse.ArgumentParser(description="Measure codecs, record batches and imports against other libraries.")
     parser.add_argument("part", nargs="*", help=f"{', '.join(PARTS)}; all by default")
     parser.add_argument("--quick", action="store_true", help="a tenth of the time, for a first look")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this document")
     options = parser.parse_args()
     unknown = set(options.part) - set(PARTS)
     if unknown:
-        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+        parser.error(f"unknown part {', '.join(sorted(unknown))}, expected some of {', '.join(PARTS)}")
     parts = options.part or PARTS
     if options.write and set(parts) != set(PARTS):
-        parser.error("--write goes with all parts")
+        parser.error("--write needs all parts")
     machine = description(shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]]))
     print(machine, flush=True)
     seconds = QUICK_SECONDS if options.quick else SECONDS

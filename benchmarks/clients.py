@@ -3,9 +3,9 @@
     python -m benchmarks.clients --bootstrap HOST:PORT [--size 100] [--messages 500000] [--rounds 3] [--plugin FILE.py]
 
 Every measurement is a fresh process, so CPU and memory are that client's own; it moves some messages first, so that
-imports and connecting do not count. Clients take turns inside each round, and the table gives medians and the ratio to
+imports and connecting do not count. Clients alternate within each round, and the table gives medians and the ratio to
 confluent-kafka. A plug-in adds `CLIENTS = {"name": {"produce": f, "consume": f}}` where each function takes a `Task`
-and returns the number of messages it moved. Peers that are not installed are named and left out.
+and returns the number of messages it moved. Peers that are not installed are reported and skipped.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _confluent_consume(task: Task) -> int:
     )
     consumer.assign([TopicPartition(task.topic, 0, 0)])
     count = size = 0
-    while count < task.messages:  # to ask for more than there is would wait for the whole second
+    while count < task.messages:  # asking for more than there is would wait for the whole second
         for message in consumer.consume(min(1000, task.messages - count), 1.0):
             size += len(message.value())
             count += 1
@@ -257,10 +257,10 @@ def _kafka_python_consume(task: Task) -> int:
     return count
 
 
-#: All values of one measurement together, so that a broker's disk is not what is measured.
+#: Bytes of all values of one measurement, small enough not to measure the broker's disk.
 _VALUES_BYTES_MAX = 100_000_000
 
-#: Clients so slow that they move this part of the messages, so that a round ends in time.
+#: Slow clients, and the fraction of the messages that they move, so that a round ends in time.
 _SHARES = {"aiokafka": 5, "kafka-python": 10}
 
 
@@ -279,13 +279,13 @@ def _one(name: str, kind: str, task: Task) -> None:
 
 
 def _peak_memory_mb() -> float:
-    """Return the most memory that this process has had; getrusage would tell that of its parent, where it is more."""
+    """Return the peak memory of this process; getrusage would return its parent's if that is higher."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def _measure(name: str, kind: str, task: Task, plugins: list[str]) -> dict[str, float] | str:
-    """Run one measurement in a process of its own; return it, or why there is none."""
+    """Run one measurement in a fresh process; return it, or why there is none."""
     command = [sys.executable, "-m", "benchmarks.clients", "--one", name, kind, json.dumps(asdict(task))]
     for plugin in plugins:
         command += ["--plugin", plugin]
@@ -335,7 +335,7 @@ def _median(values: list[float]) -> float:
 
 
 async def _topic(bootstrap: str, name: str, *, fill: Task | None) -> None:
-    """Make a topic anew, and put messages into it for the consumers."""
+    """Recreate a topic, and fill it with messages for the consumers."""
     from kafkawire import Admin, NewTopic, Producer
 
     async with Admin(bootstrap) as admin:
@@ -356,7 +356,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--plugin", action="append", default=[])
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this document")
     parser.add_argument("--section", default="clients", help="the section of the document")
-    parser.add_argument("--broker", default="a broker", help="what listens there, for the document")
+    parser.add_argument("--broker", default="a broker", help="description of the broker, for the document")
     parser.add_argument("--one", nargs=3, metavar=("CLIENT", "KIND", "TASK"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     for plugin in options.plugin:
@@ -371,7 +371,7 @@ def main(arguments: list[str] | None = None) -> None:
         _one(name, kind, Task(**json.loads(task)))
         return
     if not options.bootstrap:
-        parser.error("--bootstrap HOST:PORT is needed")
+        parser.error("--bootstrap HOST:PORT is required")
     command = shlex.join(["python", "-m", "benchmarks.clients", *(sys.argv[1:] if arguments is None else arguments)])
     texts = [f"{description(command)}\n| broker | {options.broker} |"]
     print(texts[0], end="\n\n", flush=True)

@@ -1,8 +1,8 @@
 """Measure the message codecs against construct and the codecs of Kafka clients for Python.
 
-Seven messages that brokers and clients exchange all day. `construct` is the usual hand-written kind: a `Struct` of
-stock parts with small classes for Kafka's strings and arrays. kio, kafka-python and aiokafka take part where they
-have the message and are installed; each must build the same bytes, or is left out with a note.
+Seven messages that brokers and clients exchange all the time. `construct` is the usual hand-written kind: a `Struct` of
+stock parts with small classes for Kafka's strings and arrays. kio, kafka-python and aiokafka are measured if they are
+installed and have the message; one that does not build the same bytes is skipped with a note.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ CASES = (
     Case("ApiVersionsResponse", 3, {"api_keys": 60}),
 )
 
-#: What is done, our codec, the other, least ratio in each case.
+#: Operation, our engine, the peer, lowest ratio allowed in any case.
 _WANTED = (
     ("parse", "native", "construct", 110.0),
     ("parse", "native", "kio", 2.2),
@@ -74,7 +74,7 @@ _WANTED = (
 
 
 def measure(case: Case, seconds: float = 0.2) -> Result:
-    """Measure one message on all codecs, which take turns.
+    """Measure one message on all codecs, in turn.
 
     Args:
         case: the message.
@@ -145,7 +145,7 @@ def _value(field: FieldLayout, case: Case, number: int) -> Any:
 
 
 def goals(results: list[Result]) -> list[Goal]:
-    """Return what was wanted and what was reached."""
+    """Return the goals with the measured ratios."""
 
     def ratios(what: str, ours: str, other: str) -> dict[str, float]:
         times = {str(result.case): getattr(result, what) for result in results}
@@ -211,7 +211,7 @@ def _kafka_python(shape: Layout, data: bytes) -> Functions:
             break
     cls = getattr(module, shape.name)
     value = cls.decode(data, version=shape.version)
-    value._header = None  # encode() puts the header before the body where there is one
+    value._header = None  # encode() would put the header before the body
     return lambda: cls.decode(data, version=shape.version), lambda: value.encode(version=shape.version)
 
 
@@ -221,7 +221,7 @@ def _aiokafka(shape: Layout, data: bytes) -> Functions:
         cls = getattr(importlib.import_module(f"aiokafka.protocol.{module}"), name, None)
         if cls is not None:
             return partial(cls.decode, data), cls.decode(data).encode
-    raise AttributeError(f"{name} is not there")
+    raise AttributeError(f"there is no {name}")
 
 
 def _api(shape: Layout) -> tuple[str, str]:
@@ -267,7 +267,7 @@ class _Prefix(construct.Construct):
 
 
 class _Text(construct.Construct):
-    """A string or bytes behind its length."""
+    """A length-prefixed string or bytes."""
 
     def __init__(self, prefix: _Prefix, text: bool) -> None:
         super().__init__()
@@ -289,7 +289,7 @@ class _Text(construct.Construct):
 
 
 class _Elements(construct.Subconstruct):
-    """An array behind its count."""
+    """A count-prefixed array."""
 
     def __init__(self, prefix: _Prefix, element: construct.Construct) -> None:
         super().__init__(element)

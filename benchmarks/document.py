@@ -1,6 +1,6 @@
 """Put measured tables into a document: between `<!-- measured: NAME -->` and `<!-- end of NAME -->`.
 
-What people write around the tables stays; a run replaces what the run before it measured, and nothing else.
+A run replaces the tables of the previous run and leaves the text around them alone.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ def write_section(path: Path, name: str, text: str) -> None:
     """Replace a section of a document.
 
     Args:
-        path: of the document.
-        name: of the section.
+        path: the document.
+        name: the section.
         text: its new content, in Markdown.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What the measurements are held to: a least ratio over a peer."""
+"""The goals: the lowest ratio over a peer that any case may have."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["Goal", "goal_table"]
 
 
 class Goal(NamedTuple):
-    """A ratio that is wanted, and those that were measured.
+    """A goal, and the measured ratios.
 
     Attributes:
-        what: whose time over whose.
-        wanted: least ratio; "how many times as fast".
-        ratios: measured, by the name of the case; none if the peer was left out. The least of them counts.
+        what: whose time is divided by whose.
+        wanted: the lowest ratio allowed: how many times as fast.
+        ratios: measured ratios by case; empty if the peer was skipped. The lowest counts.
     """
 
     what: str
@@ -25,12 +25,12 @@ class Goal(NamedTuple):
 
     @property
     def reached(self) -> float:
-        """The least ratio, which the goal is held to."""
+        """The lowest ratio, which must reach the goal."""
         return min(self.ratios.values())
 
     @property
     def worst(self) -> str:
-        """The case with the least ratio."""
+        """The case with the lowest ratio."""
         return min(self.ratios, key=lambda case: self.ratios[case])
 
 

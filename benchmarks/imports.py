@@ -1,7 +1,7 @@
-"""Measure how long it takes until a fresh interpreter can do its first thing with Kafka.
+"""Measure how long a fresh interpreter takes to import what a program needs for Kafka.
 
-`import kafkawire` itself loads nothing; what a program waits for is the names that it uses, so the whole client is held
-to the same goal. Each measurement is a process of its own, they take turns, bytecode is there, and the least counts.
+`import kafkawire` itself loads nothing; a program waits for the names it uses, so the whole client has the same goal.
+Each measurement is a fresh process with bytecode already compiled; cases alternate, and the shortest time counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Result", "goals", "measure", "tables"]
 
 
 class Result(NamedTuple):
-    """The seconds that the statements of one case took in a fresh interpreter, and the modules they loaded."""
+    """The seconds that the statements of one case took, and the number of modules they loaded."""
 
     seconds: float
     modules: int
@@ -53,9 +53,9 @@ print(time.perf_counter() - start, len(sys.modules) - before)
 
 
 def measure(rounds: int = 15) -> dict[str, Result]:
-    """Return the least time of each case; those whose packages are missing are left out."""
+    """Return the shortest time of each case; cases whose packages are missing are skipped."""
     results: dict[str, Result] = {}
-    for case in _CASES:  # the first time writes the bytecode
+    for case in _CASES:  # the first run compiles the bytecode
         result = _run(case)
         if result is not None:
             results[case] = result
@@ -78,7 +78,7 @@ def tables(results: dict[str, Result]) -> str:
 
 
 def goals(results: dict[str, Result]) -> list[Goal]:
-    """Return what was wanted and what was reached."""
+    """Return the goals with the measured ratios."""
     base = results.get(_AIOKAFKA)
     return [
         Goal(f"{what}: over `{_AIOKAFKA}`", wanted, {f"`{case}`": base.seconds / results[case].seconds} if base else {})

@@ -1,4 +1,4 @@
-"""Say where and with what a benchmark ran: without that its numbers mean nothing."""
+"""Describe the machine and the packages of a benchmark run: without them its numbers mean nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 __all__ = ["description"]
 
-#: What the numbers depend on; a package that is not installed is left out.
+#: Packages that the numbers depend on; those not installed are skipped.
 _PACKAGES = (
     "kafkawire",
     "construct",
@@ -33,7 +33,7 @@ def description(command: str) -> str:
     """Return date, machine, versions and load as a table in Markdown.
 
     Args:
-        command: what was run.
+        command: the command line of the run.
     """
     rows = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -61,7 +61,7 @@ def _processor() -> str:
 
 
 def _revision() -> str:
-    """Return the commit that was measured, and how many measured files differ from it."""
+    """Return the commit that was measured, and how many files differ from it."""
     try:
         commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
         changed = subprocess.run(

@@ -1,9 +1,9 @@
 """Measure record batches against aiokafka's C extension and kafka-python: append, decode, decompress.
 
-Batches of 1 to 10,000 records of 100 B and of 1 KiB, values only. To build is to make a builder, append, and get the
-sealed batch; to decode begins at the bytes of one batch, with its checksum, and ends at a list of records that have all
-their fields, if the column says nothing else. All builders must make the same batch, and all decoders must find the
-same values in it.
+Batches of 1 to 10,000 records of 100 B and of 1 KiB, values only. Building means creating a builder, appending, and
+getting the sealed batch; decoding starts from the bytes of one batch, checks its checksum, and ends with a list of
+records with all their fields, unless the column says otherwise. All builders must build the same batch, and all
+decoders must find the same values in it.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ __all__ = ["COUNTS", "SIZES", "Result", "goals", "measure", "measure_compressed"
 COUNTS = (1, 10, 100, 1_000, 10_000)
 SIZES = (100, 1024)
 
-#: What is done, our column, the peer's, least ratio in each case.
+#: Operation, our column, the peer's, lowest ratio allowed in any case.
 _WANTED = (
     ("build", "native append", "aiokafka append", 2.5),
     ("build", "native append_many", "aiokafka append", 4.0),
     ("decode", "native records", "aiokafka records", 3.0),
 )
 
-#: From here on columns pay off, and are held to their goal.
+#: From this many records on, columns pay off and have a goal.
 _COLUMNS_FROM = 1_000
 _COLUMNS_WANTED = 8.0
 
 _TIMESTAMP = 1_790_000_000_000
-#: What a record takes beside its value, at most.
+#: Upper bound of a record's size beyond its value.
 _OVERHEAD = 40
 
 Function = Callable[[], object]
 
 
 class Result(NamedTuple):
-    """The seconds of one batch, by what was done to it.
+    """The times of one batch.
 
     Attributes:
-        records_count: of the batch.
-        size: of each value, in bytes.
-        compression: of the batch.
-        build: seconds, by codec.
-        decode: seconds, by codec.
+        records_count: records in the batch.
+        size: bytes of each value.
+        compression: compression of the batch.
+        build: seconds by codec.
+        decode: seconds by codec.
     """
 
     records_count: int
@@ -69,18 +69,18 @@ class Result(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What this is the result of."""
+        """The name of the case."""
         kind = "" if self.compression == Compression.NONE else f", {self.compression.name.lower()}"
         return f"{self.records_count:,} x {self.size} B{kind}"
 
 
 def measure(count: int, size: int, seconds: float = 0.2) -> Result:
-    """Measure uncompressed batches on all codecs, which take turns.
+    """Measure uncompressed batches on all codecs, in turn.
 
     Args:
-        count: of records in a batch.
-        size: of each value, in bytes.
-        seconds: for each function.
+        count: records in a batch.
+        size: bytes of each value.
+        seconds: time for each function.
     """
     values = [os.urandom(size) for _ in range(count)]
     build, data = _builders(values, Compression.NONE, seconds)
@@ -88,7 +88,7 @@ def measure(count: int, size: int, seconds: float = 0.2) -> Result:
 
 
 def measure_compressed(compression: Compression, count: int = 1_000, seconds: float = 0.2) -> Result:
-    """Measure compressed batches of short JSON documents on all codecs, which take turns."""
+    """Measure compressed batches of short JSON documents on all codecs, in turn."""
     values = [
         b'{"id": %d, "user": "user-%d", "event": "page_view", "url": "/articles/%d", "reference": "%s"}'
         % (number, number % 97, number % 31, os.urandom(4).hex().encode())
@@ -112,7 +112,7 @@ def _builders(values: list[bytes], compression: Compression, seconds: float) -> 
             functions[f"{name} append"] = partial(_peer_build, builder, values, compression, len(data))
     if compression == Compression.NONE:
         for name, function in functions.items():
-            # Peers leave out what the broker sets: base offset, leader epoch.
+            # Peers do not write what the broker sets: base offset, leader epoch.
             if bytes(function())[BATCH_MAGIC_AT:] != data[BATCH_MAGIC_AT:]:  # type: ignore[call-overload]  # some buffer
                 raise AssertionError(f"{name} builds another batch")
     return best_seconds(functions, seconds), data
@@ -219,7 +219,7 @@ def _peer(name: str, module: str, attribute: str) -> Any:
 
 
 def goals(results: Iterable[Result]) -> list[Goal]:
-    """Return what was wanted and what was reached, of uncompressed batches."""
+    """Return the goals with the measured ratios of uncompressed batches."""
     plain = [result for result in results if result.compression == Compression.NONE]
 
     def ratios(kind: str, ours: str, base: str, counts: Container[int]) -> dict[str, float]:

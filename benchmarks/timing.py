@@ -1,7 +1,7 @@
-"""Time functions against each other: one process, in turns, the best of several rounds.
+"""Time functions against each other: in one process, in turn, the best of several rounds.
 
-Machines are shared and clocks drift: only ratios of functions that took turns mean anything, and the smallest time is
-the one with the least of others' work in it."""
+Machines are shared and their clock rates drift: only ratios of functions measured in turn mean anything, and the
+shortest time is the one least disturbed by others."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def best_seconds(
     """Return the seconds of one call of each function.
 
     Args:
-        functions: by name; they take turns.
-        seconds: for each function, over all rounds.
-        rounds: how often each gets its turn.
+        functions: by name; they run in turn.
+        seconds: time for each function, over all rounds.
+        rounds: how often each function gets its turn.
     """
     best = {}
     counts = {}

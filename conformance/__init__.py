@@ -1,1 +1,1 @@
-"""Compare a codec or a broker with Apache Kafka."""
+"""The conformance suite: golden vectors for codecs, requests and broken frames for brokers."""

@@ -1,10 +1,10 @@
-"""Ask a running broker, from the schemas alone, and check that it answers as Apache Kafka does.
+"""Send a running broker requests made from the schemas, and broken frames, and check how it reacts.
 
-Every API and version that the broker advertises and that is safe to ask gets a well-formed request; the answer must
-decode to its last byte and encode to the same bytes again. Then come frames that are not well-formed: Kafka answers an
-ApiVersions request of an unknown version, and closes the connection on everything else.
+Every advertised API and version that is safe to call gets well-formed requests. The response must decode to its last
+byte and re-encode to the same bytes; what it says is not compared with Apache Kafka yet. Malformed input follows: as in
+Apache Kafka, an ApiVersions request in an unknown version gets a response, and anything else closes the connection.
 
-Source: observed of Apache Kafka 4.3.0; KIP-511; `SocketServer` and `RequestContext` in Apache Kafka.
+Source: observed with Apache Kafka 4.3.0; KIP-511; `SocketServer` and `RequestContext` in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _PIPELINED = 50
 
 
 class BrokerSuite:
-    """The cases for one broker.
+    """Check one broker.
 
     Args:
         host: name or address.
-        port: of a plaintext listener.
-        names: what the requests speak of.
-        timeout_seconds: how long one answer may take.
+        port: TCP port of a plaintext listener.
+        names: the topic and group that requests mention.
+        timeout_seconds: how long one response may take.
     """
 
     def __init__(self, host: str, port: int, names: Names, timeout_seconds: float = 10.0) -> None:
@@ -59,7 +59,7 @@ class BrokerSuite:
         yield self._timed("ApiVersions, advertised ranges", self._advertised)
         for key, versions in sorted(self._offered.items()):
             if key in UNSAFE:
-                yield Suite(f"{APIS[key].name} (not asked: it {UNSAFE[key]})")
+                yield Suite(f"{APIS[key].name} (not called: it {UNSAFE[key]})")
                 continue
             yield self._timed(APIS[key].name, partial(self._api, key=key, versions=versions))
         yield self._timed("pipelined requests", self._pipelined)
@@ -83,9 +83,9 @@ class BrokerSuite:
             done = False
             while not done:
                 socket.send(*connection.handshake().parts)
-                answer = connection.receive(socket.receive()).message
-                assert isinstance(answer, ApiVersionsResponse)
-                response = answer
+                received = connection.receive(socket.receive()).message
+                assert isinstance(received, ApiVersionsResponse)
+                response = received
                 done = connection.negotiate(response)
         suite.add("handshake", None)
         for entry in response.api_keys:
@@ -104,7 +104,7 @@ class BrokerSuite:
                 suite.add(f"version {version} {shape}", self._ask(api, version, message))
 
     def _ask(self, api: Api, version: int, message: Message) -> str | None:
-        """Send one request on a connection of its own and return what is wrong with the answer."""
+        """Send one request on its own connection and return what is wrong with the response."""
         connection = ClientConnection("kafkawire-conformance")
         try:
             with self._socket() as socket:
@@ -143,15 +143,15 @@ class BrokerSuite:
         try:
             with self._socket() as socket:
                 socket.send(frame(_header(ApiKey.API_VERSIONS, version, classic=False)))
-                answer = socket.receive()
+                data = socket.receive()
         except (KafkaWireError, OSError) as error:
             return f"{type(error).__name__}: {error}"
         lowest = APIS[ApiKey.API_VERSIONS].versions.first
-        response, end = program(ApiVersionsResponse, lowest).decode(answer, LENGTH_BYTES)
-        if end != len(answer):
-            return f"{len(answer) - end} bytes behind a response in version {lowest}"
+        response, end = program(ApiVersionsResponse, lowest).decode(data, LENGTH_BYTES)
+        if end != len(data):
+            return f"{len(data) - end} bytes after a response in version {lowest}"
         if response.error_code != ErrorCode.UNSUPPORTED_VERSION:
-            return f"error code {response.error_code}, UNSUPPORTED_VERSION expected"
+            return f"error code {response.error_code}, expected UNSUPPORTED_VERSION"
         ranges = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
         return None if ApiKey.API_VERSIONS in ranges else "the range of ApiVersions is missing"
 
@@ -171,35 +171,35 @@ class BrokerSuite:
         ):
             suite.add(name, self._closes(data))
         suite.add("frame cut by the end of the connection", self._closes(whole[:-1], finish=True))
-        suite.add("nothing at all", self._closes(b"", finish=True))
+        suite.add("no bytes at all", self._closes(b"", finish=True))
         (_, message), *_ = requests(request.api, request.version, self._names)
-        suite.add("the broker still answers", self._ask(request.api, request.version, message))
+        suite.add("the broker still responds", self._ask(request.api, request.version, message))
 
     def _request(self, connection: ClientConnection, key: ApiKey) -> Sent:
-        """Return the plainest request of an API in the highest version that both sides know."""
+        """Return the `defaults` request of an API in the highest version that both sides know."""
         version = self._offered[key][1]
         (_, message), *_ = requests(APIS[key], version, self._names)
         return connection.request(message, version)
 
     def _closes(self, data: bytes, *, finish: bool = False) -> str | None:
-        """Send bytes and return what is wrong unless the broker closes the connection without an answer."""
+        """Send bytes; return None if the broker closes the connection without a response, else what it did."""
         try:
             with self._socket() as socket:
                 socket.send(data)
                 if finish:
                     socket.finish_sending()
-                answer = socket.receive()
+                response = socket.receive()
         except ConnectionEnded:
             return None
         except TimeoutError:
-            return "the connection stays open, without an answer"
+            return "the connection stays open, without a response"
         except (KafkaWireError, OSError) as error:
             return f"{type(error).__name__}: {error}"
-        return f"an answer of {len(answer)} bytes, the end of the connection expected"
+        return f"a response of {len(response)} bytes, expected the end of the connection"
 
 
 def _header(key: int, version: int, *, classic: bool) -> bytes:
-    """Return a request header, written by hand since no connection would send it."""
+    """Return a request header, built by hand since `ClientConnection` would refuse it."""
     header_version = RequestHeader.SCHEMA.versions[0 if classic else 1]
     return program(RequestHeader, header_version).encode(RequestHeader(key, version, _CORRELATION_ID, "conformance"))
 
@@ -209,23 +209,23 @@ def _in_order(socket: FrameSocket, connection: ClientConnection, request: Sent) 
         received = connection.receive(socket.receive())
     except (KafkaWireError, OSError) as error:
         return f"{type(error).__name__}: {error}"
-    return None if received.correlation_id == request.correlation_id else f"answers {received.correlation_id}"
+    return None if received.correlation_id == request.correlation_id else f"responds to {received.correlation_id}"
 
 
-def _check_response(api: Api, version: int, answer: bytes, connection: ClientConnection) -> str | None:
-    """Return what is wrong with a response: it must be read to its last byte and be written the same."""
-    received = connection.receive(answer)
+def _check_response(api: Api, version: int, data: bytes, connection: ClientConnection) -> str | None:
+    """Return what is wrong with a response: it must decode to its last byte and re-encode to the same bytes."""
+    received = connection.receive(data)
     if received.unread_bytes:
-        return f"{received.unread_bytes} of {len(answer)} bytes lie behind the message"
+        return f"{received.unread_bytes} of {len(data)} bytes follow the message"
     if received.version != version:
-        return f"answered in version {received.version}"
+        return f"responded in version {received.version}"
     header = program(ResponseHeader, api.response_header_version(version)).encode(
         ResponseHeader(received.correlation_id)
     )
     again = header + program(message_class(f"{api.name}Response"), version).encode(received.message)
-    if again != answer:
-        pairs = enumerate(zip(again, answer, strict=False))
-        where = next((i for i, (ours, theirs) in pairs if ours != theirs), min(len(again), len(answer)))
-        ours, theirs = again[where : where + 8].hex(), answer[where : where + 8].hex()
-        return f"written again it differs from byte {where} on: {ours}, the broker sent {theirs}"
+    if again != data:
+        pairs = enumerate(zip(again, data, strict=False))
+        where = next((i for i, (ours, theirs) in pairs if ours != theirs), min(len(again), len(data)))
+        ours, theirs = again[where : where + 8].hex(), data[where : where + 8].hex()
+        return f"re-encoded, it differs from byte {where} on: {ours}, the broker sent {theirs}"
     return None

@@ -1,7 +1,6 @@
-"""Run a folder of golden vectors against the codecs: one suite a file, on one engine.
+"""Check the codecs against a folder of golden vectors: one suite per file, on one engine.
 
-Every file of the folder must have a checker: a file that nobody knows is a failure, not a gap. What the files hold is
-described in `vectors/README.md`.
+Every file of the folder must have a checker: an unknown file is a failure. `vectors/README.md` describes the files.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ Checker = Callable[..., str | None]
 
 
 def run_vectors(folder: Path, engine: str) -> Iterator[Suite]:
-    """Check every vector of a folder.
+    """Check every vector of a folder on one engine.
 
     Args:
-        folder: with `*.jsonl.gz` and the tables.
+        folder: holds `*.jsonl.gz` and the tables, `*.json`.
         engine: `native`, `python` or `construct`.
 
     Yields:
-        A suite for each file.
+        One suite per file, in the order of their names.
 
     Raises:
         FileNotFoundError: the folder does not exist or holds no vectors.
     """
     paths = sorted(path for path in folder.iterdir() if path.name.endswith((".jsonl.gz", ".json")))
     if not paths:
-        raise FileNotFoundError(f"{folder}: no vectors here")
+        raise FileNotFoundError(f"{folder}: no vectors")
     for path in paths:
         suite = Suite(path.name)
         start_ms = monotonic_ms()
@@ -55,7 +54,7 @@ def run_vectors(folder: Path, engine: str) -> Iterator[Suite]:
             for case, failure in _TABLES[path.name](table, folder):
                 suite.add(case, failure)
         else:
-            suite.add(path.name, "no checker knows this file")
+            suite.add(path.name, "there is no checker for this file")
         suite.seconds = (monotonic_ms() - start_ms) / 1000
         yield suite
 
@@ -68,7 +67,7 @@ def _run_lines(suite: Suite, path: Path, check: Callable[[Vector], str | None]) 
 
 
 def _outcome(check: Callable[[Vector], str | None], vector: Vector) -> str | None:
-    """Return what a check says; an error that it does not expect is a failure of the case, not of the run."""
+    """Return the result of a check; an unexpected error fails the case, not the run."""
     try:
         return check(vector)
     except Exception as error:
@@ -81,7 +80,7 @@ def _vectors(path: Path) -> Iterator[Vector]:
 
 
 def _bodies(folder: Path) -> dict[tuple[str, int, int], Vector]:
-    """Return the bodies that the frames are made of, by (name, version, index)."""
+    """Return the vectors of the frames' bodies, by (name, version, index)."""
     return {
         (vector["name"], vector["version"], vector["index"]): vector
         for name in ("requests.jsonl.gz", "responses.jsonl.gz")
@@ -90,7 +89,7 @@ def _bodies(folder: Path) -> dict[tuple[str, int, int], Vector]:
 
 
 def _case(vector: Vector, number: int) -> str:
-    """Return a name by which a person finds the vector again."""
+    """Return a name that identifies the vector in its file."""
     parts = (vector.get(key) for key in ("name", "version", "kind", "case", "index"))
     return f"line {number} " + " ".join(str(part) for part in parts if part is not None)
 

@@ -1,7 +1,7 @@
-"""Compare the message codecs with golden vectors: values, and the bytes that Apache Kafka's own classes encode them to.
+"""Check the message codecs against golden vectors: values, and the bytes that Apache Kafka's own classes encode.
 
-Each check takes one vector, as a line of a vector file holds it, and an engine, and returns None or what differs. The
-test suite and the conformance runner share them. `vectors/README.md` explains the fields of a vector.
+Each check takes one vector (a line of a vector file) and an engine, and returns None or what differs. The test suite
+and the conformance runner share them. `vectors/README.md` explains the fields of a vector.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = [
 
 #: Kinds of corrupt input that Apache Kafka's message classes decode and this project refuses, and why.
 STRICTER = {
-    "unsupported-version": "Kafka's readers take any version number and leave the check to their callers; "
-    "here there is no codec for a version that the schema does not have",
+    "unsupported-version": "Kafka's readers accept any version number and leave the check to their callers; "
+    "here, a version outside the schema has no codec",
 }
 
 Vector = dict[str, Any]
@@ -69,7 +69,7 @@ def check_message_vector(vector: Vector, engine: str) -> str | None:
 
 
 def check_frame_vector(vector: Vector, bodies: dict[tuple[str, int, int], Vector], engine: str) -> str | None:
-    """Take a whole request or response apart and put it together again.
+    """Decode and re-encode a whole request or response: size, header, body.
 
     Args:
         vector: a line of frames.
@@ -99,7 +99,7 @@ def check_frame_vector(vector: Vector, bodies: dict[tuple[str, int, int], Vector
 
 
 def check_write_rule_vector(vector: Vector, engine: str) -> str | None:
-    """Encode a value in a version that cannot carry all of it: as Kafka does, or with an error that names the field.
+    """Encode a value in a version that cannot carry all of it: the same bytes as Kafka, or an error naming the field.
 
     Args:
         vector: a line of write_rules.
@@ -123,7 +123,7 @@ def check_write_rule_vector(vector: Vector, engine: str) -> str | None:
 
 
 def check_corrupt_message_vector(vector: Vector, engine: str) -> str | None:
-    """Decode damaged bytes to the same value as Kafka, or refuse them where Kafka does.
+    """Decode damaged bytes to the same value as Kafka, or refuse them if Kafka does.
 
     Args:
         vector: a line of corrupt whose target is `message`.
@@ -141,7 +141,7 @@ def check_corrupt_message_vector(vector: Vector, engine: str) -> str | None:
     except DecodeError as error:
         return None if vector["outcome"] == "error" else f"refused with {error!r}, expected {vector['value']!r}"
     if vector["outcome"] == "error":
-        return f"decoded {message!r}, expected an error as Kafka's {vector['error']}"
+        return f"decoded {message!r}, expected an error like Kafka's {vector['error']}"
     if (value := to_json(message, vector["version"])) != vector["value"]:
         return f"decoded {value!r}, expected {vector['value']!r}"
     if len(data) - end != vector["remaining"]:
@@ -149,15 +149,15 @@ def check_corrupt_message_vector(vector: Vector, engine: str) -> str | None:
     try:
         encoded = messages.encode(message)
     except KafkaWireError as error:
-        return None if "reencode_error" in vector else f"encoding again: {error!r}"
+        return None if "reencode_error" in vector else f"re-encoding: {error!r}"
     if "reencode_error" in vector:
-        return f"encoded again to {encoded.hex()}, expected an error as Kafka's {vector['reencode_error']}"
+        return f"re-encoded to {encoded.hex()}, expected an error like Kafka's {vector['reencode_error']}"
     expected = vector.get("reencoded_hex", data[:end].hex())
-    return None if encoded.hex() == expected else f"encoded again to {encoded.hex()}, expected {expected}"
+    return None if encoded.hex() == expected else f"re-encoded to {encoded.hex()}, expected {expected}"
 
 
 def _message(name: str, version: int, value: Any, unknown_tags: list[Vector]) -> Message:
-    """Return the message of a JSON value, with the unknown tagged fields that stand beside it."""
+    """Return the message for a JSON value, with its unknown tagged fields."""
     message = from_json(name, version, value)
     for entry in unknown_tags:
         owner: Any = message
@@ -168,7 +168,7 @@ def _message(name: str, version: int, value: Any, unknown_tags: list[Vector]) ->
 
 
 def _prefix(vector: Vector) -> bytes:
-    """Return what stands before a message where Kafka stores it, see `framing` in the README of the vectors."""
+    """Return the prefix of a message as Kafka stores it; see `framing` in `vectors/README.md`."""
     key, version = message_class(vector["name"]).SCHEMA.key, vector["version"]
     match vector["framing"]:
         case "type-prefix":

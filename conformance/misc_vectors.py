@@ -1,6 +1,7 @@
-"""Compare hashes, integers, UUIDs, SCRAM and the assignors with golden vectors of Apache Kafka's own classes.
+"""Check hashes, integers, UUIDs, SCRAM and the assignors against golden vectors of Apache Kafka's own classes.
 
-`check_misc_vector` takes one line of `misc.jsonl.gz`; each kind has its check. `vectors/README.md` explains the fields.
+`check_misc_vector` takes one line of `misc.jsonl.gz`; each kind has its own check. `vectors/README.md` explains the
+fields.
 """
 
 from __future__ import annotations
@@ -46,17 +47,17 @@ def check_misc_vector(vector: Vector, engine: str) -> str | None:
 
     Args:
         vector: a line of misc.
-        engine: one of the engines; what needs no codec gives the same on each.
+        engine: one of the engines; kinds without a codec ignore it.
 
     Returns:
         What differs, or None.
     """
     check = _CHECKS.get(vector["kind"])
-    return f"no check knows the kind {vector['kind']}" if check is None else check(vector, engine)
+    return f"there is no check for the kind {vector['kind']}" if check is None else check(vector, engine)
 
 
 def _compare(vector: Vector, **found: object) -> str | None:
-    """Return the first of the values that is not the vector's."""
+    """Return the first value that differs from the vector's, None if none does."""
     for name, value in found.items():
         if value != vector[name]:
             return f"{name} {value!r}, expected {vector[name]!r}"
@@ -123,7 +124,7 @@ def _varint_read(vector: Vector, engine: str) -> str | None:
 
 
 def _float64(vector: Vector, engine: str) -> str | None:
-    # The text is Java's, which Python reads: "NaN", "Infinity", "4.9E-324".
+    # Python can parse Java's text: "NaN", "Infinity", "4.9E-324".
     encoded = struct.pack(">d", float(vector["text"]))
     read = struct.unpack(">d", bytes.fromhex(vector["hex"]))[0]
     if repr(read) != repr(float(vector["text"])):
@@ -150,7 +151,7 @@ def _uuid_compare(vector: Vector, engine: str) -> str | None:
 
 
 def _scram(vector: Vector, engine: str) -> str | None:
-    """Let a client and a broker log each other in, and compare what they say and store."""
+    """Run an authentication between client and broker, and compare messages and stored keys."""
     mechanism, password, iterations = vector["mechanism"], vector["password"], vector["iterations"]
     salt = base64.b64decode(vector["salt"])
     try:
@@ -158,7 +159,7 @@ def _scram(vector: Vector, engine: str) -> str | None:
     except ConfigurationError as error:
         return None if "error" in vector else f"refused with {error!r}"
     if "error" in vector:
-        return "salted the password, expected an error"
+        return "the password was salted, expected an error"
     credential = make_credential(mechanism, password, salt, iterations)
     nonce = vector["client_nonce"]
     extensions = {"tokenauth": "true"} if ",tokenauth=true" in vector["client_first"] else {}
@@ -189,7 +190,7 @@ def _scram(vector: Vector, engine: str) -> str | None:
 
 
 def _assignor(vector: Vector, engine: str) -> str | None:
-    """Divide as the leader of the group, and compare what it and the members say."""
+    """Assign as the leader of the group, and compare subscriptions and assignments."""
     assignor = ASSIGNORS[vector["assignor"]]
     subscriptions = {member: _subscription(said) for member, said in vector["members"].items()}
     for member, subscription in subscriptions.items():
@@ -209,11 +210,11 @@ def _assignor(vector: Vector, engine: str) -> str | None:
             return f"assignment of {member} read as {decode_assignment(encoded)}"
     topics, racks = vector["topics"], vector.get("replica_racks")
     assignment = assignor.assign(subscriptions, topics, racks)
-    # Kafka's range assignor goes through the topics in the order of a hash table, without effect on who gets what.
+    # Kafka's range assignor iterates over topics in the order of a hash table, which does not affect the assignment.
     exact = assignment == expected or (assignor.name == "range" and _ordered(assignment) == _ordered(expected))
     if not exact:
         return f"assignment {assignment}, expected {expected}"
-    # Members of this project say the same of themselves, in another order.
+    # Members of this project send the same user data, in another order.
     ours = {
         member: said._replace(
             user_data=said.user_data and assignor.user_data(said.owned_partitions, said.generation_id)
@@ -221,7 +222,7 @@ def _assignor(vector: Vector, engine: str) -> str | None:
         for member, said in subscriptions.items()
     }
     if _ordered(assignment := assignor.assign(ours, topics, racks)) != _ordered(expected):
-        return f"assignment by own user data {assignment}, expected {expected}"
+        return f"assignment from this project's user data {assignment}, expected {expected}"
     return None
 
 

@@ -1,7 +1,7 @@
-"""Compare the record engines with golden vectors: batches of every magic, and damaged ones.
+"""Check the record engines against golden vectors: batches of every magic, and damaged ones.
 
-Each check takes one vector, as a line of a vector file holds it, and an engine, and returns None or what differs. The
-test suite and the conformance runner share them. `vectors/README.md` explains the fields of a vector.
+Each check takes one vector (a line of a vector file) and an engine, and returns None or what differs. The test suite
+and the conformance runner share them. `vectors/README.md` explains the fields of a vector.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ __all__ = ["check_corrupt_records_vector", "check_record_batch_vector"]
 
 Vector = dict[str, Any]
 
-#: A vector shows a value up to this size, then its length and its SHA-256.
+#: Larger values appear in a vector as length and SHA-256.
 _SHOWN_BYTES_MAX = 65536
-#: Of a damaged batch that decodes, a vector lists so many records.
+#: The most records that a vector lists for a damaged batch that decodes.
 _LISTED_RECORDS_MAX = 50
 
 #: The kind of vectors that end in a partial batch, where Kafka's reader stops without an error.
@@ -44,7 +44,7 @@ _TIMESTAMP_NAMES: dict[TimestampType | None, str] = {
     **{member: name for name, member in _TIMESTAMP_TYPES.items()},
 }
 
-#: What a vector says of a batch and a batch here has under the same name.
+#: Fields of a vector's batch that are attributes of the same name here.
 _COMMON = ("size_in_bytes", "crc", "attributes", "max_timestamp", "last_offset", "next_offset", "base_offset", "magic")
 _HEADER = (
     "batch_length",
@@ -60,7 +60,7 @@ _HEADER = (
     "is_control",
     "delete_horizon_ms",
 )
-#: Parameters of a builder that are called the same there.
+#: Parameters of a vector that are parameters of the builder, under the same name.
 _BUILDER = (
     "log_append_time",
     "base_offset",
@@ -75,7 +75,7 @@ _BUILDER = (
 
 
 def check_record_batch_vector(vector: Vector, engine: str) -> str | None:
-    """Decode `hex` to `batches`, and build it again where the vector says how it was built.
+    """Decode `hex` to `batches`, and rebuild it if the vector says how it was built.
 
     Args:
         vector: a line of record_batches.
@@ -110,9 +110,9 @@ def check_record_batch_vector(vector: Vector, engine: str) -> str | None:
 
 
 def check_corrupt_records_vector(vector: Vector, engine: str) -> str | None:
-    """Read damaged input: an error where Kafka has one, in the same step, else the same records.
+    """Read damaged input: an error in the same stage as Kafka's, or the same records.
 
-    Finding a batch and checking it is one step here; Kafka's two stages for it count as one.
+    Finding a batch and checking it is one step here, so that Kafka's two stages for it count as one.
 
     Args:
         vector: a line of corrupt with the target records.
@@ -143,12 +143,12 @@ def check_corrupt_records_vector(vector: Vector, engine: str) -> str | None:
         expected = {"next-batch": "walk", "ensure-valid": "walk"}.get(vector["stage"], vector["stage"])
         return None if stage == expected else f"{stage}: {error}; Kafka's error is in the stage {vector['stage']}"
     if vector["outcome"] == "error":
-        return f"decoded {found}, Kafka has the error {vector.get('message')}"
+        return f"decoded {found}, expected an error like Kafka's {vector.get('message')}"
     return _difference(found, vector["batches"])
 
 
 def _described(batch: Batch) -> Vector:
-    """Return what a vector says of a batch, from a batch of ours."""
+    """Return a batch in the form of a vector."""
     return _header(batch) | {"position": batch.position, "records": [_record(each, batch) for each in batch.views()]}
 
 
@@ -187,7 +187,7 @@ def _record(record: Record, batch: Batch) -> Vector:
 
 
 def _difference(found: list[Vector], expected: list[Vector]) -> str | None:
-    """Compare what both sides mention; the size of a record is no business of ours."""
+    """Compare the fields that both sides have; the size of a record is not compared."""
     if len(found) != len(expected):
         return f"{len(found)} batches, expected {len(expected)}"
     for number, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
@@ -206,7 +206,7 @@ def _difference(found: list[Vector], expected: list[Vector]) -> str | None:
 
 
 def _rebuilt(vector: Vector, engine: str) -> bytes | None:
-    """Build a vector's batch once more; None where it says nothing of how."""
+    """Rebuild a vector's batch; None if the vector does not say how it was built."""
     params: Vector = vector.get("params", {})
     kind = vector["kind"]
     if "records" in params:
@@ -246,7 +246,7 @@ def _built(params: Vector, engine: str) -> bytes:
     ]
     if params["magic"] < 2:
         if params["is_transactional"] or any(headers for *_, headers in records):
-            raise EncodeError("magic", "message sets have no headers and no transactions, their builder takes none")
+            raise EncodeError("magic", "message sets cannot have headers or transactions")
         messages = MessageSetBuilder(
             params["magic"],
             compression,
@@ -273,7 +273,7 @@ def _built(params: Vector, engine: str) -> bytes:
 
 
 def _rebuilt_control(batch: Batch, engine: str) -> bytes:
-    """Decode the control records of a batch and write them from what was found."""
+    """Decode the control records of a batch and build them again."""
     builder = batch_builder_class(engine)(
         base_offset=batch.base_offset, partition_leader_epoch=batch.partition_leader_epoch, is_control=True
     )
@@ -283,7 +283,7 @@ def _rebuilt_control(batch: Batch, engine: str) -> bytes:
 
 
 def _compacted(params: Vector, engine: str) -> bytes:
-    """Filter a batch as the vector's cleaner did: tombstones that remain give the batch a delete horizon."""
+    """Filter a batch as Kafka's cleaner did: remaining tombstones give the batch a delete horizon."""
     batch = next(walk(bytes.fromhex(params["input_hex"]), engine=engine))
     assert not isinstance(batch, MessageBatch)
     deltas = {"none": (), "even": (0, 2, 4), "last": (5,), "delete-horizon": (1, 5)}[params["retained"]]

@@ -1,4 +1,4 @@
-"""Collect the outcome of conformance cases and print it: one line a suite, the failures, and JUnit XML for machines."""
+"""Collect and print the results of conformance cases: a line per suite, the failures, and JUnit XML."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 
 __all__ = ["Failure", "Suite", "summary", "write_junit"]
 
-#: Failures shown of one suite; the JUnit file has all of them.
+#: Failures printed per suite; the JUnit file has all of them.
 _SHOWN_FAILURES = 10
 
 
 @dataclass(slots=True)
 class Failure:
-    """One case that did not come out as Apache Kafka has it."""
+    """One failed case and the reason."""
 
     case: str
     reason: str
@@ -27,10 +27,11 @@ class Suite:
 
     Attributes:
         name: what was checked.
-        passed: the number of cases that came out as they must.
-        failures: the others.
-        stricter: cases that Kafka accepts and this implementation refuses on purpose, by the reason; they count as
-        passed. seconds: how long it took.
+        passed: the number of cases that passed.
+        failures: the cases that failed.
+        stricter: the number of cases that Kafka accepts and this project refuses on purpose, by kind; they count as
+            passed.
+        seconds: how long the suite took.
     """
 
     name: str
@@ -40,14 +41,14 @@ class Suite:
     seconds: float = 0.0
 
     def add(self, case: str, failure: str | None) -> None:
-        """Count a case: `failure` says what is wrong with it, None that it passed."""
+        """Add the result of a case: None if it passed, else what is wrong."""
         if failure is None:
             self.passed += 1
         else:
             self.failures.append(Failure(case, failure))
 
     def lines(self) -> Iterable[str]:
-        """Return what is printed of the suite."""
+        """Return the lines to print."""
         note = "".join(f", {count} refused on purpose ({kind})" for kind, count in self.stricter.items())
         yield f"{self.name}: {self.passed} passed, {len(self.failures)} failed{note}"
         for failure in self.failures[:_SHOWN_FAILURES]:
@@ -57,14 +58,14 @@ class Suite:
 
 
 def summary(suites: Iterable[Suite]) -> str:
-    """Return the closing line, `N passed, N failed`."""
+    """Return the last line, `N passed, N failed`."""
     suites = tuple(suites)
     passed = sum(suite.passed for suite in suites)
     return f"{passed} passed, {sum(len(suite.failures) for suite in suites)} failed"
 
 
 def write_junit(suites: Iterable[Suite], path: Path) -> None:
-    """Write the outcome as JUnit XML: a test suite each, a test case for each failure and one for those that passed."""
+    """Write the results as JUnit XML: a test case for each failure, and one per suite for all that passed."""
     root = ElementTree.Element("testsuites")
     for suite in suites:
         element = ElementTree.SubElement(

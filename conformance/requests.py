@@ -1,7 +1,7 @@
-"""Make requests from the schemas alone, and know which of them are safe to send to a broker that somebody uses.
+"""Build requests from the schemas alone, and say which are safe to send to a broker in use.
 
-A request comes in two shapes: `defaults` (nothing set: most APIs answer with empty lists or with an error) and `filled`
-(one element in every array, values by what a field names), the latter only for APIs that change nothing.
+A request has two shapes: `defaults` (nothing set: most APIs return empty lists or an error) and `filled` (one element
+in every array, values chosen by the names of fields), the latter only for APIs that change nothing.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from kafkawire.sdk.protocol.tables.enums import AclOperation, AclPermissionType,
 
 __all__ = ["READ_ONLY", "UNSAFE", "Names", "message_class", "requests"]
 
-#: APIs that are not asked, and why.
+#: APIs that are not called, and why.
 UNSAFE = {
     ApiKey.SASL_HANDSHAKE: "changes what the connection expects next",
-    ApiKey.SASL_AUTHENTICATE: "ends the connection where no handshake came before",
+    ApiKey.SASL_AUTHENTICATE: "ends the connection without a handshake before it",
     ApiKey.UNREGISTER_BROKER: "removes a broker",
     ApiKey.ADD_RAFT_VOTER: "changes the quorum",
     ApiKey.REMOVE_RAFT_VOTER: "changes the quorum",
     ApiKey.UPDATE_RAFT_VOTER: "changes the quorum",
     ApiKey.ELECT_LEADERS: "elects leaders of all partitions by default",
     ApiKey.UPDATE_FEATURES: "changes the features of the cluster",
-    ApiKey.CREATE_DELEGATION_TOKEN: "makes a credential",
+    ApiKey.CREATE_DELEGATION_TOKEN: "creates a credential",
     ApiKey.ALLOCATE_PRODUCER_IDS: "takes a block of producer ids, and is for brokers",
     ApiKey.BROKER_REGISTRATION: "is for brokers",
     ApiKey.BROKER_HEARTBEAT: "is for brokers",
@@ -42,7 +42,7 @@ UNSAFE = {
     ApiKey.ADD_PARTITIONS_TO_TXN: "is never answered by Kafka 4.3.0 when it lists no transaction",
 }
 
-#: APIs that change nothing, whatever they are asked; these are also sent filled.
+#: APIs that change nothing, whatever the request; these are also sent filled.
 READ_ONLY = frozenset(
     {
         ApiKey.FETCH,
@@ -96,7 +96,7 @@ _VALUES: dict[tuple[str, str], Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What filled requests speak of; neither needs to exist.
+    """The names in filled requests; neither needs to exist.
 
     Attributes:
         topic: a topic's name.
@@ -108,13 +108,18 @@ class Names:
 
 
 def requests(api: Api, version: int, names: Names) -> Iterator[tuple[str, Message]]:
-    """Yield the shapes in which an API is asked in a version, with their names.
+    """Yield the requests for an API in a version, each with the name of its shape.
+
+    Args:
+        api: not one of `UNSAFE`.
+        version: one that this release knows.
+        names: the topic and group to mention.
 
     Raises:
         KeyError: the API is in `UNSAFE`.
     """
     if api.key in UNSAFE:
-        raise KeyError(f"{api.name} is not safe to ask: {UNSAFE[ApiKey(api.key)]}")
+        raise KeyError(f"{api.name} is not safe to call: it {UNSAFE[ApiKey(api.key)]}")
     message = message_class(f"{api.name}Request")
     yield "defaults", _fill(message, message.SCHEMA.name, version, names, filled=False)
     if api.key in READ_ONLY:
@@ -146,7 +151,7 @@ def _fill(owner: type[Message], root: str, version: int, names: Names, *, filled
 
 
 def _value(field: Field, root: str, version: int, names: Names) -> Any:
-    """Return a harmless value: what the field names, where it names something, else its default."""
+    """Return a harmless value: a group or topic if the field names one, else its default."""
     if isinstance(field.type, type):
         value: Any = _fill(field.type, root, version, names, filled=True)
     elif field.type == "string":

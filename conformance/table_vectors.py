@@ -1,6 +1,6 @@
-"""Compare the generated tables with Apache Kafka's: fields of every message, error codes, APIs and enumerations.
+"""Check the generated tables against Apache Kafka's: fields of every message, error codes, APIs and enumerations.
 
-The tables lie beside the vectors: `schema_parity.json`, `error_codes.json`, `api_keys.json`, `coverage.json`.
+Kafka's tables are beside the vectors: `schema_parity.json`, `error_codes.json`, `api_keys.json`, `coverage.json`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["check_api_keys", "check_coverage", "check_error_codes", "check_schem
 
 Case = tuple[str, str | None]
 
-#: Where Kafka's name of an enumeration says less than ours.
+#: Names of enumerations that differ from Kafka's.
 _ENUMERATIONS = {
     "FindCoordinatorRequest.CoordinatorType": "CoordinatorType",
     "ConfigResource.Type": "ConfigResourceType",
@@ -110,7 +110,7 @@ def _expected_field(field: dict[str, Any], versions: VersionRange) -> tuple[obje
 
 
 def _expected_default(field: dict[str, Any]) -> object:
-    """Return the default as a value; the text "null" is null, a JSON null means that none is given."""
+    """Return the default as a value: the text "null" is None, a JSON null means that there is none."""
     kind, value = field["type"], field.get("default")
     if value == "null":
         return None
@@ -133,7 +133,7 @@ def _range(text: str | None) -> VersionRange | None:
         return None
     match = re.fullmatch(r"(\d+)(\+|-(\d+))?", text or "")
     if match is None:
-        raise ValueError(f"{text!r} is no version range")
+        raise ValueError(f"{text!r} is not a version range")
     first = int(match[1])
     return VersionRange(first, 32767 if match[2] == "+" else int(match[3] or first))
 
@@ -160,7 +160,7 @@ def check_error_codes(table: list[dict[str, Any]]) -> Iterator[Case]:
         expected = (entry["name"], entry["retriable"], entry["invalid_metadata"])
         yield entry["name"], None if found == expected else f"{found}, expected {expected}"
     surplus = [code.name for code in ErrorCode if code not in {entry["code"] for entry in table}]
-    yield "no others", f"Kafka does not know {surplus}" if surplus else None
+    yield "no others", f"not in Kafka: {surplus}" if surplus else None
 
 
 def check_api_keys(table: dict[str, Any]) -> Iterator[Case]:
@@ -176,7 +176,7 @@ def check_api_keys(table: dict[str, Any]) -> Iterator[Case]:
 def _compare_api(entry: dict[str, Any]) -> str | None:
     key = next((key for key in ApiKey if key == entry["id"]), None)
     if key is None:
-        return f"key {entry['id']} is not known"
+        return f"key {entry['id']} is missing"
     if not entry["has_valid_version"]:
         return "is listed, but removed" if key in APIS else None
     api = APIS[key]
@@ -209,7 +209,7 @@ def _compare_enumeration(name: str, members: list[dict[str, Any]]) -> str | None
 
 
 def check_coverage(table: dict[str, Any], folder: Path) -> Iterator[Case]:
-    """Check that every file has the lines that the generator counted; yield (file, what differs or None)."""
+    """Check that every file has as many lines as the generator counted; yield (file, what differs or None)."""
     for name, entry in table["files"].items():
         path = folder / name
         if not path.exists():
@@ -217,6 +217,6 @@ def check_coverage(table: dict[str, Any], folder: Path) -> Iterator[Case]:
         elif name.endswith(".gz"):
             with gzip.open(path, "rt", encoding="utf-8") as lines:
                 count = sum(1 for _ in lines)
-            yield name, None if count == entry["lines"] else f"{count} lines, {entry['lines']} expected"
+            yield name, None if count == entry["lines"] else f"{count} lines, expected {entry['lines']}"
         else:
             yield name, None

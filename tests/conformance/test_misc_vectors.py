@@ -40,7 +40,7 @@ def vectors() -> list[dict[str, Any]]:
 
 def test_every_kind_is_known() -> None:
     assert {vector["kind"] for vector in vectors()} == set(KINDS)
-    assert check_misc_vector({"kind": "new"}, ENGINE) == "no check knows the kind new"
+    assert check_misc_vector({"kind": "new"}, ENGINE) == "there is no check for the kind new"
 
 
 @pytest.mark.parametrize("kind", KINDS)

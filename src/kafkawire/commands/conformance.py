@@ -13,9 +13,9 @@ from kafkawire.conformance.report import Suite, summary, write_junit
 
 __all__ = ["app", "run"]
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Compare a codec or a broker with Apache Kafka.")
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Check codecs and brokers against Apache Kafka.")
 
-_Junit = Annotated[Path | None, typer.Option("--junit", help="Write the outcome as JUnit XML to this file.")]
+_Junit = Annotated[Path | None, typer.Option("--junit", help="Write the results as JUnit XML to this file.")]
 
 
 def run(program: str, arguments: Sequence[str]) -> int:
@@ -25,13 +25,13 @@ def run(program: str, arguments: Sequence[str]) -> int:
 
 @app.command()
 def codec(
-    vectors: Annotated[Path | None, typer.Option(help="A folder of vectors; those of the package by default.")] = None,
+    vectors: Annotated[Path | None, typer.Option(help="A folder of vectors; by default those of the package.")] = None,
     engine: Annotated[
-        list[str] | None, typer.Option(help="native, python or construct; repeatable. All that are here by default.")
+        list[str] | None, typer.Option(help="native, python or construct; repeatable. By default all that are built.")
     ] = None,
     junit: _Junit = None,
 ) -> None:
-    """Run golden vectors of Apache Kafka against the codecs: decode equals the value, encode equals the bytes."""
+    """Check the codecs against golden vectors of Apache Kafka: values decoded, bytes encoded."""
     from kafkawire.conformance.codec_suite import VECTORS, run_vectors
     from kafkawire.sdk.protocol.engines.selection import ENGINES, native
 
@@ -41,9 +41,9 @@ def codec(
     suites: list[Suite] = []
     for name in engine or ENGINES:
         if name not in ENGINES:
-            raise typer.BadParameter(f"{name!r}: one of {', '.join(ENGINES)} is expected", param_hint="--engine")
+            raise typer.BadParameter(f"{name!r}: expected one of {', '.join(ENGINES)}", param_hint="--engine")
         if name == "native" and native is None:
-            typer.echo(f"engine {name}: the extension is not built here, not run")
+            typer.echo(f"engine {name}: skipped, the extension is not built")
             if engine:
                 raise typer.Exit(2)
             continue
@@ -67,12 +67,12 @@ def _close(suites: list[Suite], junit: Path | None) -> None:
 @app.command("run")
 def run_suite(
     bootstrap: Annotated[str, typer.Option(help="HOST:PORT of a plaintext listener.")],
-    topic: Annotated[str, typer.Option(help="A topic name that requests mention; it need not exist.")] = "",
-    group: Annotated[str, typer.Option(help="A group id that requests mention; it need not exist.")] = "",
-    timeout_seconds: Annotated[float, typer.Option(help="How long one answer may take.")] = 10.0,
+    topic: Annotated[str, typer.Option(help="The topic that requests mention; it need not exist.")] = "",
+    group: Annotated[str, typer.Option(help="The group that requests mention; it need not exist.")] = "",
+    timeout_seconds: Annotated[float, typer.Option(help="How long one response may take.")] = 10.0,
     junit: _Junit = None,
 ) -> None:
-    """Ask a running broker every API and version that it advertises, and send it broken frames."""
+    """Call every API and version that a running broker advertises, and send it broken frames."""
     from kafkawire.conformance.broker_suite import BrokerSuite
     from kafkawire.conformance.requests import Names
     from kafkawire.sdk.errors import ConfigurationError
