@@ -1,8 +1,8 @@
 """Declare options and read them: names, types, ranges, defaults.
 
-Clients and the broker each declare their own, as attributes of a class derived from `Options`; reading them, and the
-errors, are the same for all. An option has a name in snake_case and, where Kafka has it too, the dotted name of Kafka's
-documentation. These are plain classes because a dataclass costs a program about a millisecond when it starts.
+Clients and the broker each declare their own as attributes of a class derived from `Options`; reading and errors are
+shared. An option has a name in snake_case and, if Kafka has it too, the dotted name of Kafka's documentation. These are
+plain classes because a dataclass costs a program about a millisecond at start.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,10 +15,10 @@ __all__ = ["INT32_MAX", "REQUIRED", "Option", "Options", "choice", "flag", "numb
 #: Kafka keeps most numbers as int32.
 INT32_MAX: Final = 2**31 - 1
 
-#: The default of an option that has none.
+#: The default of an option that must be given.
 REQUIRED: Final[Any] = object()
 
-#: Takes the name that the user wrote and the value; returns the value as it is kept or raises `ConfigurationError`.
+#: Takes the name as the user wrote it and the value; returns the value to store, or raises `ConfigurationError`.
 Reader = Callable[[str, object], object]
 
 
@@ -26,10 +26,10 @@ class Option(NamedTuple):
     """One option.
 
     Attributes:
-        default: its value if none is given, `REQUIRED` if one must be.
+        default: the value if none is given; `REQUIRED` if one must be given.
         read: checks a value.
-        kafka_name: its name in Kafka's documentation, None for an option that Kafka does not have.
-        parse: turns text into a value for `read`, or returns it as it is; None where text stays text.
+        kafka_name: the name in Kafka's documentation, None for an option that Kafka does not have.
+        parse: converts text to a value for `read`, or returns it unchanged; None for options that are text.
     """
 
     default: object
@@ -39,15 +39,15 @@ class Option(NamedTuple):
 
 
 class Options:
-    """Options with their values; they cannot be changed.
+    """Options with their values; read-only.
 
     Args:
-        values: those that are not the defaults. They are not checked: use `read` for what a user gave.
+        values: values that differ from the defaults. They are not checked: use `read` for a user's input.
     """
 
     #: Every option by its name.
     OPTIONS: ClassVar[Mapping[str, Option]] = {}
-    #: Dotted names of Kafka's documentation, and what they are called here.
+    #: Names by the dotted name of Kafka's documentation.
     KAFKA_NAMES: ClassVar[Mapping[str, str]] = {}
     #: Whether numbers and booleans may be given as text, as on a command line.
     FROM_TEXT: ClassVar[bool] = False
@@ -65,10 +65,10 @@ class Options:
 
     @classmethod
     def read(cls, given: Iterable[tuple[str, object]]) -> Self:
-        """Check what a user gave.
+        """Check a user's input.
 
         Args:
-            given: names, dotted or in snake_case, with their values.
+            given: (name, value) pairs; names dotted or in snake_case.
 
         Raises:
             ConfigurationError: a name is unknown or given twice, a required one is missing, or a value is refused.
@@ -91,7 +91,7 @@ class Options:
 
     @classmethod
     def _unknown(cls, name: str) -> str:
-        import difflib  # only a mistake needs it, and every start of a client would wait for it
+        import difflib  # imported on errors only, since it would slow down the start of every client
 
         near = difflib.get_close_matches(name, [*cls.OPTIONS, *cls.KAFKA_NAMES], n=1)
         return f"no such option; did you mean {near[0]}?" if near else "no such option"
@@ -123,7 +123,7 @@ def flag(default: bool, *, kafka: str | None = None) -> Any:
 
 
 def text(default: str | None, *, kafka: str | None = None) -> Any:
-    """Declare a text; None is taken if it is the default."""
+    """Declare a text option; None is accepted if it is the default."""
 
     def read(name: str, value: object) -> str | None:
         if not isinstance(value, str) and (value is not None or default is not None):
@@ -145,7 +145,7 @@ def choice(default: str, *values: str, kafka: str | None = None) -> Any:
 
 
 def option(default: object, read: Reader, *, kafka: str | None = None) -> Any:
-    """Declare an option that reads its values in a way of its own."""
+    """Declare an option with its own reader."""
     return Option(default, read, kafka)
 
 

@@ -19,7 +19,7 @@ __all__ = [
 #: Leaves a number to the broker's configuration.
 _BROKER_DEFAULT = -1
 
-#: A default is one object for all, which nobody may change.
+#: Defaults are shared by all instances, so they must be immutable.
 _NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 

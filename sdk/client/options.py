@@ -1,7 +1,8 @@
 """The options of producers, consumers and admins: names, defaults, ranges.
 
-Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. An unknown name is refused
-with the nearest match, a value out of range with its limit. Defaults are Kafka's, apart from `batch_size`.
+Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. The error for an unknown
+name suggests the nearest match, that for a value out of range states the limit. Defaults are Kafka's, except
+`batch_size`.
 
 Source: Apache Kafka, `CommonClientConfigs`, `ProducerConfig`, `ConsumerConfig`.
 """
@@ -59,18 +60,18 @@ def _partitioner(name: str, value: object) -> Partitioner | None:
 
 
 class ClientOptions(Options):
-    """What every client takes.
+    """The options of every client.
 
     Attributes:
-        bootstrap_servers: brokers to ask first, `host:port,host:port`.
-        client_id: the name that brokers log and count quotas by.
-        request_timeout_ms: for each answer of a broker.
-        connect_timeout_ms: for reaching a broker.
-        api_timeout_ms: for a call as a whole, its retries included.
-        retry_backoff_ms: pause before the first retry; it doubles for each one, up to `retry_backoff_max_ms`.
+        bootstrap_servers: brokers to connect to first, `host:port,host:port`.
+        client_id: the name that brokers use for logs and quotas.
+        request_timeout_ms: how long to wait for a response.
+        connect_timeout_ms: how long to wait for a connection, version negotiation included.
+        api_timeout_ms: how long a call may take, retries included.
+        retry_backoff_ms: pause before the first retry; doubles with each retry, up to `retry_backoff_max_ms`.
         retry_backoff_max_ms: longest pause between retries.
-        metadata_max_age_ms: after this, brokers and partitions are asked for again.
-        max_frame_bytes: largest answer that is accepted.
+        metadata_max_age_ms: age at which the metadata is refreshed.
+        max_frame_bytes: largest response accepted.
     """
 
     bootstrap_servers: tuple[Address, ...] = option(REQUIRED, _bootstrap_servers, kafka="bootstrap.servers")
@@ -85,25 +86,26 @@ class ClientOptions(Options):
 
 
 class AdminOptions(ClientOptions):
-    """What an admin takes."""
+    """The options of an admin."""
 
 
 class ProducerOptions(ClientOptions):
-    """What a producer takes.
+    """The options of a producer.
 
     Attributes:
-        acks: who must have the records before they count as delivered: "all" replicas in sync, 1 for the leader, 0 for
-            nobody.
+        acks: which replicas must have a record before it is acknowledged: "all" in-sync replicas, 1 for the leader, 0
+            for none.
         linger_ms: how long an unfilled batch waits for more records.
         batch_size: bytes of a batch before compression. Kafka's default of 16 KiB halves the throughput measured here.
-        buffer_memory: bytes of all records that are not acknowledged yet; above it `send` raises `BufferFull`.
-        compression: of batches: "none", "gzip", "snappy", "lz4", "zstd".
+        buffer_memory: most bytes of records that are not acknowledged yet; above it `send` raises `BufferFull`.
+        compression: "none", "gzip", "snappy", "lz4" or "zstd".
         max_request_size: bytes of the largest record batch.
-        retries: how often a batch is sent again, within `delivery_timeout_ms`.
-        delivery_timeout_ms: from `send` until the acknowledgement.
-        max_in_flight: produce requests on one connection that wait for their answer. Above 1, a batch that failed for a
-            passing reason may be stored after a later one of the same partition that did not.
-        partitioner: for records with a key; None for Kafka's own. Records without one stay on a partition for a batch.
+        retries: how often a batch may be retried, within `delivery_timeout_ms`.
+        delivery_timeout_ms: longest time from `send` to the acknowledgement.
+        max_in_flight: most produce requests on one connection that wait for their response. Above 1, a batch that is
+            retried may be stored after a later batch of the same partition.
+        partitioner: chooses the partition of records with a key; None for Kafka's own. Records without a key fill one
+            batch after the other.
     """
 
     acks: int = option(_ALL_REPLICAS, _acks, kafka="acks")
@@ -119,24 +121,25 @@ class ProducerOptions(ClientOptions):
 
 
 class ConsumerOptions(ClientOptions):
-    """What a consumer takes.
+    """The options of a consumer.
 
     Attributes:
-        group_id: the group that shares the topics and keeps the positions; None to read alone.
-        group_instance_id: a name that stays the same over restarts, for static membership.
-        auto_offset_reset: where to start without a position: "latest", "earliest", or "none" to raise.
-        enable_auto_commit: commit what was handed out, every `auto_commit_interval_ms`, on rebalances and on close.
-        auto_commit_interval_ms: see above.
-        assignors: names of the strategies that this member can use, the preferred one first.
-        session_timeout_ms: a member that was not heard of for so long is taken for dead.
-        heartbeat_interval_ms: how often the member is heard of.
-        max_poll_interval_ms: longest time between two reads of the application before the member leaves its group.
-        max_poll_records: most records of one `getmany`.
-        fetch_min_bytes: a broker answers a fetch when it has so much, or after `fetch_max_wait_ms`.
-        fetch_max_wait_ms: see above.
-        fetch_max_bytes: most bytes of one fetch; also of what is fetched ahead.
+        group_id: the group that assigns the partitions and stores the offsets; None to read without a group.
+        group_instance_id: an id that survives restarts, for static membership; None for dynamic membership.
+        auto_offset_reset: where to start without a committed offset: "latest", "earliest", or "none" to raise.
+        enable_auto_commit: whether to commit finished records every `auto_commit_interval_ms`, on rebalances and on
+            close.
+        auto_commit_interval_ms: time between automatic commits.
+        assignors: names of the assignors that this member supports, the preferred one first.
+        session_timeout_ms: after this long without a heartbeat the coordinator removes the member.
+        heartbeat_interval_ms: time between heartbeats.
+        max_poll_interval_ms: longest time between two reads by the application before the member leaves its group.
+        max_poll_records: most records returned by one `getmany`.
+        fetch_min_bytes: a broker delays a fetch until it has this many bytes, or `fetch_max_wait_ms` has passed.
+        fetch_max_wait_ms: longest delay of a fetch.
+        fetch_max_bytes: most bytes of one fetch, and of everything fetched ahead.
         max_partition_fetch_bytes: most bytes of one partition in one fetch.
-        check_crcs: whether checksums of batches are verified.
+        check_crcs: whether to verify the checksums of batches.
     """
 
     group_id: str | None = text(None, kafka="group.id")
@@ -165,12 +168,12 @@ def read_options(kind: type[Kind], bootstrap_servers: str | Iterable[str] | None
     """Check the options of a client.
 
     Args:
-        kind: which client's.
-        bootstrap_servers: brokers to ask first; None if they are among `given`.
-        given: names, dotted or not, and values.
+        kind: the class of the client's options.
+        bootstrap_servers: brokers to connect to first; None if they are in `given`.
+        given: values by name, dotted or not.
 
     Raises:
-        ConfigurationError: a name is unknown or given twice, or a value is out of its range.
+        ConfigurationError: a name is unknown or given twice, or a value is out of range.
     """
     first = () if bootstrap_servers is None else (("bootstrap_servers", bootstrap_servers),)
     return kind.read((*first, *given.items()))

@@ -41,7 +41,7 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, option: str, text: str, default_port: int | None = None, lowest_port: int = 1) -> Self:
-        """Read `host:port`; an IPv6 address with a port stands in brackets.
+        """Read `host:port`; an IPv6 address with a port is written in brackets.
 
         Args:
             option: that the text was given for; errors name it.
@@ -129,7 +129,7 @@ class Network(Protocol):
             receiver: creates the receiver of the frames, given the wire to write to.
 
         Raises:
-            OSError: nobody listens there, or the name is unknown.
+            OSError: nothing listens there, or the name is unknown.
         """
         ...
 

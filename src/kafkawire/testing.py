@@ -1,4 +1,4 @@
-"""A real broker inside the test process.
+"""A real broker inside the test process:
 
 with Broker() as broker:
     client = connect(broker.bootstrap)
@@ -18,16 +18,16 @@ __all__ = ["Broker"]
 
 
 class Broker:
-    """A broker on a free port of this machine, on a thread of its own.
+    """Run a broker in a background thread of this process.
 
     Args:
-        data_dir: where topics are kept; None for a temporary directory, which goes with the broker.
-        host: where to listen.
-        port: 0 for a free one.
-        options: of the broker, in snake_case or with Kafka's dotted names.
+        data_dir: the folder of its files, created if it does not exist; None for a temporary one, removed by `close`.
+        host: the address to listen on.
+        port: the port to listen on; 0 for a free one.
+        options: the fields of `BrokerOptions`; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of its range.
+        ConfigurationError: an option is unknown or out of range.
     """
 
     def __init__(
@@ -39,27 +39,32 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """What clients connect to, as `host:port`."""
+        """The address that clients connect to, as `host:port`.
+
+        Raises:
+            Closed: the broker is not running.
+        """
         return self._broker.bootstrap
 
     def start(self) -> None:
-        """Start, and wait until clients can connect; on the port it had before, if it ran before.
+        """Start, and wait until clients can connect; a restarted broker listens on the same port.
 
         Raises:
-            OSError: the directory cannot be written, or the port was taken meanwhile.
+            ConfigurationError: the data directory belongs to another broker.
+            OSError: the directory cannot be written, or the port is in use.
         """
         self._broker.start()
 
     def stop(self) -> None:
-        """Stop in order; the data stays until the end of the `with` block, or until `close`."""
+        """Shut down cleanly; the data stays until `close`, or the end of the `with` block."""
         self._broker.stop()
 
     def kill(self) -> None:
-        """Stop as a crash would; `start` then recovers what was acknowledged."""
+        """Stop as in a crash; a later `start` recovers the logs."""
         self._broker.kill()
 
     def close(self) -> None:
-        """Stop, and remove the directory if it is a temporary one."""
+        """Stop, and remove the data directory if it is temporary."""
         self._broker.stop()
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)

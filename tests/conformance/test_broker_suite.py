@@ -32,7 +32,7 @@ SUPPORTED = {key: APIS[key].versions for key in (ApiKey.API_VERSIONS, ApiKey.MET
 
 
 def good(request: Request) -> Message:
-    """Answer with the defaults of the response, and ApiVersions as it must be."""
+    """Return a response with defaults, and a correct one for ApiVersions."""
     if request.api.key != ApiKey.API_VERSIONS:
         return message_class(response_class(request.api))()
     entries = [ApiVersionsResponse.ApiVersion(key, *versions) for key, versions in SUPPORTED.items()]
@@ -41,7 +41,7 @@ def good(request: Request) -> Message:
 
 
 class Broker:
-    """Accept connections, one after the other, and answer in a way that a test chooses."""
+    """Accept connections, one after the other, and respond as a test chooses."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -135,7 +135,7 @@ class AnswersEverything(Broker):
 
 
 class ForgetsVersions(Broker):
-    """Takes the handshake, and then does not know the version that it took."""
+    """Accepts the handshake, and then refuses the version it agreed to."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -183,7 +183,7 @@ def test_a_broker_that_is_wrong(broker: type[Broker], suites: list[str]) -> None
     assert failing(broker()) == suites
 
 
-def test_a_broker_that_answers_what_it_cannot_read() -> None:
+def test_a_broker_that_responds_to_what_it_cannot_read() -> None:
     suites = {suite.name: suite for suite in ask(AnswersEverything())}
     unknown, broken = suites["unknown API and versions"], suites["broken frames"]
     assert [failure.case for failure in unknown.failures] == [
@@ -202,7 +202,7 @@ def test_a_broker_that_answers_what_it_cannot_read() -> None:
     assert [suite.name for suite in suites.values() if suite.failures] == [unknown.name, broken.name]
 
 
-def test_an_answer_in_another_version_is_found() -> None:
+def test_a_response_in_another_version_is_found() -> None:
     suites = {suite.name: suite for suite in ask(ForgetsVersions())}
     reasons = {failure.case: failure.reason for failure in suites["ApiVersions"].failures}
     assert reasons.keys() == {f"version {version} {shape}" for version in (1, 2, 3, 4) for shape in SHAPES}

@@ -1,8 +1,7 @@
-"""A folder of vectors is run whole: every file has a checker, and what differs is found.
+"""Every file of a folder of vectors is checked, and differences are found.
 
-Method: the folder that ships is run for its small files; copies with one wrong value, a file that nobody knows, and a
-checker that meets what it does not expect. The large files are run, vector by vector, by the tests of the parts that
-they check.
+Method: the small files of the package's own folder; copies with one wrong value, an unknown file, and a checker that
+raises. The large files are checked, vector by vector, by the tests of the parts that they cover.
 """
 
 from __future__ import annotations

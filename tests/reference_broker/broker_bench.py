@@ -53,21 +53,21 @@ class BrokerBench:
         return Core(directory, options, Address("broker", 9092), lambda: f"id{next(numbers)}", self.now_ms)
 
     def crash(self) -> None:
-        """Start again without having been closed."""
+        """Restart without closing, as after a crash."""
         self.core = self._open()
 
     def restart(self) -> None:
-        """Close in order, and start again."""
+        """Close and restart."""
         self.core.close()
         self.core = self._open()
 
     def ask(self, message: Message, version: int | None = None, client_id: str = "client") -> Any:
-        """Return the answer, both having been through the codecs; a `DelayedOperation` if it comes later.
+        """Return the response to a request, both encoded and decoded on the way; a `DelayedOperation` if it is delayed.
 
         Args:
             message: the request.
             version: None for the highest stable one.
-            client_id: who asks.
+            client_id: the client's name for itself.
         """
         api = APIS[ApiKey(message.SCHEMA.key or 0)]
         version = versions_of(ApiKey(api.key))[-1] if version is None else version
@@ -95,7 +95,7 @@ class BrokerBench:
         self.core.advance(self.now_ms)
 
     def create(self, name: str = "t", partitions: int = 1, **configs: str) -> bytes:
-        """Make a topic; configurations are named with underscores. Return its id."""
+        """Create a topic, with configurations named with underscores; return its id."""
         Config = CreateTopicsRequest.CreatableTopicConfig
         given = [Config(config.replace("_", "."), value) for config, value in configs.items()]
         topic = CreateTopicsRequest.CreatableTopic(name, partitions, 1, configs=given)
@@ -104,7 +104,7 @@ class BrokerBench:
         return bytes(result.topic_id)
 
     def produce(self, records: bytes | bytearray, topic: str = "t", partition: int = 0, acks: int = -1) -> Any:
-        """Send a batch; return the answer for its partition."""
+        """Send a batch; return the part of the response for its partition."""
         Data = ProduceRequest.TopicProduceData
         data = Data(topic, partition_data=[ProduceRequest.PartitionProduceData(partition, records)])
         response = self.ask(ProduceRequest(None, acks, 1000, [data]), 9)

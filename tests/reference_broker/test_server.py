@@ -106,7 +106,7 @@ def test_long_poll_ends_when_data_comes_and_when_time_is_up(broker):
         assert time.monotonic() - began >= 0.09
 
 
-def test_large_answers_arrive_whole_although_the_client_is_slow(broker):
+def test_large_responses_arrive_whole_although_the_client_is_slow(broker):
     values = [bytes([number]) * 900_000 for number in range(20)]
     with Client(broker.bootstrap) as client:
         client.topic()
@@ -195,7 +195,7 @@ def test_stop_wakes_waiting_clients_and_can_be_repeated(tmp_path):
             client.receive(FetchResponse)
 
 
-def test_answers_after_syncing_where_the_topic_says_so(tmp_path):
+def test_responds_after_syncing_if_the_topic_asks_for_it(tmp_path):
     with BackgroundBroker(tmp_path, log_flush_interval_messages=1) as broker, Client(broker.bootstrap) as client:
         client.topic()
         assert [client.produce(produced(b"x")).base_offset for _ in range(3)] == [0, 1, 2]

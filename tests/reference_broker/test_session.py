@@ -1,6 +1,6 @@
-"""A session answers in order, one request at a time, stops reading when too much piles up, and closes on errors.
+"""A session answers in order, one request at a time, pauses reading when requests queue up, and closes on errors.
 
-Method: a wire that notes what is written and a queue of deferred calls that the test runs.
+Method: a wire that records what is written, and a queue of deferred calls that the test runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A topic that is made because somebody asked for it gets the broker's defaults, and a name as Kafka allows it.
+"""An auto-created topic gets the broker's defaults, and only a name that Kafka allows.
 
 Method: a broker without sockets; what CreateTopics can ask for is tested in `apis/test_create_topics.py`.
 """

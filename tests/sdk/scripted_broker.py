@@ -1,7 +1,7 @@
-"""A broker of a few lines for the tests of clients: in memory, scripted answer by answer where a test wants a fault.
+"""A minimal broker for the tests of clients: in memory, with scripted responses where a test needs a fault.
 
-It knows the framing and the versions, because it is the other role of the same connection; what it answers to an API is
-a function of the request. Unlike the reference broker it can be made to say anything.
+Framing and versions come from the other role of the same connection; the response of an API is a function of the
+request. Unlike the reference broker, it can be made to say anything.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BROKER = Address("broker", 9092)
 
 
 class Later(NamedTuple):
-    """A response that is given after a while."""
+    """A response that is sent after a delay."""
 
     message: Message
     delay_ms: int
@@ -50,18 +50,18 @@ Responder = Callable[[Request], Message | Later | None]
 
 
 class ScriptedBroker:
-    """One broker that answers what it is told to.
+    """A broker with scripted responses.
 
     Args:
         topics: number of partitions by name; this broker leads all of them.
-        supported: versions by API; all that there are if not given.
+        supported: versions by API; None for all.
 
     Attributes:
-        network: gives the connections to it.
-        answers: what is answered, by API.
-        once: answers given before that, one after the other.
-        requests: everything that was asked, ApiVersions and Metadata left out.
-        links: the open connections, to be broken.
+        network: connects to it.
+        responders: return the response, by API.
+        once: responders that are used first, once each.
+        requests: every request so far, except ApiVersions and Metadata.
+        links: the open connections, for tests that break them.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ScriptedBroker:
         self.links.clear()
 
     def script(self, key: ApiKey, *responders: Responder) -> None:
-        """Answer the next requests of an API with these, then as before."""
+        """Use these responders for the next requests of an API, then the usual one."""
         self.once.setdefault(key, deque()).extend(responders)
 
     def asked(self, key: ApiKey) -> list[Message]:
@@ -99,7 +99,7 @@ class ScriptedBroker:
         return [request.message for request in self.requests if request.api.key == key]
 
     def respond(self, request: Request) -> Message | Later | None:
-        """Return what is answered to a request."""
+        """Return the response to a request."""
         key = ApiKey(request.api.key)
         if key not in (ApiKey.API_VERSIONS, ApiKey.METADATA):
             self.requests.append(request)
@@ -195,7 +195,7 @@ class StoringBroker(ScriptedBroker):
         }
 
     def end(self, topic: str, partition: int = 0) -> int:
-        """Return the offset behind the last record of a partition."""
+        """Return the offset after the last record of a partition."""
         log = self.logs.get((topic, partition))
         return next(walk_headers(log[-1])).next_offset if log else 0
 

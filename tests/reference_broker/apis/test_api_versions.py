@@ -1,6 +1,6 @@
-"""ApiVersions lists what is served, in every version, and answers one that it does not know.
+"""ApiVersions lists what is served, in every version, and responds to an unknown version.
 
-Method: a broker without sockets; the unknown version is a request without a message, as the connection gives it.
+Method: a broker without sockets; an unknown version is a request without a message, as the connection passes it on.
 """
 
 import pytest

@@ -1,6 +1,6 @@
-"""Fetch reads in every version, waits for data, keeps to its limits, and answers errors at once.
+"""Fetch reads in every version, waits for data, respects its limits, and returns errors at once.
 
-Method: a broker without sockets; waiting is ended by producing or by letting time pass.
+Method: a broker without sockets; a delayed fetch is completed by producing or by letting time pass.
 """
 
 import pytest
@@ -95,7 +95,7 @@ def test_first_batch_is_given_whole_however_small_the_limits(bench):
     assert (second.error_code, bytes(second.records)) == (ErrorCode.NONE, b"")
 
 
-def test_limit_of_the_whole_answer(bench):
+def test_limit_of_the_whole_response(bench):
     bench.create(partitions=3)
     for number in range(3):
         bench.produce(produced(b"x" * 1000), partition=number)
@@ -153,7 +153,7 @@ def test_gone_client_leaves_nothing_behind(bench):
     assert bench.core.timers.next_deadline_ms is None
 
 
-def test_deleted_topic_ends_the_wait(bench):
+def test_deleted_topic_completes_a_delayed_fetch(bench):
     topic_id = bench.create()
     waiting = bench.ask(request(partition(), topic_id=topic_id, wait=500))
     bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState("t")]))

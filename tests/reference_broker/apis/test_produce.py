@@ -85,7 +85,7 @@ def test_one_replica_is_enough_where_there_is_no_other(bench, acks):
     assert bench.produce(produced(b"x"), acks=acks).error_code == ErrorCode.NONE
 
 
-def test_no_answer_without_acknowledgement(bench):
+def test_no_response_without_acknowledgement(bench):
     bench.create()
     assert bench.produce(produced(b"x"), acks=0) is None
     assert bench.core.directory.log("t", 0).next_offset == 1
@@ -96,7 +96,7 @@ def test_failure_without_acknowledgement_closes_the_connection(bench):
         bench.produce(produced(b"x"), acks=0)
 
 
-def test_answer_waits_for_the_disk_where_the_topic_says_so(tmp_path):
+def test_the_response_waits_for_the_disk_if_the_topic_asks_for_it(tmp_path):
     bench = BrokerBench(tmp_path / "data")
     bench.create(flush_messages="2")
     jobs = []

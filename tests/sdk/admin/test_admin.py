@@ -1,6 +1,6 @@
-"""Each request of an admin says what was meant, and its answer is told in plain values; errors name their subject.
+"""Each method of an admin sends the right request and returns plain values; errors name their subject.
 
-Method: the scripted broker in memory answers by hand.
+Method: the scripted broker in memory, with hand-made responses.
 """
 
 from __future__ import annotations

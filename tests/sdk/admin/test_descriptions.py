@@ -1,4 +1,4 @@
-"""What an admin creates has the broker's defaults where nothing is said, and cannot be changed by accident."""
+"""A new topic takes the broker's defaults unless told otherwise, and cannot be changed by accident."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pauses double, stay within the jitter of a fifth, and never exceed the longest one.
+"""Pauses double, stay within 20 % of jitter, and never exceed the longest one.
 
 Method: a table of failures and random numbers, worked out from KIP-580.
 """

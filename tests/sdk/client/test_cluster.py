@@ -1,7 +1,6 @@
-"""Requests reach the right broker; what is not true any more is asked anew; passing errors are retried, lasting ones
-are told.
+"""Requests reach the right broker; outdated metadata is refreshed; retriable errors are retried, others raised.
 
-Method: the scripted broker in memory, with answers that fail a few times.
+Method: the scripted broker in memory, whose responses fail a few times.
 """
 
 from __future__ import annotations

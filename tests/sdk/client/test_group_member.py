@@ -1,6 +1,6 @@
-"""A member takes the steps of the classic protocol, answer by answer, and its heartbeats come when they are due.
+"""A member takes the steps of the classic protocol, response by response, and its heartbeats come when they are due.
 
-Method: the state machine is driven by hand, with explicit times; tables of error codes say what each answer leads to.
+Method: the state machine is driven by hand, with explicit times; tables of error codes say what each response leads to.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def test_a_follower_from_outside_to_its_assignment() -> None:
     assert member.step is Step.STABLE
 
 
-def test_a_leader_divides() -> None:
+def test_a_leader_performs_the_assignment() -> None:
     member = joined(joining(), leads=True)
     assert member.step is Step.PERFORM_ASSIGNMENT
     assert member.members == {"m1": MemberInfo(b"meta", None)}
@@ -80,7 +80,7 @@ def test_a_leader_divides() -> None:
     assert (entry.member_id, entry.assignment) == ("m1", b"all")
 
 
-def test_a_leader_that_must_not_divide() -> None:
+def test_a_leader_that_must_skip_the_assignment() -> None:
     """A static member that comes back to a stable group leads it, but the assignment stays (KIP-814)."""
     member = joining()
     member.receive_join(JoinGroupResponse(0, 0, 4, "consumer", "range", "m1", True, "m1"), 0)
@@ -95,7 +95,7 @@ def test_the_coordinator_gives_the_member_its_id_first() -> None:
 
 
 @pytest.mark.parametrize("code", RAISED)
-def test_errors_that_no_new_round_mends(code: ErrorCode) -> None:
+def test_errors_that_rejoining_cannot_fix(code: ErrorCode) -> None:
     with pytest.raises(BrokerError, match="join in group g"):
         joining().receive_join(JoinGroupResponse(error_code=code), 0)
     with pytest.raises(BrokerError, match="sync in group g"):
@@ -105,7 +105,7 @@ def test_errors_that_no_new_round_mends(code: ErrorCode) -> None:
 
 
 @pytest.mark.parametrize("code", [*AGAIN, *LOST])
-def test_answers_that_begin_a_new_round(code: ErrorCode) -> None:
+def test_responses_that_make_the_member_rejoin(code: ErrorCode) -> None:
     waiting = joined(joining())
     waiting.receive_sync(SyncGroupResponse(error_code=code), 0)
     member = stable()
@@ -128,14 +128,14 @@ def test_a_forgotten_member_joins_as_a_new_one() -> None:
     assert member.generation.member_id == ""
 
 
-def test_a_member_that_was_never_in_loses_nothing() -> None:
+def test_a_member_that_never_joined_loses_nothing() -> None:
     member = joining()
     member.receive_join(JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID), 0)
     assert (member.step, member.lost) == (Step.PREPARE, False)
 
 
-def test_errors_of_a_former_generation_are_not_news() -> None:
-    """While the member prepares or joins, late answers to heartbeats and commits change nothing."""
+def test_errors_of_a_former_generation_are_ignored() -> None:
+    """While the member prepares or joins, late responses to heartbeats and commits change nothing."""
     member = stable()
     member.rejoin("a rebalance")
     member.receive_error(ErrorCode.UNKNOWN_MEMBER_ID, "commit")
@@ -154,7 +154,7 @@ def test_heartbeats_are_due_an_interval_after_the_last_sign_of_life(now_ms: int,
     assert member.heartbeat_wait_ms(now_ms) == 3000
 
 
-def test_heartbeats_go_on_while_the_member_prepares_and_takes_over() -> None:
+def test_heartbeats_continue_while_the_member_prepares_and_adopts() -> None:
     member = stable()
     member.rejoin("a rebalance")
     assert member.heartbeat_wait_ms(5000) == 0
@@ -174,7 +174,7 @@ def test_no_heartbeats_outside() -> None:
 
 
 def test_an_assignment_that_is_outdated_at_once() -> None:
-    """A rebalance found by a heartbeat while the assignment was taken over is not forgotten."""
+    """A rebalance found by a heartbeat while the assignment was being adopted is not forgotten."""
     member = joined(joining())
     member.receive_sync(SyncGroupResponse(), 0)
     member.receive_heartbeat(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))

@@ -1,4 +1,4 @@
-"""The cache takes over what is newer, keeps what an answer does not mention, and knows why a topic is missing.
+"""The cache adopts newer leaders, keeps topics that a response does not mention, and knows why a topic is missing.
 
 Method: hand-made Metadata responses, one after the other.
 """
@@ -39,7 +39,7 @@ def filled() -> Metadata:
     return metadata
 
 
-def test_what_an_answer_says() -> None:
+def test_contents_of_a_response() -> None:
     metadata = filled()
     assert metadata.partition(T0) == Partition(1, 5, (1, 2), (2,))
     assert metadata.leader(T0) == 1
@@ -55,7 +55,7 @@ def test_what_an_answer_says() -> None:
     [(2, 6, ID, 2), (2, 5, ID, 2), (2, 4, ID, 1), (2, 0, OTHER_ID, 2), (-1, 6, ID, None), (3, 6, ID, None)],
 )
 def test_newer_leaders_replace_older_ones(leader: int, epoch: int, topic_id: bytes, expected: int | None) -> None:
-    """An older epoch is dropped, unless the topic was made anew; a leader that is no broker counts as none."""
+    """An older epoch is ignored, unless the topic was recreated; a leader that is not a known broker counts as none."""
     metadata = filled()
     metadata.update(metadata_response(topic("t", leader, epoch, topic_id)), now_ms=1)
     assert metadata.leader(T0) == expected
@@ -67,7 +67,7 @@ def test_other_topics_stay() -> None:
     assert set(metadata.topics) == {"t", "u"}
 
 
-def test_a_topic_that_a_complete_answer_leaves_out_is_gone() -> None:
+def test_a_topic_missing_from_a_complete_response_is_gone() -> None:
     metadata = filled()
     metadata.update(metadata_response(topic("u", 2, 1, OTHER_ID)), now_ms=1, is_complete=True)
     assert set(metadata.topics) == {"u"}
@@ -121,7 +121,7 @@ def test_nothing_known_and_invalidated_are_stale() -> None:
         (TopicPartition("u", 0), 2, 6, False),
     ],
 )
-def test_a_leader_named_in_another_answer(partition: TopicPartition, leader: int, epoch: int, moved: bool) -> None:
+def test_a_leader_named_in_another_response(partition: TopicPartition, leader: int, epoch: int, moved: bool) -> None:
     metadata = filled()
     assert metadata.move_leader(partition, leader, epoch) is moved
     assert metadata.leader(T0) == (2 if moved else 1)

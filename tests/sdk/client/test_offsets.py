@@ -1,6 +1,6 @@
 """Offsets are asked of leaders and coordinators, partition by partition, until all are there.
 
-Method: the scripted broker in memory, with answers that fail once.
+Method: the scripted broker in memory, whose responses fail once.
 """
 
 from __future__ import annotations

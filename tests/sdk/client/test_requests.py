@@ -1,6 +1,6 @@
-"""Requests that changed their shape are written as each version wants them, and answers of all shapes read alike.
+"""Requests whose shape changed are built for each version, and responses of all shapes read alike.
 
-Method: each request is encoded in every version that exists; answers are written by hand in the old and the new shape.
+Method: each request is encoded in every version that exists; responses are hand-made in the old and the new shape.
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ def test_no_coordinator() -> None:
 
 
 def old(error: int = 0, partition_error: int = 0) -> OffsetFetchResponse:
-    """Return an answer for one group."""
+    """Return a response for one group."""
     kind = OffsetFetchResponse.OffsetFetchResponsePartition
     partitions = [kind(0, 7, 2, "note", partition_error), kind(1, -1), kind(2, 0, -1, None)]
     return OffsetFetchResponse(topics=[OffsetFetchResponse.OffsetFetchResponseTopic("t", partitions)], error_code=error)
 
 
 def new(error: int = 0, partition_error: int = 0) -> OffsetFetchResponse:
-    """Return the same answer in the shape for several groups."""
+    """Return the same response in the shape for several groups."""
     kind = OffsetFetchResponse.OffsetFetchResponsePartitions
     partitions = [kind(0, 7, 2, "note", partition_error), kind(1, -1), kind(2, 0, -1, None)]
     topics = [OffsetFetchResponse.OffsetFetchResponseTopics("t", partitions=partitions)]

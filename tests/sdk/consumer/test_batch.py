@@ -1,4 +1,4 @@
-"""Batches give the records that are wanted: none before the offset asked for, none of control batches.
+"""Batches yield the requested records: none before the requested offset, none of control batches.
 
 Method: batches made by hand, walked as a consumer walks them.
 """

@@ -81,7 +81,7 @@ def test_records_one_after_the_other() -> None:
     consuming(test)
 
 
-def test_reading_goes_on_where_it_was_left_whatever_the_way() -> None:
+def test_every_way_of_reading_continues_where_the_last_one_stopped() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         assert [record.value for record in await read(consumer, 3)] == values(3)
         assert await consumer.position(T) == 3
@@ -111,7 +111,7 @@ def test_new_records_are_waited_for() -> None:
     consuming(test)
 
 
-def test_latest_begins_behind_the_last_record() -> None:
+def test_latest_begins_after_the_last_record() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         assert await consumer.position(T) == 30
 
@@ -255,7 +255,7 @@ def test_the_record_at_which_the_application_failed_is_not_committed() -> None:
     assert broker.commits == {("g", "t", 0): 4}
 
 
-def test_a_group_goes_on_from_its_commits() -> None:
+def test_a_group_continues_from_its_commits() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         await read(consumer, 12)
         await consumer.commit()
@@ -288,7 +288,7 @@ def test_auto_commit_in_between() -> None:
     consuming(test, group_id="g", auto_commit_interval_ms=1)
 
 
-def test_partitions_come_and_go_before_the_listener() -> None:
+def test_the_listener_hears_of_assigned_and_revoked_partitions() -> None:
     told: list[tuple[str, frozenset[TopicPartition]]] = []
 
     class Listener:
@@ -341,7 +341,7 @@ def test_a_listener_that_fails() -> None:
     asyncio.run(run())
 
 
-def test_a_group_that_does_not_take_the_member() -> None:
+def test_a_group_that_refuses_the_member() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED: join in group g"):
             await read(consumer, 1)
@@ -485,7 +485,7 @@ def test_damaged_batches_are_not_skipped() -> None:
     asyncio.run(run())
 
 
-def test_an_answer_that_is_not_the_protocol() -> None:
+def test_a_response_that_breaks_the_protocol() -> None:
     async def run() -> None:
         broker = StoringBroker({"t": 1})
         broker.fill("t", *values(3))

@@ -86,7 +86,7 @@ def test_older_members(version: int, known: Subscription) -> None:
 
 
 def test_newer_members() -> None:
-    """A later version adds fields behind those that are known here."""
+    """A later version adds fields after the known ones."""
     data = b"\x00\x09" + bytes.fromhex(SUBSCRIPTION_HEX)[2:] + b"something new"
     assert decode_subscription(data) == decode_subscription(bytes.fromhex(SUBSCRIPTION_HEX))
     assigned = encode_assignment(partitions("a-0"))

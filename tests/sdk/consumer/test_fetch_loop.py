@@ -1,4 +1,4 @@
-"""Positions come from the group's commits, else from the reset policy; a failed read says so until it is mended.
+"""Positions come from the group's commits, or else from the reset policy; a failure is raised by every later read.
 
 Method: the loop with its positions and a scripted broker, without the consumer around it.
 """
@@ -99,7 +99,7 @@ def test_batches_and_waiting() -> None:
     looping(test, auto_offset_reset="earliest")
 
 
-def test_a_failure_is_told_to_every_read() -> None:
+def test_a_failure_is_raised_by_every_read() -> None:
     async def test(setting: Setting) -> None:
         waiting = asyncio.ensure_future(setting.loop.next())
         await asyncio.sleep(0)

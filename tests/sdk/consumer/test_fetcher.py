@@ -1,6 +1,6 @@
-"""Fetches are planned by leader and limits, go on from the batch headers, and drop what a jump made useless.
+"""Fetches are planned by leader and limits, continue from the batch headers, and are dropped after a seek.
 
-Method: the fetcher is asked for requests and given hand-made answers; no records are decoded here.
+Method: the fetcher is asked for requests and given hand-made responses; no records are decoded here.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def batch(base_offset: int, records: int = 3, size: int = 10) -> bytes:
 
 
 def fetch_response(*partitions: FetchResponse.PartitionData, by_id: bool = True) -> FetchResponse:
-    """Return an answer about topic t."""
+    """Return a response about topic t."""
     return FetchResponse(
         responses=[FetchResponse.FetchableTopicResponse("" if by_id else "t", ID if by_id else bytes(16), partitions)]
     )
 
 
 def data(partition: int, records: bytes | None = None, error: int = 0) -> FetchResponse.PartitionData:
-    """Return what an answer says of a partition."""
+    """Return the part of a response about one partition."""
     return FetchResponse.PartitionData(partition, error, 500, records=records)
 
 
@@ -89,7 +89,7 @@ def test_one_request_for_each_leader() -> None:
 
 
 @pytest.mark.parametrize("by_id", [True, False])
-def test_the_next_fetch_begins_behind_the_last_whole_batch(by_id: bool) -> None:
+def test_the_next_fetch_begins_after_the_last_whole_batch(by_id: bool) -> None:
     setting = Setting(T0)
     setting.fetcher.request(1)
     records = batch(100) + batch(103) + batch(106)[:70]
@@ -154,7 +154,7 @@ def test_paused_partitions_are_neither_fetched_nor_handed_out() -> None:
     assert fetched.partition == T0
 
 
-def test_a_jump_voids_what_is_on_the_way_and_what_waits() -> None:
+def test_a_seek_drops_what_is_in_flight_and_what_is_queued() -> None:
     setting = Setting(T0, T1)
     setting.fetcher.request(1)
     setting.positions[T0].seek(5)
@@ -196,7 +196,7 @@ def test_passing_errors_ask_for_a_pause(code: ErrorCode) -> None:
     assert not setting.fetcher.errors
 
 
-def test_the_new_leader_of_the_answer_is_asked_next() -> None:
+def test_the_new_leader_in_the_response_is_asked_next() -> None:
     setting = Setting(T0)
     setting.fetcher.request(1)
     moved = data(0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -205,7 +205,7 @@ def test_the_new_leader_of_the_answer_is_asked_next() -> None:
     assert setting.fetcher.leaders() == {2}
 
 
-def test_lasting_errors_stop_the_partition_and_are_told() -> None:
+def test_lasting_errors_stop_the_partition_and_are_raised() -> None:
     setting = Setting(T0, T1)
     setting.fetcher.request(1)
     setting.fetcher.receive(1, fetch_response(data(0, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), data(1)))
@@ -242,7 +242,7 @@ def test_an_offset_that_is_gone(policy: str, told: bool) -> None:
     ],
 )
 def test_batches_that_cannot_be(records: bytes, error: type[Exception], reason: str) -> None:
-    """Only older offsets, less than a batch, or no batch at all: the partition stops, the application is told."""
+    """Only older offsets, less than a batch, or no batch at all: the partition stops with an error."""
     setting = Setting(T0)
     setting.fetcher.request(1)
     assert isinstance(setting.fetcher.receive(1, fetch_response(data(0, records))), error)
@@ -252,7 +252,7 @@ def test_batches_that_cannot_be(records: bytes, error: type[Exception], reason: 
 
 
 def test_a_length_damaged_in_the_middle_loses_nothing() -> None:
-    """The batches before it are handed out; the next fetch begins with the damaged one, and the application is told."""
+    """The batches before it are handed out; the next fetch begins with the damaged one and raises an error."""
     setting = Setting(T0)
     setting.fetcher.request(1)
     damaged = bytearray(batch(103))
@@ -264,8 +264,8 @@ def test_a_length_damaged_in_the_middle_loses_nothing() -> None:
     assert list(setting.fetcher.errors) == [error]
 
 
-def test_a_corrupt_log_is_told_and_not_asked_again() -> None:
-    """Brokers call this error retriable, but what is damaged on the disk stays so."""
+def test_a_corrupt_log_raises_and_is_not_fetched_again() -> None:
+    """The error counts as retriable, but damage on disk stays."""
     setting = Setting(T0)
     setting.fetcher.request(1)
     error = setting.fetcher.receive(1, fetch_response(data(0, b"", ErrorCode.CORRUPT_MESSAGE)))
@@ -273,7 +273,7 @@ def test_a_corrupt_log_is_told_and_not_asked_again() -> None:
     assert setting.fetcher.request(1) is None
 
 
-def test_an_error_of_the_whole_answer() -> None:
+def test_an_error_of_the_whole_response() -> None:
     setting = Setting(T0)
     setting.fetcher.request(1)
     trouble = setting.fetcher.receive(1, FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
@@ -281,7 +281,7 @@ def test_an_error_of_the_whole_answer() -> None:
     assert asked(setting.fetcher.request(1)) == {0: 100}
 
 
-def test_an_answer_that_leaves_a_partition_out() -> None:
+def test_a_response_that_leaves_a_partition_out() -> None:
     setting = Setting(T0)
     setting.fetcher.request(1)
     trouble = setting.fetcher.receive(1, FetchResponse())

@@ -1,6 +1,6 @@
-"""The driver takes the member's steps one by one, sends heartbeats beside them, and tells what it cannot mend.
+"""The driver takes the member's steps one by one, sends heartbeats meanwhile, and reports what no retry can fix.
 
-Method: work that only notes, against the group of one of the scripted broker.
+Method: group work that only records its calls, against the scripted broker's group of one.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def test_steps_and_heartbeats() -> None:
     driving(test)
 
 
-def test_work_that_asks_for_another_round() -> None:
+def test_work_that_asks_for_another_rebalance() -> None:
     async def test(setting: Setting) -> None:
         setting.again = "partitions were revoked"
         while len(setting.done) < 6:
@@ -124,7 +124,7 @@ def test_a_generation_lost_by_a_commit() -> None:
     driving(test)
 
 
-def test_passing_errors_are_retried_and_lasting_ones_told() -> None:
+def test_passing_errors_are_retried_and_lasting_ones_reported() -> None:
     def refused(code: ErrorCode) -> Callable[[Request], JoinGroupResponse]:
         return lambda request: JoinGroupResponse(error_code=code)
 
@@ -144,7 +144,7 @@ def test_passing_errors_are_retried_and_lasting_ones_told() -> None:
 
 
 @pytest.mark.parametrize(("group_instance_id", "told"), [(None, 1), ("me", 0)])
-def test_leaving_is_told_unless_the_member_is_static(group_instance_id: str | None, told: int) -> None:
+def test_leaving_sends_a_request_unless_the_member_is_static(group_instance_id: str | None, told: int) -> None:
     async def test(setting: Setting) -> None:
         await setting.reach(Step.STABLE)
         await setting.driver.stop()
@@ -155,7 +155,7 @@ def test_leaving_is_told_unless_the_member_is_static(group_instance_id: str | No
     driving(test, group_instance_id)
 
 
-def test_a_member_that_nobody_reads_leaves_until_somebody_does(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_member_leaves_while_the_application_does_not_read(caplog: pytest.LogCaptureFixture) -> None:
     async def test(setting: Setting) -> None:
         await setting.reach(Step.STABLE)
         setting.stopped_ms = 0
@@ -173,7 +173,7 @@ def test_a_member_that_nobody_reads_leaves_until_somebody_does(caplog: pytest.Lo
         driving(test)
 
 
-def test_a_blocked_event_loop_is_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_blocked_event_loop_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def test(setting: Setting) -> None:
         await setting.reach(Step.STABLE)
         while "event loop was blocked" not in caplog.text:

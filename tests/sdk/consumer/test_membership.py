@@ -1,4 +1,4 @@
-"""Rebalances take and give partitions as the assignors' protocol says, and commit before partitions go.
+"""Rebalances revoke and assign partitions as the assignors' protocol says, and commit before partitions are revoked.
 
 Method: the steps of a membership called by hand, with positions, against the scripted broker.
 """
@@ -65,7 +65,7 @@ def taking_part(test: Callable[[Setting], Awaitable[None]], *assignors: str, aut
     asyncio.run(run())
 
 
-def test_eager_members_give_everything_up_before_a_round() -> None:
+def test_eager_members_revoke_everything_before_a_rebalance() -> None:
     async def test(setting: Setting) -> None:
         setting.own(T0, T1)
         protocols = await setting.membership.prepare(lost=False)
@@ -79,7 +79,7 @@ def test_eager_members_give_everything_up_before_a_round() -> None:
     taking_part(test, "range", "cooperative-sticky")
 
 
-def test_cooperative_members_keep_everything_until_it_is_taken() -> None:
+def test_cooperative_members_keep_partitions_until_they_are_revoked() -> None:
     async def test(setting: Setting) -> None:
         setting.own(T0, T1)
         ((_, metadata),) = await setting.membership.prepare(lost=False)
@@ -116,7 +116,7 @@ def test_without_auto_commit() -> None:
     taking_part(test, auto_commit=False)
 
 
-def test_a_commit_that_fails_does_not_stop_the_round() -> None:
+def test_a_commit_that_fails_does_not_stop_the_rebalance() -> None:
     async def test(setting: Setting) -> None:
         setting.own(T0)
         setting.broker.stop()
@@ -127,7 +127,7 @@ def test_a_commit_that_fails_does_not_stop_the_round() -> None:
 
 
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-def test_the_leader_divides_all_partitions(assignor: str) -> None:
+def test_the_leader_assigns_all_partitions(assignor: str) -> None:
     async def test(setting: Setting) -> None:
         ((_, metadata),) = await setting.membership.prepare(lost=False)
         members = {name: MemberInfo(metadata, None) for name in ("m1", "m2")}

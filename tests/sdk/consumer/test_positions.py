@@ -1,6 +1,6 @@
-"""The three marks of a partition move as records are fetched, handed out and finished; jumps void what was fetched.
+"""The offsets of a partition move as records are fetched, handed out and finished; a seek drops what was fetched.
 
-Method: each way to move a mark, by hand.
+Method: each way to move an offset, by hand.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def test_a_new_partition_has_no_position() -> None:
     assert positions.to_commit() == {}
 
 
-def test_assigning_again_keeps_positions_and_voids_what_is_gone() -> None:
+def test_assigning_again_keeps_positions_and_drops_revoked_partitions() -> None:
     positions = assigned(A, B)
     kept, gone = positions[A], positions[B]
     epoch = gone.epoch
@@ -45,7 +45,7 @@ def test_assigning_again_keeps_positions_and_voids_what_is_gone() -> None:
         positions[B]
 
 
-def test_jump() -> None:
+def test_seek() -> None:
     state = assigned(A)[A]
     epoch = state.epoch
     state.queued_bytes = 5
@@ -77,8 +77,8 @@ def test_commit_what_is_finished_and_not_committed_yet() -> None:
     assert positions.to_commit() == {B: 11}
 
 
-def test_a_partition_that_comes_back_takes_nothing_that_was_fetched_for_it_before() -> None:
-    """A rebalance gives all partitions up and most of them back: fetches of the time before must not count again."""
+def test_a_partition_assigned_again_drops_earlier_fetches() -> None:
+    """An eager rebalance revokes all partitions and assigns most of them again: earlier fetches must not count."""
     partition = TopicPartition("t", 0)
     positions = Positions()
     positions.assign([partition])

@@ -1,4 +1,4 @@
-"""Batches leave when they are full or old enough, in order, within the limits; what fails comes back or is given up.
+"""Batches leave when they are full or old enough, in order, within the limits; failed ones are retried or given up.
 
 Method: the accumulator is driven with explicit times; small limits make every edge reachable with a few records.
 """
@@ -121,7 +121,7 @@ def test_only_partitions_that_the_broker_leads() -> None:
     assert list(records.waiting()) == [A]
 
 
-def test_one_batch_of_a_partition_in_a_request_and_turns_between_partitions() -> None:
+def test_one_batch_per_partition_and_request_and_no_partition_starves() -> None:
     records = accumulator(linger_ms=0, max_request_size=1024)
     batches = [put(records, partition, b"x" * 400) for partition in (A, A, B, B, TopicPartition("u", 0))]
     assert take(records) == [batches[0], batches[2]]
@@ -186,7 +186,7 @@ def test_failed_batches_go_back_in_order_when_the_last_one_in_flight_is_back() -
     assert batches[0].error is None
 
 
-def test_other_partitions_go_on_while_one_waits() -> None:
+def test_other_partitions_continue_while_one_waits() -> None:
     records = accumulator(linger_ms=0)
     failed, other = put(records, A), put(records, B)
     take(records)
@@ -206,7 +206,7 @@ def test_retries_are_counted() -> None:
     assert (batch.done, batch.error) == (True, PASSING)
 
 
-def test_a_batch_is_given_up_when_its_time_is_over() -> None:
+def test_a_batch_fails_after_the_delivery_timeout() -> None:
     records = accumulator(linger_ms=0, delivery_timeout_ms=1000)
     unsent, failed = put(records, A), put(records, B)
     assert records.take(lambda partition: partition == B, 0) == [failed]

@@ -1,6 +1,6 @@
-"""A delivery gives the place of its record, or its error, whenever and however often it is awaited.
+"""A delivery returns where its record is stored, or raises its error, whenever and however often it is awaited.
 
-Method: batches made by hand are settled before and after somebody waits.
+Method: batches built by hand are settled before and after a delivery is awaited.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is sent is stored once and in order, or its error is told; limits, faults and restarts included.
+"""Records are stored once and in order, or their error is raised; limits, faults and restarts included.
 
 Method: the whole producer against a scripted broker in memory, which fails on demand.
 """
@@ -106,7 +106,7 @@ def test_keys_decide_the_partition_and_keyless_records_fill_one_after_the_other(
     producing(test, batch_size=1024)
 
 
-def test_a_partitioner_of_ones_own() -> None:
+def test_a_custom_partitioner() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         assert (await producer.send("m", b"v", key=b"any")).partition == 3
 
@@ -181,7 +181,7 @@ def test_passing_errors_are_retried_in_order(code: ErrorCode) -> None:
     producing(test, batch_size=1024)
 
 
-def test_lasting_errors_are_told_to_the_delivery() -> None:
+def test_lasting_errors_are_raised_by_the_delivery() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         broker.script(ApiKey.PRODUCE, refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: 1 records for t-0"):
@@ -191,7 +191,7 @@ def test_lasting_errors_are_told_to_the_delivery() -> None:
     producing(test)
 
 
-def test_lasting_errors_that_nobody_awaits_are_told_by_flush() -> None:
+def test_lasting_errors_that_nobody_awaits_are_raised_by_flush() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         broker.script(ApiKey.PRODUCE, refused(ErrorCode.MESSAGE_TOO_LARGE))
         producer.send("t", b"v")
@@ -239,7 +239,7 @@ def test_a_request_that_is_not_answered_is_sent_again() -> None:
     producing(test, request_timeout_ms=30)
 
 
-def test_an_answer_that_is_not_the_protocol() -> None:
+def test_a_response_that_breaks_the_protocol() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         def rubbish(request: Request) -> None:
             broker.links[-1].wire.write([frame(b"\xff" * 40)])

@@ -1,6 +1,6 @@
-"""Batches travel in one request by topic, and each finds its own answer, by name or by id.
+"""Batches are grouped by topic in one request, and each finds its outcome in the response, by name or by id.
 
-Method: hand-made answers to a request with two topics.
+Method: hand-made responses to a request with two topics.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def batch(topic: str, partition: int) -> ProducerBatch:
 def produce_response(
     *partitions: ProduceResponse.PartitionProduceResponse, name: str = "a", by_id: bool = False
 ) -> ProduceResponse:
-    """Return an answer about one topic."""
+    """Return a response about one topic."""
     topic = ProduceResponse.TopicProduceResponse("" if by_id else name, IDS[name] if by_id else bytes(16), partitions)
     return ProduceResponse([topic])
 
@@ -79,7 +79,7 @@ def test_error_with_the_new_leader() -> None:
     assert metadata.leader(TopicPartition("a", 0)) == 2
 
 
-def test_an_answer_that_leaves_a_batch_out() -> None:
+def test_a_response_that_leaves_a_batch_out() -> None:
     (found,) = outcomes(produce_response(name="b"), [batch("a", 0)], known())
     assert isinstance(found.error, RemoteProtocolError)
     assert "does not mention a-0" in str(found.error)

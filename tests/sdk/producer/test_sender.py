@@ -1,4 +1,4 @@
-"""The sender looks for leaders that are missing, connects beside sending, and gives up what nobody takes in time.
+"""The sender looks up missing leaders, connects while it sends, and fails what cannot be delivered in time.
 
 Method: a sender with its accumulator and cluster, without the producer around it.
 """

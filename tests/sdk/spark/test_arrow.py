@@ -1,4 +1,4 @@
-"""Raw batches become the rows that Spark's Kafka connector would give, however many stand in a value, however damaged.
+"""Raw batches become the rows of Spark's Kafka connector, however many are in a value and however damaged.
 
 Method: batches of every compression and format are built, decoded without Spark, and compared row by row with what went
 in; then one thing at a time is damaged.
@@ -191,7 +191,7 @@ DAMAGED = [
     ("damaged", "message", "kept"), DAMAGED, ids=["content", "magic", "length", "long", "timestamp"]
 )
 def test_damage(damaged: bytes, message: str, kept: list[int]) -> None:
-    """An error names the row and the place; skipping leaves out the batch, and what cannot be found behind it."""
+    """An error names the row and the position; skipping leaves out the batch, and what cannot be found after it."""
     values = [None, FIRST + damaged + batch(12), batch(18)]
     with pytest.raises(DecodeError, match=message):
         table(*values)

@@ -1,7 +1,6 @@
-"""Requests are paired with their answers; every way in which a connection can end reaches whoever waits, with its
-reason.
+"""Requests get their responses; however a connection ends, every pending request fails with the reason.
 
-Method: the scripted broker in memory answers, keeps silent, or sends bytes that are no answer.
+Method: the scripted broker in memory responds, keeps silent, or sends bytes that are not a response.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def connected(
     asyncio.run(run())
 
 
-def test_answers_find_their_requests() -> None:
+def test_responses_reach_their_requests() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         named = MetadataRequest([MetadataRequest.MetadataRequestTopic(name="t")])
         responses = await asyncio.gather(
@@ -181,7 +180,7 @@ def test_a_broker_that_does_not_speak_the_protocol() -> None:
     asyncio.run(run())
 
 
-def test_a_lost_connection_fails_all_waiters() -> None:
+def test_a_lost_connection_fails_all_pending_requests() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         broker.script(ApiKey.FIND_COORDINATOR, lambda request: None, lambda request: None)
         waiting = [connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0) for _ in range(2)]
@@ -199,7 +198,7 @@ def test_a_lost_connection_fails_all_waiters() -> None:
     connected(test)
 
 
-def test_an_answer_that_cannot_be_decoded_ends_the_connection() -> None:
+def test_a_response_that_cannot_be_decoded_ends_the_connection() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         def cut_off(request: object) -> None:
             correlation_id = broker.requests[-1].correlation_id.to_bytes(4, "big")
@@ -214,7 +213,7 @@ def test_an_answer_that_cannot_be_decoded_ends_the_connection() -> None:
 
 
 def test_a_request_that_is_not_answered_in_time() -> None:
-    """The late one is told that it was late, the others that the connection is gone."""
+    """It fails with RequestTimedOut, and so do the other pending requests of the connection."""
 
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         broker.script(ApiKey.FIND_COORDINATOR, lambda request: None, lambda request: None)
@@ -261,7 +260,7 @@ def test_requests_in_flight_are_bounded() -> None:
     connected(test, SETTINGS._replace(max_in_flight=2))
 
 
-def test_closing_here_fails_waiters_too() -> None:
+def test_closing_fails_pending_requests_too() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         future = connection.send(MetadataRequest([]), MetadataResponse)
         connection.close()

@@ -1,4 +1,4 @@
-"""Frames arrive as they were sent, however the stream was cut; hostile lengths disconnect; a slow reader is waited for.
+"""Frames arrive as they were sent, however the stream is cut; hostile lengths disconnect; `drain` waits for slow peers.
 
 Method: the protocol is driven as the event loop drives it, with a transport that only notes; then once over a real
 socket.

@@ -1,6 +1,6 @@
-"""Callers of one operation share one run of it, and its errors; chance and waiting do what they say.
+"""Concurrent callers share one run of an operation, and its errors; random numbers and sleeps are within their bounds.
 
-Method: operations that wait for the test's leave.
+Method: operations that finish when the test lets them.
 """
 
 from __future__ import annotations
