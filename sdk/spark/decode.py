@@ -46,8 +46,9 @@ def decode_batches(
         topic: a column with the topic's name, or an expression such as `lit("orders")`; None for null.
         partition: a column with the partition number, an expression, or the number itself; None for null.
         headers: whether to include the headers.
-        errors: "raise" fails the task at the first damaged batch, naming its row and position. "skip" leaves out
-            damaged batches, and the rest of a value after a damaged size.
+        errors: "raise" fails the task at the first damaged batch, naming its row and position; a partial batch at the
+            end of a value counts as damaged. "skip" leaves out damaged batches, and the rest of a value after a
+            damaged size: use it for segments that a broker is writing to.
 
     Returns:
         The columns key, value, topic, partition, offset, timestamp, timestampType and, with `headers`, headers; names

@@ -196,7 +196,7 @@ def test_a_broker_that_responds_to_what_it_cannot_read() -> None:
     ]
     assert unknown.passed == 3
     assert {failure.reason for failure in unknown.failures} == {
-        "an answer of 4 bytes, the end of the connection expected"
+        "a response of 4 bytes, expected the end of the connection"
     }
     assert "frame cut in its body" in [failure.case for failure in broken.failures]
     assert [suite.name for suite in suites.values() if suite.failures] == [unknown.name, broken.name]
@@ -206,7 +206,7 @@ def test_a_response_in_another_version_is_found() -> None:
     suites = {suite.name: suite for suite in ask(ForgetsVersions())}
     reasons = {failure.case: failure.reason for failure in suites["ApiVersions"].failures}
     assert reasons.keys() == {f"version {version} {shape}" for version in (1, 2, 3, 4) for shape in SHAPES}
-    assert set(reasons.values()) == {"answered in version 0"}
+    assert set(reasons.values()) == {"responded in version 0"}
 
 
 def test_what_a_broker_lists_beyond_this_release() -> None:

@@ -98,11 +98,11 @@ def test_partitions_in_another_order_are_a_difference_except_for_range(assignor:
     pytest.fail(f"no vector of {assignor} has a member with two partitions")
 
 
-def test_members_whose_own_words_lead_elsewhere_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a member says of itself must lead the assignor to the same end as what Kafka's member says."""
+def test_user_data_that_changes_the_assignment_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This project's user data must lead the assignor to the same assignment as Kafka's."""
     monkeypatch.setattr(StickyAssignor, "user_data", lambda self, partitions, generation_id: None)
     failures = [check_misc_vector(vector, ENGINE) for vector in vectors() if vector.get("assignor") == "sticky"]
-    assert any("assignment by own user data" in failure for failure in failures if failure is not None)
+    assert any("assignment from this project's user data" in failure for failure in failures if failure is not None)
 
 
 @pytest.mark.parametrize("key", ["subscription_hex", "assignment_hex"])

@@ -68,7 +68,7 @@ def test_a_message_that_differs_is_found(key: str, value: object, failure: str) 
 
 def test_a_range_that_cannot_be_read_is_refused() -> None:
     (entry,) = [entry for entry in table("schema_parity.json") if entry["name"] == "HeartbeatRequest"]
-    with pytest.raises(ValueError, match="'1 to 2' is no version range"):
+    with pytest.raises(ValueError, match="'1 to 2' is not a version range"):
         list(check_schema_parity([entry | {"valid_versions": "1 to 2"}]))
 
 
@@ -96,7 +96,7 @@ def test_error_codes_are_compared_whole(change: dict[str, Any], failed: list[str
 @pytest.mark.parametrize(
     ("change", "failure"),
     [
-        ({"id": 4711}, "key 4711 is not known"),
+        ({"id": 4711}, "key 4711 is missing"),
         ({"has_valid_version": False}, "is listed, but removed"),
         ({"message_name": "Publish"}, "expected Publish"),
         ({"listeners": ["controller"]}, "expected Produce on ['controller']"),
@@ -129,7 +129,7 @@ def test_a_file_of_other_length_is_found() -> None:
     changed = table("coverage.json")
     lines = changed["files"]["headers.jsonl.gz"]["lines"]
     changed["files"]["headers.jsonl.gz"]["lines"] += 1
-    assert failures(check_coverage(changed, VECTORS)) == [f"headers.jsonl.gz: {lines} lines, {lines + 1} expected"]
+    assert failures(check_coverage(changed, VECTORS)) == [f"headers.jsonl.gz: {lines} lines, expected {lines + 1}"]
 
 
 def test_a_missing_file_is_found(tmp_path: Any) -> None:

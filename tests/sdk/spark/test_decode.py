@@ -93,7 +93,7 @@ def test_rows(spark: Any) -> None:
 
 
 def test_segment_files(spark: Any, tmp_path: Path) -> None:
-    """Segments are read as they lie in a broker's folder, the last one with a batch that is only half written."""
+    """Segments are read from a broker's folder; skipping leaves out a half-written batch at the end of the last one."""
     from pyspark.sql.functions import regexp_extract
 
     for partition, compression in enumerate([Compression.NONE, Compression.ZSTD]):
@@ -104,9 +104,8 @@ def test_segment_files(spark: Any, tmp_path: Path) -> None:
         (folder / f"{3 * RECORDS_OF_A_BATCH:020}.log").write_bytes(b"".join(batches[3:]) + batches[0][:100])
     segments = spark.read.format("binaryFile").load(f"{tmp_path}/*/*.log")
     name = r"([^/]+)-(\d+)/\d+\.log$"
-    records = decode_batches(
-        segments, "content", topic=regexp_extract("path", name, 1), partition=regexp_extract("path", name, 2)
-    )
+    topic, partition = regexp_extract("path", name, 1), regexp_extract("path", name, 2)
+    records = decode_batches(segments, "content", topic=topic, partition=partition, errors="skip")
     counted = records.groupBy("topic", "partition").agg({"offset": "max", "*": "count"}).orderBy("partition").collect()
     count = 6 * RECORDS_OF_A_BATCH
     assert [tuple(row) for row in counted] == [("orders", 0, count - 1, count), ("orders", 1, count - 1, count)]
