@@ -148,8 +148,8 @@ def check_crc(header: BatchHeader, covered: Buffer) -> None:
     """Compare the checksum of a batch with its content.
 
     Args:
-        header: of the batch.
-        covered: what the checksum covers.
+        header: the header of the batch.
+        covered: the bytes that the checksum covers.
 
     Raises:
         DecodeError: they differ.
@@ -160,14 +160,15 @@ def check_crc(header: BatchHeader, covered: Buffer) -> None:
 
 
 def check_no_gap(file: LogFile, header: BatchHeader, next_offset: int) -> None:
-    """Check a batch whose last offset the next one does not follow on.
+    """Check the checksum of a batch if the next one does not continue its offsets.
 
-    Compaction leaves such gaps. So does a damaged length that takes in the batches after it, which the checksum shows.
+    Compaction leaves such gaps. So does a damaged length that swallows the following batches, but then the checksum is
+    wrong.
 
     Args:
         file: holds the batch.
-        header: of the batch.
-        next_offset: what follows it.
+        header: the header of the batch.
+        next_offset: the base offset of the next batch, or the end of the log.
 
     Raises:
         DecodeError: its checksum is wrong.
@@ -195,7 +196,7 @@ def headers_in(file: LogFile, next_offset: int) -> Iterator[BatchHeader]:
             chunk, chunk_start = file.read(position, max(_CHUNK_BYTES, header.size_bytes)), position
         check_crc(header, memoryview(chunk)[position - chunk_start + BATCH_CRC_COVERS_FROM : end - chunk_start])
         if header.base_offset < next_offset or header.last_offset_delta < 0:
-            reason = f"offsets {header.base_offset} to {header.last_offset}, they must increase from {next_offset} on"
+            reason = f"offsets {header.base_offset} to {header.last_offset}, expected {next_offset} or higher"
             raise DecodeError("base_offset", position, reason)
         yield header
         next_offset = header.last_offset + 1
