@@ -1,0 +1,102 @@
+"""What the documentation names is there: paths, modules, classes.
+
+Method: every code span and every import of the Markdown pages is looked up in the tree. Links are checked by
+`tools/tidy.py`, the program of the README is run by `test_readme.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+#: Pages about this tree alone; the others also name classes of Java and of other libraries.
+NAMING_PAGES = [ROOT / "docs" / "architecture.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]
+
+#: Folders that appear when something is built.
+BUILT = ("build/", "dist/", ".venv")
+
+#: Names that a reader fills in or writes.
+EXAMPLES = ("describe_cluster.py", "DescribeCluster", "kafkawire-X.Y.Z.tar.gz")
+
+_SPAN = re.compile(r"`([^`\n]+)`")
+_PATH = re.compile(r"(?!\.\w+$)[\w.-]+(/[\w.-]+)*/?")
+_SUFFIX = re.compile(r"\.(py|pyx|pxd|pxi|md|yaml|svg|toml|json|gz|java|sh|html)$")
+_CLASS = re.compile(r"[A-Z][a-z]\w*(\.\w+)?")
+_IMPORT = re.compile(r"from (kafkawire[\w.]*) import ([\w, ]+)")
+
+
+@cache
+def files() -> frozenset[str]:
+    """Return the files and folders of the tree, by path from its root."""
+    found: set[str] = set()
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [
+            name for name in folders if name not in (".git", "build", "dist") and not name.startswith(".venv")
+        ]
+        found |= {(Path(folder) / name).relative_to(ROOT).as_posix() for name in (*folders, *names)}
+    return frozenset(found)
+
+
+@cache
+def definitions() -> frozenset[str]:
+    """Return the classes of the product, and `Class.member` for their methods and attributes."""
+    names: set[str] = set()
+    for path in files():
+        if path.endswith(".py") and path.split("/")[0] in ("sdk", "reference_broker", "codegen", "conformance", "src"):
+            for node in ast.walk(ast.parse((ROOT / path).read_text("utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    members = {
+                        each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+                    }
+                    names |= {node.name} | {f"{node.name}.{member}" for member in members}
+    return frozenset(names)
+
+
+def spans(page: Path) -> list[str]:
+    """Return the code spans of a page outside its code blocks."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return _SPAN.findall(text)
+
+
+def is_missing_path(span: str) -> bool:
+    """Return whether a code span is the path of a file or folder that is not there."""
+    if not _PATH.fullmatch(span) or not ("/" in span or _SUFFIX.search(span)) or span.startswith(BUILT):
+        return False
+    path = span.rstrip("/")
+    return path not in files() and not any(known.endswith(f"/{path}") for known in files())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_paths(page: Path) -> None:
+    assert [span for span in spans(page) if span not in EXAMPLES and is_missing_path(span)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_imports(page: Path) -> None:
+    for module, names in _IMPORT.findall(page.read_text("utf-8")):
+        for name in re.findall(r"\w+", names):
+            assert hasattr(import_module(module), name), f"{module} has no {name}"
+
+
+@pytest.mark.parametrize("page", NAMING_PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_classes(page: Path) -> None:
+    named = [span for span in spans(page) if _CLASS.fullmatch(span) and span not in EXAMPLES]
+    assert [span for span in named if span not in definitions()] == []
+
+
+def test_what_is_not_there_is_noticed() -> None:
+    assert is_missing_path("sdk/protocol/nowhere.py")
+    assert is_missing_path("waiting.py")
+    assert not is_missing_path("sdk/protocol/connection.py")
+    assert not is_missing_path("log/file.py")
+    assert "Connection" not in definitions()
+    assert {"ClientConnection.request", "Producer.send"} <= definitions()
