@@ -14,10 +14,10 @@ from kafkawire.sdk.records.engines.selection import native
 
 __all__ = ["BinaryColumn", "Headers", "HeadersLike", "Record"]
 
-#: What a builder takes as headers.
+#: Headers to write: names and values in order; a name may come more than once.
 HeadersLike = Sequence[tuple[str, Buffer | None]]
 
-#: Names and values in the order of the wire; a name may come more than once.
+#: Headers as they were read.
 Headers = tuple[tuple[str, bytes | None], ...]
 
 

@@ -1,24 +1,31 @@
-"""Widths and codecs of a record format come from its fields.
+"""Fields are packed, and codecs known, as the formats say.
 
-Method: fields whose width Kafka's documentation states, and the codecs of each magic.
+Method: numbers, lengths of byte strings, and the codecs of each format with attributes.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.protocol.tables.record_formats import Compression
+from kafkawire.sdk.records import Compression
 from kafkawire.sdk.records.fields import compressions, packed
 
 
 @pytest.mark.parametrize(
-    ("format_name", "field_name", "size"),
-    [("RecordBatch", "base_offset", 8), ("RecordBatch", "attributes", 2), ("MessageV0", "value", 4)],
+    ("format_name", "field_name", "expected"),
+    [
+        ("RecordBatch", "base_offset", ">q"),
+        ("RecordBatch", "batch_length", ">i"),
+        ("RecordBatch", "crc", ">I"),
+        ("RecordBatch", "attributes", ">h"),
+        ("MessageV0", "attributes", ">b"),
+        ("MessageV0", "value", ">i"),
+    ],
 )
-def test_packed(format_name: str, field_name: str, size: int) -> None:
-    assert packed(format_name, field_name).size == size
+def test_packed(format_name: str, field_name: str, expected: str) -> None:
+    assert packed(format_name, field_name).format == expected
 
 
 def test_compressions() -> None:
     assert compressions("RecordBatch") == set(Compression)
-    assert compressions("MessageV1") == set(Compression) - {Compression.ZSTD}
+    assert compressions("MessageV0") == compressions("MessageV1") == set(Compression) - {Compression.ZSTD}
