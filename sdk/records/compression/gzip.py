@@ -79,7 +79,7 @@ def _inflated(data: memoryview, start: int, limit: int, room: int, piece_bytes: 
         parts.append(part)
         position += len(piece)
         piece_bytes *= 2
-    content = parts[0] if len(parts) == 1 else b"".join(parts)
+    content = b"".join(parts)
     trailer = position - len(inflater.unused_data)
     if trailer + _TRAILER_BYTES > len(data):
         raise damaged(_NAME, len(data), "ends early")

@@ -38,14 +38,14 @@ class Codec(Protocol):
         ...
 
 
-_CODECS = {
-    codec: cast(Codec, import_module(f"{__package__}.{codec.name.lower()}"))
+#: The modules by number; a tuple, since hashing a member of an enumeration takes longer than all else here.
+_CODECS = tuple(
+    cast(Codec, None if codec == Compression.NONE else import_module(f"{__package__}.{codec.name.lower()}"))
     for codec in Compression
-    if codec != Compression.NONE
-}
+)
 
 #: Lowest and highest level of the codecs that have levels.
-LEVELS = {codec: module.LEVELS for codec, module in _CODECS.items() if module.LEVELS is not None}
+LEVELS = {codec: module.LEVELS for codec, module in zip(Compression, _CODECS, strict=True) if module and module.LEVELS}
 
 
 def compress(codec: Compression, data: Buffer, level: int | None = None, magic: int = BATCH_MAGIC) -> bytes:
@@ -62,11 +62,12 @@ def compress(codec: Compression, data: Buffer, level: int | None = None, magic: 
     """
     if codec == Compression.NONE:
         return bytes(data)
-    if level is not None and codec in LEVELS:
-        low, high = LEVELS[codec]
+    module = _CODECS[codec]
+    if level is not None and module.LEVELS is not None:
+        low, high = module.LEVELS
         if not low <= level <= high:
             raise EncodeError("level", f"{codec.name.lower()} has levels {low} to {high}, not {level}")
-    return _CODECS[codec].compress(memoryview(data).cast("B"), level, magic)
+    return module.compress(memoryview(data).cast("B"), level, magic)
 
 
 def decompress(

@@ -130,6 +130,14 @@ def test_partial_batches_say_how_many_bytes_there_are_and_where(engine: str) -> 
         list(walk(data[:16], engine=engine))
 
 
+def test_a_length_that_cannot_be_is_no_partial_batch(engine: str) -> None:
+    """Also where nothing follows it."""
+    for size in (12, 16, 61):
+        with pytest.raises(DecodeError, match="13 bytes announced") as caught:
+            list(walk((bytes(11) + b"\x0d" + bytes(49))[:size], engine=engine))
+        assert not isinstance(caught.value, PartialBatch)
+
+
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_no_flipped_bit_of_a_length_loses_a_batch(engine: str, magic: int) -> None:
     """Of three batches the second has a wrong length: an error comes before a batch is missing."""
