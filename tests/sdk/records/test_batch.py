@@ -11,7 +11,7 @@ import pytest
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
-from kafkawire.sdk.records import Compression, TimestampType, empty_batch, rewrite, stamp, walk
+from kafkawire.sdk.records import Compression, RecordBatch, TimestampType, empty_batch, rewrite, stamp, walk
 from tests.sdk.records.conftest import batch_of, message_set
 
 
@@ -64,3 +64,22 @@ def test_rewrite_keeps_what_others_rely_on(engine: str) -> None:
 def test_empty_batch_refuses_what_does_not_fit() -> None:
     with pytest.raises(EncodeError):
         empty_batch(base_offset=2**63, last_offset_delta=0)
+
+
+@pytest.mark.parametrize("flags", [{"is_transactional": True}, {"is_control": True}, {}])
+def test_rewrite_keeps_flags_and_times(flags: dict[str, bool]) -> None:
+    options = {"timestamp_type": TimestampType.LOG_APPEND_TIME, "log_append_time": 77}
+    batch = RecordBatch(batch_of(producer_id=1, producer_epoch=2, base_sequence=3, **flags, **options))
+    for kept in (batch.records()[:1], []):
+        again = RecordBatch(rewrite(batch, kept))
+        assert (again.is_transactional, again.is_control) == (batch.is_transactional, batch.is_control)
+        assert (again.timestamp_type, again.max_timestamp) == (TimestampType.LOG_APPEND_TIME, 77)
+        assert (again.producer_id, again.producer_epoch, again.base_sequence) == (1, 2, 3)
+        again.check_crc()
+
+
+def test_stamp_leaves_what_follows_the_batch_alone() -> None:
+    data = bytearray(batch_of() + b"after")
+    stamp(data, 5, 6, log_append_time=77)
+    RecordBatch(data).check_crc()
+    assert data.endswith(b"after")

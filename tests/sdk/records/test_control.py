@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.codec import message_class
 from kafkawire.sdk.protocol.messages.records.control.end_txn_marker import EndTxnMarker
 from kafkawire.sdk.protocol.messages.records.control.k_raft_version_record import KRaftVersionRecord
 from kafkawire.sdk.protocol.messages.records.control.leader_change_message import LeaderChangeMessage
@@ -63,3 +64,16 @@ def test_refused_keys(key: bytes | None) -> None:
 def test_refused_values(value: bytes | None) -> None:
     with pytest.raises(DecodeError):
         control_record(Record(0, 0, b"\x00\x00\x00\x01", value))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (ControlRecordType.SNAPSHOT_HEADER, "SnapshotHeaderRecord"),
+        (ControlRecordType.SNAPSHOT_FOOTER, "SnapshotFooterRecord"),
+        (ControlRecordType.KRAFT_VOTERS, "VotersRecord"),
+    ],
+)
+def test_each_kind_has_its_own_message(kind: ControlRecordType, name: str) -> None:
+    key, value = ControlRecord(ControlKey(0, kind), 0, message_class(name)()).encode()
+    assert type(control_record(Record(0, 0, key, value)).body).__name__ == name

@@ -33,3 +33,7 @@ def test_extension_agrees_with_the_package(name: str) -> None:
             piece = data[start : start + size]
             assert compute(piece) == package.crc32c(piece), size
             assert compute(piece[5:], compute(piece[:5])) == package.crc32c(piece), size
+
+
+def test_in_two_pieces() -> None:
+    assert crc32c(b"56789", crc32c(b"1234")) == crc32c(b"123456789")

@@ -211,3 +211,29 @@ def test_refused_messages(row: Any, path: str) -> None:
 
 def test_without_messages_there_is_nothing() -> None:
     assert MessageSetBuilder(1, Compression.GZIP).build() == b""
+
+
+def test_a_relative_offset_just_beyond_the_wrapper_is_refused() -> None:
+    with pytest.raises(DecodeError, match="holds a message with the relative offset 21"):
+        offsets_of(20, 1, 21)
+
+
+def test_messages_of_magic_0_in_a_wrapper_of_magic_1_have_no_time() -> None:
+    inner = message(0, 0, 0, b"old") + message(1, 1, 0, b"new", timestamp=5)
+    wrapper = message(9, 1, 1 | 8, compress(Compression.GZIP, inner), timestamp=99)
+    assert [(row[1], row[3]) for row in read(wrapper)] == [(-1, b"old"), (99, b"new")]
+
+
+def test_errors_say_where_the_message_is() -> None:
+    with pytest.raises(DecodeError) as caught:
+        read(message(0, 1, 0, b"v") + message(20, 1, 1, None))
+    assert caught.value.offset == len(message(0, 1, 0, b"v"))
+
+
+def test_the_time_of_a_wrapper_is_the_highest() -> None:
+    (batch,) = walk(message_set(1, Compression.GZIP, [(50, 9, None, b""), (51, 5, None, b"")]))
+    assert batch.max_timestamp == 9
+
+
+def test_next_offset_overflows_as_in_java() -> None:
+    assert MessageBatch(message(2**63 - 1, 1, 0, b"")).next_offset == -(2**63)

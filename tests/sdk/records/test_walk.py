@@ -16,6 +16,7 @@ from kafkawire.sdk.errors import DecodeError, PartialBatch
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.records import (
     Compression,
+    MessageSetBuilder,
     TimestampType,
     columns,
     crc32c,
@@ -242,3 +243,10 @@ def test_decompression_is_bounded(engine: str) -> None:
     data = batch_of([(1, None, bytes(1_000_000), ())], Compression.GZIP)
     with pytest.raises(DecodeError, match="more than the 65536 bytes"):
         next(walk(data, limit=65536, engine=engine)).records()
+
+
+def test_decompression_of_a_wrapper_is_bounded(engine: str) -> None:
+    builder = MessageSetBuilder(1, Compression.GZIP)
+    builder.append(1, None, bytes(100_000))
+    with pytest.raises(DecodeError, match="more than the 65536 bytes"):
+        next(walk(builder.build(), limit=65536, engine=engine)).records()

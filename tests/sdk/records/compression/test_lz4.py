@@ -45,3 +45,17 @@ def test_lz4_announced_size() -> None:
     assert decompress(Compression.LZ4, frame, len(SAMPLE)) == SAMPLE
     with pytest.raises(DecodeError, match=f"more than the 99 bytes .*: {len(SAMPLE)} are announced"):
         decompress(Compression.LZ4, frame, 99)
+
+
+def test_lz4_levels_below_3_compress_as_3() -> None:
+    """Kafka takes the slower compressor for every explicit level."""
+    frames = [compress(Compression.LZ4, SAMPLE * 50, level) for level in (1, 2, 3)]
+    assert frames == [frames[2]] * 3
+
+
+@pytest.mark.parametrize("flag", [0x01, 0x02])
+def test_lz4_flags_that_kafka_refuses(flag: int) -> None:
+    frame = bytearray(compress(Compression.LZ4, SAMPLE))
+    frame[4] |= flag
+    with pytest.raises(DecodeError, match="lz4: flags"):
+        decompress(Compression.LZ4, frame)

@@ -26,3 +26,10 @@ def test_snappy_does_not_believe_what_is_declared(declared: int) -> None:
     length = b"".join(bytes([declared >> shift & 0x7F | (0x80 if shift < 28 else 0)]) for shift in range(0, 35, 7))
     with pytest.raises(DecodeError, match=r"declares|more than"):
         decompress(Compression.SNAPPY, length + b"\x00a")
+
+
+def test_snappy_block_one_byte_longer_than_the_data() -> None:
+    stream = bytearray(compress(Compression.SNAPPY, b"some content"))
+    stream[19] += 1
+    with pytest.raises(DecodeError, match=r"snappy: block of \d+ bytes, \d+ are left"):
+        decompress(Compression.SNAPPY, stream)
