@@ -175,10 +175,14 @@ def _decoders(data: bytes, values: list[bytes]) -> dict[str, Function]:
         return batch
 
     def records(batch_class: type[RecordBatch]) -> list[Any]:
-        return checked(batch_class).records()
+        batch = batch_class(data)
+        batch.check_crc()
+        return batch.records()
 
     def views() -> list[Any]:
-        return list(checked(RecordBatch).views())
+        batch = RecordBatch(data)
+        batch.check_crc()
+        return list(batch.views())
 
     def peer(batch_class: Any) -> list[Any]:
         batch = batch_class(data)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from kafkawire.codegen.emit.messages import emit_messages, module_name
 from kafkawire.codegen.emit.records import RECORD_FORMATS, emit_record_constants, emit_record_formats
+from kafkawire.codegen.emit.records_native import emit_native_record_codec
+from kafkawire.codegen.emit.records_python import emit_record_codec
 from kafkawire.codegen.emit.reference import reference_tree
 from kafkawire.codegen.emit.source import header
 from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry
@@ -84,6 +86,8 @@ def _tables(schemas: Path, state: State, everything: str) -> dict[Path, str]:
         digest = _digest((schemas / "records").glob("*.yaml"))
         tables[Path("record_formats.py")] = emit_record_formats(state.formats, digest)
         tables[Path("record_formats.pxd")] = emit_record_constants(state.formats, digest)
+        tables[Path("record_codec.py")] = emit_record_codec(state.formats, digest)
+        tables[Path("record_codec.pxi")] = emit_native_record_codec(state.formats, digest)
     if tables:
         about = '"""Generated tables: APIs, error codes, enumerations, record formats."""'
         tables[Path("__init__.py")] = "\n".join([*header("", everything), about, ""])

@@ -1,87 +1,27 @@
-"""One record, as every engine gives it out, and a column of values, as every engine takes it.
-
-The extension has a record class of its own with the same attributes, which everybody uses where it was built.
-"""
+"""The record of the engine in use, and a column of values, as every engine takes it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.records.engines.python_record import Headers, Record
 from kafkawire.sdk.records.engines.selection import native
 
-__all__ = ["BinaryColumn", "Headers", "HeadersLike", "Record"]
+__all__ = ["BinaryColumn", "Headers", "HeadersLike", "Record", "restored"]
 
 #: Headers to write: names and values in order; a name may come more than once.
 HeadersLike = Sequence[tuple[str, Buffer | None]]
 
-#: Headers as they were read.
-Headers = tuple[tuple[str, bytes | None], ...]
-
-
-class Record:
-    """A record of a batch.
-
-    Attributes:
-        offset: its place in the partition.
-        timestamp: ms since the epoch, -1 if it has none.
-        key: None if it has none.
-        value: None for a tombstone.
-        headers: (name, value) in order.
-        sequence: its number among those of the producer, -1 without idempotence.
-        topic: where it was read from; empty if whoever decoded it did not say.
-        partition: likewise, -1 then.
-    """
-
-    __slots__ = ("headers", "key", "offset", "partition", "sequence", "timestamp", "topic", "value")
-
-    def __init__(
-        self,
-        offset: int,
-        timestamp: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers = (),
-        sequence: int = -1,
-        topic: str = "",
-        partition: int = -1,
-    ) -> None:
-        self.offset = offset
-        self.timestamp = timestamp
-        self.key = key
-        self.value = value
-        self.headers = headers
-        self.sequence = sequence
-        self.topic = topic
-        self.partition = partition
-
-    def __eq__(self, other: object) -> bool:
-        try:
-            return _content(self) == _content(other)  # type: ignore[arg-type]  # any engine's record will do
-        except AttributeError:
-            return NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]  # records can be changed
-
-    def __repr__(self) -> str:
-        place = f"topic={self.topic!r}, partition={self.partition}, " if self.topic else ""
-        return (
-            f"Record({place}offset={self.offset}, timestamp={self.timestamp}, key={self.key!r}, value={self.value!r}, "
-            f"headers={self.headers!r}, sequence={self.sequence})"
-        )
-
-
-def _content(record: Record) -> tuple[object, ...]:
-    return (
-        record.offset, record.timestamp, record.key, record.value, record.headers, record.sequence, record.topic,
-        record.partition,
-    )  # fmt: skip
-
-
 if not TYPE_CHECKING and native is not None:
     Record = native.Record
+
+
+def restored(*content: Any) -> Record:
+    """Return the record that was copied or pickled, on the engine that is in use here."""
+    return Record(*content)
 
 
 class BinaryColumn:

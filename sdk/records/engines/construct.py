@@ -22,8 +22,9 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     FormatField,
 )
 from kafkawire.sdk.records.engines import python_batch
+from kafkawire.sdk.records.engines.python_record import Headers
 from kafkawire.sdk.records.java_integers import int64, sequence_after
-from kafkawire.sdk.records.record import Headers, Record
+from kafkawire.sdk.records.record import Record
 
 __all__ = ["ConstructBatch", "Counted", "Form", "Sized", "Zigzag", "form"]
 
@@ -134,7 +135,7 @@ def form(name: str) -> Form:
 
 
 class ConstructBatch(python_batch.RecordBatch):
-    """A batch whose records are read by their declarative form; otherwise the twin."""
+    """A batch whose records are read by their declarative form; otherwise as the Python engine."""
 
     __slots__ = ()
 

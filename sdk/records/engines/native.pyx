@@ -1,32 +1,50 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: auto_pickle=False, binding=False
 """Read and build record batches (magic 2) in C: the engine that runs where the extension is built.
 
 `RecordBatch` and `BatchBuilder` have the interface of the Python engine's, in `python_batch.py` and
-`python_builder.py`, where it is documented. One walker checks every length; records, views and columns are made from
-what it finds. What it refuses is read again by the Python engine, which says why. Records have no garbage collector
-header: nothing they hold leads back to them.
+`python_builder.py`, where it is documented. How a record is read and written is generated from the schemas, into
+`record_codec.pxi`; records, views and columns are made from what it finds. What it refuses is read again by the Python
+engine, which says why. Records have no garbage collector header: nothing they hold leads back to them.
 """
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_New, PyList_SET_ITEM
+from cpython.long cimport PyLong_Check
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.memoryview cimport PyMemoryView_FromObject
 from cpython.ref cimport Py_INCREF
-from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport INT32_MAX, INT64_MAX, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from cpython.unicode cimport PyUnicode_AsEncodedString, PyUnicode_CheckExact, PyUnicode_DecodeUTF8
+from libc.stdint cimport (
+    INT16_MAX, INT16_MIN, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN,
+    int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+)
 from libc.string cimport memcpy, memset
 
 cdef extern from "Python.h":
-    long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
+    long long PyLong_AsLongLongAndOverflow(object value, int* overflow) except? -1
+    void PyObject_GC_Track(object value)
+    void PyObject_GC_UnTrack(object value)
+    Py_ssize_t PY_SSIZE_T_MAX
 
+from kafkawire.sdk.protocol.engines.network_order cimport load16, load32, load64, store16, store32, store64
 from kafkawire.sdk.protocol.tables.record_formats cimport *
 include "native_bytes.pxi"
+include "../../protocol/tables/record_codec.pxi"
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
 from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8
 from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
 from kafkawire.sdk.records.compression import compress, decompress
+from kafkawire.sdk.records.engines.builder_options import (
+    checked_compression,
+    checked_timestamp_type,
+    pairs,
+    whole_number,
+)
+from kafkawire.sdk.records.engines.python_record import check_record
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
 
 __all__ = ["BatchBuilder", "Record", "RecordBatch", "Walk", "crc32c", "crc32c_by_table", "read_columns"]
@@ -34,9 +52,13 @@ __all__ = ["BatchBuilder", "Record", "RecordBatch", "Walk", "crc32c", "crc32c_by
 cdef object NONE = Compression.NONE
 cdef object CREATE_TIME = TimestampType.CREATE_TIME
 cdef object LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
+cdef object MINUS_ONE = -1
 cdef tuple EMPTY = ()
 cdef bytes MALFORMED = MALFORMED_UTF8.encode()
 
+include "native_record.pxi"
+include "native_batch.pxi"
 include "native_read.pxi"
 include "native_columns.pxi"
+include "native_values.pxi"
 include "native_write.pxi"

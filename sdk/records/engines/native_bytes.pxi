@@ -1,5 +1,5 @@
-# What the record engine does with single bytes: numbers in network byte order, variable length integers, CRC-32C. Loads
-# and stores are bytewise or by memcpy, sums are unsigned: nothing here depends on alignment, and nothing overflows.
+# What the record engine does with single bytes: variable length integers and CRC-32C. Nothing here depends on alignment,
+# and sums are unsigned, so that nothing overflows.
 
 cdef extern from *:
     """
@@ -9,17 +9,6 @@ cdef extern from *:
     #include <nmmintrin.h>
     #define HAS_CRC_INSTRUCTION 1
     #endif
-
-    static inline uint16_t load16(const uint8_t *p) { return (uint16_t)((uint16_t)p[0] << 8 | p[1]); }
-    static inline uint32_t load32(const uint8_t *p) {
-        return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-    }
-    static inline uint64_t load64(const uint8_t *p) { return (uint64_t)load32(p) << 32 | load32(p + 4); }
-    static inline void store16(uint8_t *p, uint16_t v) { p[0] = (uint8_t)(v >> 8); p[1] = (uint8_t)v; }
-    static inline void store32(uint8_t *p, uint32_t v) {
-        p[0] = (uint8_t)(v >> 24); p[1] = (uint8_t)(v >> 16); p[2] = (uint8_t)(v >> 8); p[3] = (uint8_t)v;
-    }
-    static inline void store64(uint8_t *p, uint64_t v) { store32(p, (uint32_t)(v >> 32)); store32(p + 4, (uint32_t)v); }
 
     static inline int64_t wrap64(uint64_t v) { int64_t r; memcpy(&r, &v, sizeof r); return r; }
     static inline int32_t wrap32(uint32_t v) { int32_t r; memcpy(&r, &v, sizeof r); return r; }
@@ -147,20 +136,14 @@ cdef extern from *:
     #endif
     }
     """
-    uint16_t load16(const uint8_t *p) noexcept nogil
-    uint32_t load32(const uint8_t *p) noexcept nogil
-    uint64_t load64(const uint8_t *p) noexcept nogil
-    void store16(uint8_t *p, uint16_t v) noexcept nogil
-    void store32(uint8_t *p, uint32_t v) noexcept nogil
-    void store64(uint8_t *p, uint64_t v) noexcept nogil
     int64_t wrap64(uint64_t v) noexcept nogil
     int32_t wrap32(uint32_t v) noexcept nogil
     Py_ssize_t varint_size(int64_t v) noexcept nogil
-    uint8_t *put_varint(uint8_t *p, int64_t v) noexcept nogil
-    const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, int32_t *value) noexcept nogil
-    const uint8_t *get_varlong(const uint8_t *p, const uint8_t *end, int64_t *value) noexcept nogil
-    uint32_t crc_by_table(uint32_t crc, const uint8_t *p, size_t size) noexcept nogil
-    uint32_t crc32c_of(uint32_t crc, const uint8_t *p, size_t size) noexcept nogil
+    uint8_t* put_varint(uint8_t* p, int64_t v) noexcept nogil
+    const uint8_t* get_varint(const uint8_t* p, const uint8_t* end, int32_t *value) noexcept nogil
+    const uint8_t* get_varlong(const uint8_t* p, const uint8_t* end, int64_t *value) noexcept nogil
+    uint32_t crc_by_table(uint32_t crc, const uint8_t* p, size_t size) noexcept nogil
+    uint32_t crc32c_of(uint32_t crc, const uint8_t* p, size_t size) noexcept nogil
     void prepare_crc() noexcept
 
 prepare_crc()
@@ -170,7 +153,7 @@ cdef enum:
     UNLOCKED_BYTES = 65536
 
 
-cdef uint32_t checksum_of(const uint8_t *p, Py_ssize_t size) noexcept:
+cdef uint32_t checksum_of(const uint8_t* p, Py_ssize_t size) noexcept:
     cdef uint32_t crc
     if size < UNLOCKED_BYTES:
         return crc32c_of(0, p, <size_t>size)

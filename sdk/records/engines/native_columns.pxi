@@ -8,12 +8,12 @@ cdef enum:
 
 cdef struct Target:
     # Columns that are being filled.
-    uint8_t *offsets
-    uint8_t *timestamps
-    uint8_t *keys
-    uint8_t *values
-    uint8_t *key_validity
-    uint8_t *value_validity
+    uint8_t* offsets
+    uint8_t* timestamps
+    uint8_t* keys
+    uint8_t* values
+    uint8_t* key_validity
+    uint8_t* value_validity
     Py_ssize_t null_keys, null_values
 
 
@@ -31,11 +31,16 @@ def read_columns(batches):
     cdef Payload payload
     cdef Py_ssize_t total = 0, row = 0
     cdef int32_t number = 0
-    cdef const uint8_t *p
+    cdef const uint8_t* p
     for batch in sources:
+        if batch is None:
+            raise TypeError("expected a RecordBatch, got None")
         payload = batch.checked()
+        if payload.region.end - payload.region.start > INT32_MAX:
+            size = payload.region.end - payload.region.start
+            raise DecodeError("records", batch.position, f"{size} bytes, a column holds {INT32_MAX} of a batch")
         payloads.append(payload)
-        total += payload.count
+        total += payload.region.count
         data.append(payload.owner if payload.owner is not batch else batch.data[BATCH_HEADER_BYTES:])
     offsets = PyBytes_FromStringAndSize(NULL, total * sizeof(int64_t))
     timestamps = PyBytes_FromStringAndSize(NULL, total * sizeof(int64_t))
@@ -46,19 +51,19 @@ def read_columns(batches):
     memset(PyBytes_AS_STRING(key_validity), 0, <size_t>((total + 7) // 8))
     memset(PyBytes_AS_STRING(value_validity), 0, <size_t>((total + 7) // 8))
     cdef Target target
-    target.offsets = <uint8_t *>PyBytes_AS_STRING(offsets)
-    target.timestamps = <uint8_t *>PyBytes_AS_STRING(timestamps)
-    target.keys = <uint8_t *>PyBytes_AS_STRING(keys)
-    target.values = <uint8_t *>PyBytes_AS_STRING(values)
-    target.key_validity = <uint8_t *>PyBytes_AS_STRING(key_validity)
-    target.value_validity = <uint8_t *>PyBytes_AS_STRING(value_validity)
+    target.offsets = <uint8_t*>PyBytes_AS_STRING(offsets)
+    target.timestamps = <uint8_t*>PyBytes_AS_STRING(timestamps)
+    target.keys = <uint8_t*>PyBytes_AS_STRING(keys)
+    target.values = <uint8_t*>PyBytes_AS_STRING(values)
+    target.key_validity = <uint8_t*>PyBytes_AS_STRING(key_validity)
+    target.value_validity = <uint8_t*>PyBytes_AS_STRING(value_validity)
     target.null_keys = target.null_values = 0
     for payload, batch in zip(payloads, sources):
         with nogil:
-            p = fill(payload, row, number, &target)
-        if payload.count and p != payload.end:
-            batch.refuse(payload)
-        row += payload.count
+            p = fill(&payload.region, row, number, &target)
+        if payload.region.count and p != payload.region.end:
+            batch.refuse()
+        row += payload.region.count
         number += 1
     return (
         total,
@@ -72,29 +77,29 @@ def read_columns(batches):
     )
 
 
-cdef const uint8_t *fill(Payload payload, Py_ssize_t row, int32_t number, Target *target) noexcept nogil:
+cdef const uint8_t* fill(const Region* region, Py_ssize_t row, int32_t number, Target* target) noexcept nogil:
     """Write the records of a batch from `row` on; return where they end, NULL if they are broken."""
-    cdef const uint8_t *p = payload.start
-    cdef Span span
+    cdef const uint8_t* p = region.start
+    cdef RecordParts parts
     cdef int64_t offset, timestamp
     cdef int32_t index
-    for index in range(payload.count):
-        p = next_span(p, payload.end, &span)
+    for index in range(region.count):
+        p = read_record(p, region.end, &parts)
         if p == NULL:
             return NULL
-        offset = payload.offset_of(&span)
-        timestamp = payload.timestamp_of(&span)
+        offset = offset_of(region, &parts)
+        timestamp = timestamp_of(region, &parts)
         memcpy(target.offsets + row * 8, &offset, 8)
         memcpy(target.timestamps + row * 8, &timestamp, 8)
-        put_view(target.keys + row * VIEW_BYTES, span.key, span.key_size, number, <int32_t>(span.key - payload.start))
+        put_view(target.keys + row * VIEW_BYTES, parts.key, parts.key_size, number, <int32_t>(parts.key - region.start))
         put_view(
-            target.values + row * VIEW_BYTES, span.value, span.value_size, number, <int32_t>(span.value - payload.start)
+            target.values + row * VIEW_BYTES, parts.value, parts.value_size, number, <int32_t>(parts.value - region.start)
         )
-        if span.key_size >= 0:
+        if parts.key_size >= 0:
             target.key_validity[row >> 3] |= <uint8_t>(1 << (row & 7))
         else:
             target.null_keys += 1
-        if span.value_size >= 0:
+        if parts.value_size >= 0:
             target.value_validity[row >> 3] |= <uint8_t>(1 << (row & 7))
         else:
             target.null_values += 1
@@ -103,7 +108,7 @@ cdef const uint8_t *fill(Payload payload, Py_ssize_t row, int32_t number, Target
 
 
 cdef inline void put_view(
-    uint8_t *view, const uint8_t *content, int32_t size, int32_t number, int32_t place
+    uint8_t* view, const uint8_t* content, int32_t size, int32_t number, int32_t place
 ) noexcept nogil:
     memset(view, 0, VIEW_BYTES)
     if size <= 0:

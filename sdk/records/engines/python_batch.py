@@ -1,7 +1,7 @@
-"""A record batch (magic 2) in a buffer, read in Python: the twin of the extension's `RecordBatch`.
+"""A record batch (magic 2) in a buffer, read in Python, as by the extension's `RecordBatch`.
 
-The header is unpacked when the object is made, the records when they are asked for. One walker checks every length;
-records, views and columns are made from what it finds.
+The header is unpacked when the object is made, the records when they are asked for. How both are read is generated from
+the schemas, into `record_codec.py`.
 
 Source: `DefaultRecordBatch`, `DefaultRecord` in Apache Kafka; `schemas/records/`.
 """
@@ -12,20 +12,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.record_codec import BatchHeader, read_record
 from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_BATCH_LENGTH_AT,
     BATCH_BATCH_LENGTH_COUNTS_FROM,
     BATCH_COMPRESSION_MASK,
     BATCH_CRC_COVERS_FROM,
     BATCH_HAS_DELETE_HORIZON_MASK,
-    BATCH_HEADER,
     BATCH_HEADER_BYTES,
     BATCH_IS_CONTROL_MASK,
     BATCH_IS_TRANSACTIONAL_MASK,
     BATCH_TIMESTAMP_TYPE_MASK,
-    RECORD_HEADER_MIN_BYTES,
     RECORD_MIN_BYTES,
     Compression,
     TimestampType,
@@ -33,19 +31,17 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 from kafkawire.sdk.records.columns import Columns, columns
 from kafkawire.sdk.records.compression import decompress
 from kafkawire.sdk.records.crc import crc32c
+from kafkawire.sdk.records.engines.python_record import Headers, Record, new_record
 from kafkawire.sdk.records.java_integers import int64, sequence_after
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
-from kafkawire.sdk.records.record import Headers, Record
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["RecordBatch", "Span", "spans"]
-
-_VARINT_BITS, _VARLONG_BITS = 35, 70
+__all__ = ["Parts", "RecordBatch", "parts"]
 
 
-class RecordBatch:
+class RecordBatch(BatchHeader):
     """One batch in a buffer.
 
     Args:
@@ -64,46 +60,14 @@ class RecordBatch:
         DecodeError: the header does not fit into the buffer, or the batch is shorter than its header or cut.
     """
 
-    __slots__ = (
-        "_view",
-        "attributes",
-        "base_offset",
-        "base_sequence",
-        "base_timestamp",
-        "batch_length",
-        "crc",
-        "last_offset_delta",
-        "limit",
-        "magic",
-        "max_timestamp",
-        "partition_leader_epoch",
-        "position",
-        "producer_epoch",
-        "producer_id",
-        "records_count",
-        "size_in_bytes",
-    )
+    __slots__ = ("_view", "limit", "position", "size_in_bytes")
 
     def __init__(self, buffer: Buffer, position: int = 0, limit: int = MAX_DECOMPRESSED_BYTES) -> None:
         view = memoryview(buffer).cast("B")
         if not 0 <= position <= len(view) - BATCH_HEADER_BYTES:
             reason = f"a batch has a header of {BATCH_HEADER_BYTES} bytes, {len(view) - position} are left"
             raise DecodeError("batch", position, reason)
-        (
-            self.base_offset,
-            self.batch_length,
-            self.partition_leader_epoch,
-            self.magic,
-            self.crc,
-            self.attributes,
-            self.last_offset_delta,
-            self.base_timestamp,
-            self.max_timestamp,
-            self.producer_id,
-            self.producer_epoch,
-            self.base_sequence,
-            self.records_count,
-        ) = BATCH_HEADER.unpack_from(view, position)
+        self.read_header(view, position)
         self.position = position
         self.limit = limit
         self.size_in_bytes = self.batch_length + BATCH_BATCH_LENGTH_COUNTS_FROM
@@ -167,7 +131,7 @@ class RecordBatch:
         Raises:
             DecodeError: the number means nothing.
         """
-        number = self.attributes & BATCH_COMPRESSION_MASK
+        number = (self.attributes & BATCH_COMPRESSION_MASK) // (BATCH_COMPRESSION_MASK & -BATCH_COMPRESSION_MASK)
         try:
             return Compression(number)
         except ValueError:
@@ -238,15 +202,13 @@ class RecordBatch:
     def _records(self, topic: str, partition: int) -> Iterator[Record]:
         payload = bytes(self.checked_payload())
         append_time = self.max_timestamp if self.attributes & BATCH_TIMESTAMP_TYPE_MASK else None
-        for timestamp, offset, key_at, key_size, value_at, value_size, headers_at, headers in spans(
-            payload, self.records_count, self.position
-        ):
-            yield Record(
+        for headers, key, offset, timestamp, value, _ in parts(payload, self.records_count, self.position):
+            yield new_record(
                 int64(self.base_offset + offset),
                 int64(self.base_timestamp + timestamp) if append_time is None else append_time,
-                None if key_size < 0 else payload[key_at : key_at + key_size],
-                None if value_size < 0 else payload[value_at : value_at + value_size],
-                _headers(payload, headers_at, headers) if headers else (),
+                key,
+                value,
+                headers,
                 sequence_after(self.base_sequence, offset),
                 topic,
                 partition,
@@ -269,13 +231,12 @@ class RecordBatch:
         return self.columns().to_arrow()
 
 
-#: Where a record's parts are: timestamp and offset delta, then start and size of key and value (size below 0: null),
-#: then where its headers begin and how many there are.
-Span = tuple[int, int, int, int, int, int, int, int]
+#: What `read_record` returns.
+Parts = tuple[Headers, bytes | None, int, int, bytes | None, int]
 
 
-def spans(data: bytes, count: int, origin: int = 0) -> Iterator[Span]:
-    """Walk over the records of a batch; every length is checked.
+def parts(data: bytes, count: int, origin: int = 0) -> Iterator[Parts]:
+    """Read the records of a batch one after the other; every length is checked.
 
     Args:
         data: the records, decompressed.
@@ -289,19 +250,9 @@ def spans(data: bytes, count: int, origin: int = 0) -> Iterator[Span]:
     index = 0
     try:
         while index < count:
-            length, start = _varint(data, position)
-            position = start + 1  # over the attributes, of which no bit means anything
-            timestamp, position = _varint(data, position, _VARLONG_BITS)
-            offset, position = _varint(data, position)
-            key_size, key_at = _varint(data, position)
-            value_size, value_at = _varint(data, key_at + max(key_size, 0))
-            headers, headers_at = _varint(data, value_at + max(value_size, 0))
-            position = headers_at if headers == 0 else _skip_headers(data, headers_at, headers)
-            if position != start + length:
-                raise ValueError(f"a record of {length} bytes has a content of {position - start}")
-            if position > len(data):
-                raise IndexError
-            yield timestamp, offset, key_at, key_size, value_at, value_size, headers_at, headers
+            record = read_record(data, position)
+            position = record[-1]
+            yield record
             index += 1
     except IndexError:
         raise DecodeError(f"records[{index}]", origin, f"ends early, the records have {len(data)} bytes") from None
@@ -309,45 +260,3 @@ def spans(data: bytes, count: int, origin: int = 0) -> Iterator[Span]:
         raise DecodeError(f"records[{index}]", origin, str(error)) from None
     if count and position != len(data):
         raise DecodeError("records", origin, f"{len(data) - position} bytes follow the last of {count} records")
-
-
-def _skip_headers(data: bytes, position: int, count: int) -> int:
-    """Return where the headers end."""
-    if not 0 <= count <= (len(data) - position) // RECORD_HEADER_MIN_BYTES:
-        raise ValueError(f"{count} headers in {len(data) - position} bytes")
-    for _ in range(count):
-        size, position = _varint(data, position)
-        if size < 0:
-            raise ValueError(f"the name of a header has {size} bytes")
-        size, position = _varint(data, position + size)
-        position += max(size, 0)
-    return position
-
-
-def _headers(data: bytes, position: int, count: int) -> Headers:
-    """Return the headers that `_skip_headers` went over."""
-    found: list[tuple[str, bytes | None]] = []
-    for _ in range(count):
-        size, position = _varint(data, position)
-        name = data[position : position + size].decode("utf-8", MALFORMED_UTF8)
-        size, position = _varint(data, position + size)
-        found.append((name, None if size < 0 else data[position : position + size]))
-        position += max(size, 0)
-    return tuple(found)
-
-
-def _varint(data: bytes, position: int, bits: int = _VARINT_BITS) -> tuple[int, int]:
-    """Read a zigzag number; bits above the 32nd or 64th are dropped, as Java does."""
-    byte = data[position]
-    position += 1
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position
-    value = byte & 0x7F
-    for shift in range(7, bits, 7):
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            value &= 0xFFFFFFFF if bits == _VARINT_BITS else 0xFFFFFFFFFFFFFFFF
-            return (value >> 1) ^ -(value & 1), position
-    raise ValueError(f"a number of more than {bits // 7} bytes")

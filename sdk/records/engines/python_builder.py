@@ -1,15 +1,16 @@
-"""Build a record batch (magic 2) in Python: the twin of the extension's `BatchBuilder`.
+"""Build a record batch (magic 2) in Python, as the extension's `BatchBuilder` does.
 
-Records are appended straight into the wire layout behind the bytes that the header will take; sealing writes the
-header and the checksum and gives the batch out without a copy.
+Records are appended straight into the wire layout after the bytes that the header will take; sealing writes the header
+and the checksum and gives the batch out without a copy. How a record and the header are written is generated from the
+schemas, into `record_codec.py`.
 
 Source: `MemoryRecordsBuilder`, `DefaultRecord` in Apache Kafka; `schemas/records/`.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
+from typing import cast
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.schema import Buffer
@@ -20,12 +21,13 @@ from kafkawire.sdk.protocol.tables.enums import (
     NO_SEQUENCE,
     NO_TIMESTAMP,
 )
+from kafkawire.sdk.protocol.tables.record_codec import pack_batch_header, write_record
 from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_BATCH_LENGTH_COUNTS_FROM,
+    BATCH_COMPRESSION_MASK,
     BATCH_CRC_AT,
     BATCH_CRC_COVERS_FROM,
     BATCH_HAS_DELETE_HORIZON_MASK,
-    BATCH_HEADER,
     BATCH_HEADER_BYTES,
     BATCH_IS_CONTROL_MASK,
     BATCH_IS_TRANSACTIONAL_MASK,
@@ -36,15 +38,39 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 )
 from kafkawire.sdk.records.compression import compress
 from kafkawire.sdk.records.crc import crc32c
+from kafkawire.sdk.records.engines.builder_options import (
+    checked_compression,
+    checked_number,
+    checked_timestamp_type,
+    pairs,
+    whole_number,
+)
 from kafkawire.sdk.records.java_integers import int64
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES
 from kafkawire.sdk.records.record import BinaryColumn, HeadersLike
 
 __all__ = ["BatchBuilder"]
 
-_INT32_MAX = 2**31 - 1
-_INT64_MAX = 2**63 - 1
-_ATTRIBUTES = b"\x00"
+_INT16 = (-(2**15), 2**15 - 1)
+_INT32 = (-(2**31), 2**31 - 1)
+_INT64 = (-(2**63), 2**63 - 1)
+_INT32_MAX = _INT32[1]
+
+
+class _Number:
+    """A field of the header that may be set until the batch is sealed, and again between calls of `seal`."""
+
+    def __init__(self, low: int, high: int) -> None:
+        self._limits = low, high
+
+    def __set_name__(self, owner: type[BatchBuilder], name: str) -> None:
+        self._name, self._slot = name, f"_{name}"
+
+    def __get__(self, builder: BatchBuilder, owner: type[BatchBuilder]) -> int:
+        return cast(int, getattr(builder, self._slot))
+
+    def __set__(self, builder: BatchBuilder, value: int) -> None:
+        setattr(builder, self._slot, checked_number(self._name, value, *self._limits))
 
 
 class BatchBuilder:
@@ -66,30 +92,35 @@ class BatchBuilder:
     Attributes:
         count: records so far.
         size_bytes: of the batch before compression.
-        producer_id, producer_epoch, base_sequence, is_transactional: may be set until, and between, calls of `seal`.
+        base_offset, partition_leader_epoch, producer_id, producer_epoch, base_sequence, is_transactional: may be set
+            until, and between, calls of `seal`.
         last_offset_delta: of the last record; may be raised before `seal`, as compaction does.
+
+    Raises:
+        EncodeError: there is no such compression, level or type of timestamps, or a number does not fit its field: also
+            when it is set later.
     """
 
     __slots__ = (
+        "_base_offset",
+        "_base_sequence",
         "_base_timestamp",
         "_compressed",
         "_data",
+        "_last_offset_delta",
         "_limit_bytes",
         "_max_timestamp",
+        "_partition_leader_epoch",
+        "_producer_epoch",
+        "_producer_id",
         "_sealed",
-        "base_offset",
-        "base_sequence",
         "compression",
         "count",
         "delete_horizon_ms",
         "is_control",
         "is_transactional",
-        "last_offset_delta",
         "level",
         "log_append_time",
-        "partition_leader_epoch",
-        "producer_epoch",
-        "producer_id",
         "timestamp_type",
     )
 
@@ -110,26 +141,44 @@ class BatchBuilder:
         partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
         delete_horizon_ms: int | None = None,
     ) -> None:
-        self._limit_bytes = limit_bytes
-        self.compression = compression
+        self.count = 0
+        self._last_offset_delta = -1
+        self._limit_bytes = checked_number("limit_bytes", limit_bytes, 0, _INT64[1])
+        self.compression = checked_compression(compression, level)
         self.level = level
-        self.timestamp_type = timestamp_type
-        self.log_append_time = log_append_time
+        self.timestamp_type = checked_timestamp_type(timestamp_type)
+        self.log_append_time = checked_number("log_append_time", log_append_time, *_INT64)
         self.base_offset = base_offset
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
         self.is_transactional = is_transactional
-        self.is_control = is_control
+        self.is_control = bool(is_control)
         self.partition_leader_epoch = partition_leader_epoch
         self.delete_horizon_ms = delete_horizon_ms
-        self.count = 0
-        self.last_offset_delta = -1
-        self._base_timestamp = NO_TIMESTAMP if delete_horizon_ms is None else delete_horizon_ms
+        self._base_timestamp = NO_TIMESTAMP
+        if delete_horizon_ms is not None:
+            self._base_timestamp = checked_number("delete_horizon_ms", delete_horizon_ms, *_INT64)
         self._max_timestamp = NO_TIMESTAMP
         self._data = bytearray(BATCH_HEADER_BYTES)
         self._compressed: bytes | None = None
         self._sealed = False
+
+    base_offset = _Number(*_INT64)
+    partition_leader_epoch = _Number(*_INT32)
+    producer_id = _Number(*_INT64)
+    producer_epoch = _Number(*_INT16)
+    base_sequence = _Number(*_INT32)
+
+    @property
+    def last_offset_delta(self) -> int:
+        """The offset of the last record relative to the batch, -1 before the first."""
+        return self._last_offset_delta
+
+    @last_offset_delta.setter
+    def last_offset_delta(self, value: int) -> None:
+        limits = self._last_offset_delta, _INT32_MAX
+        self._last_offset_delta = checked_number("last_offset_delta", value, *limits)
 
     @property
     def size_bytes(self) -> int:
@@ -143,7 +192,7 @@ class BatchBuilder:
         value: Buffer | None,
         headers: HeadersLike = (),
     ) -> int | None:
-        """Add a record behind the last one.
+        """Add a record after the last one.
 
         Args:
             timestamp: ms since the epoch, -1 for none.
@@ -157,8 +206,7 @@ class BatchBuilder:
         Raises:
             EncodeError: a value does not fit into the format, or the batch is sealed.
         """
-        delta = self.last_offset_delta + 1
-        return delta if self._add(delta, timestamp, key, value, headers) else None
+        return self._last_offset_delta if self._add(None, timestamp, key, value, headers) else None
 
     def append_at(
         self,
@@ -168,12 +216,9 @@ class BatchBuilder:
         value: Buffer | None,
         headers: HeadersLike = (),
     ) -> int | None:
-        """Add a record with a given offset, which must be behind the last one; otherwise as `append`."""
-        delta = offset - self.base_offset
-        if delta <= self.last_offset_delta:
-            last = self.base_offset + self.last_offset_delta
-            raise EncodeError("offset", f"{offset} does not follow {last}, offsets increase")
-        return delta if self._add(delta, timestamp, key, value, headers) else None
+        """Add a record with a given offset, which must be after the last one; otherwise as `append`."""
+        offset = checked_number("offset", offset, *_INT64)
+        return self._last_offset_delta if self._add(offset, timestamp, key, value, headers) else None
 
     def append_many(self, values: Iterable[Buffer | None], timestamp: int) -> int:
         """Add records that have a value and nothing else, until one does not fit.
@@ -208,11 +253,15 @@ class BatchBuilder:
         Raises:
             EncodeError: as `append`; or a column's offsets leave its data, or the columns differ in length.
         """
-        rows = len(values)
-        if keys is not None and len(keys) != rows:
-            raise EncodeError("keys", f"{len(keys)} keys for {rows} values")
+        start = checked_number("start", start, 0, _INT64[1])
+        value_column = _column("values", values)
+        key_column = None if keys is None else _column("keys", keys)
+        rows = len(value_column)
+        if key_column is not None and len(key_column) != rows:
+            raise EncodeError("keys", f"{len(key_column)} keys for {rows} values")
         for row in range(start, rows):
-            if self.append(timestamp, None if keys is None else keys[row], values[row]) is None:
+            value = value_column[row]
+            if self.append(timestamp, None if key_column is None else key_column[row], value) is None:
                 return row - start
         return max(rows - start, 0)
 
@@ -246,43 +295,44 @@ class BatchBuilder:
 
     def _add(
         self,
-        delta: int,
+        offset: int | None,
         timestamp: int,
         key: Buffer | None,
         value: Buffer | None,
         headers: HeadersLike,
     ) -> bool:
+        """Append a record, at an offset if there is one; return whether it fits."""
+        # All that can run code of others comes first: what it does to this builder is then known.
+        timestamp = whole_number("timestamp", timestamp)
+        if not NO_TIMESTAMP <= timestamp <= _INT64[1]:
+            raise EncodeError("timestamp", f"{timestamp} is not a time in ms, nor -1 for none")
+        key, value = _content("key", key), _content("value", value)
+        encoded = _headers(headers)
         if self._sealed:
             raise EncodeError("", "the batch is sealed")
-        if not NO_TIMESTAMP <= timestamp <= _INT64_MAX:
-            raise EncodeError("timestamp", f"{timestamp} is not a time in ms, nor -1 for none")
-        if delta > _INT32_MAX:
-            raise EncodeError("offset", f"{delta} behind the first of the batch, {_INT32_MAX} at most")
+        delta = self._next_delta(offset)
         is_first = not self.count
         if is_first and self.delete_horizon_ms is None:
             self._base_timestamp = timestamp
-        record = bytearray(_ATTRIBUTES)
-        _put(record, int64(timestamp - self._base_timestamp))
-        _put(record, delta)
-        _put_bytes(record, key, "key")
-        _put_bytes(record, value, "value")
-        _put(record, len(headers))
-        for name, content in headers:
-            if not isinstance(name, str):
-                raise EncodeError("headers", f"expected a string as the name, got {type(name).__name__}")
-            _put_bytes(record, name.encode("utf-8", "replace"), "headers")
-            _put_bytes(record, content, "headers")
-        length = bytearray()
-        _put(length, len(record))
-        size = len(self._data) + len(length) + len(record)
+        record = write_record(encoded, key, delta, int64(timestamp - self._base_timestamp), value)
+        size = len(self._data) + len(record)
         if size > _INT32_MAX or (size > self._limit_bytes and not is_first):
             return False
-        self._data += length
         self._data += record
         self._max_timestamp = max(self._max_timestamp, timestamp)
-        self.last_offset_delta = delta
+        self._last_offset_delta = delta
         self.count += 1
         return True
+
+    def _next_delta(self, offset: int | None) -> int:
+        """Return the offset of the next record relative to the batch."""
+        last = self._last_offset_delta
+        delta = last + 1 if offset is None else offset - self.base_offset
+        if delta <= last or delta < 0:
+            raise EncodeError("offset", f"{offset} does not follow {self.base_offset + last}, offsets increase")
+        if delta > _INT32_MAX:
+            raise EncodeError("offset", f"{delta} after the first of the batch, {_INT32_MAX} at most")
+        return delta
 
     def _check(self) -> None:
         """Refuse what no broker would take."""
@@ -296,7 +346,7 @@ class BatchBuilder:
 
     def _write_header(self, batch: bytearray) -> None:
         is_append_time = self.timestamp_type == TimestampType.LOG_APPEND_TIME
-        attributes = int(self.compression)
+        attributes = self.compression * (BATCH_COMPRESSION_MASK & -BATCH_COMPRESSION_MASK)
         for flag, mask in (
             (is_append_time, BATCH_TIMESTAMP_TYPE_MASK),
             (self.is_transactional, BATCH_IS_TRANSACTIONAL_MASK),
@@ -304,47 +354,47 @@ class BatchBuilder:
             (self.delete_horizon_ms is not None, BATCH_HAS_DELETE_HORIZON_MASK),
         ):
             attributes |= mask if flag else 0
-        try:
-            BATCH_HEADER.pack_into(
-                batch,
-                0,
-                self.base_offset,
-                len(batch) - BATCH_BATCH_LENGTH_COUNTS_FROM,
-                self.partition_leader_epoch,
-                BATCH_MAGIC,
-                0,
-                attributes,
-                self.last_offset_delta,
-                self._base_timestamp,
-                self.log_append_time if is_append_time else self._max_timestamp,
-                self.producer_id,
-                self.producer_epoch,
-                self.base_sequence,
-                self.count,
-            )
-        except struct.error as error:
-            raise EncodeError("batch", str(error)) from None
+        batch[:BATCH_HEADER_BYTES] = pack_batch_header(
+            attributes=attributes,
+            base_offset=self.base_offset,
+            base_sequence=self.base_sequence,
+            base_timestamp=self._base_timestamp,
+            batch_length=len(batch) - BATCH_BATCH_LENGTH_COUNTS_FROM,
+            crc=0,
+            last_offset_delta=self._last_offset_delta,
+            magic=BATCH_MAGIC,
+            max_timestamp=self.log_append_time if is_append_time else self._max_timestamp,
+            partition_leader_epoch=self.partition_leader_epoch,
+            producer_epoch=self.producer_epoch,
+            producer_id=self.producer_id,
+            records_count=self.count,
+        )
         checksum = crc32c(memoryview(batch)[BATCH_CRC_COVERS_FROM:])
         batch[BATCH_CRC_AT:BATCH_CRC_COVERS_FROM] = checksum.to_bytes(BATCH_CRC_COVERS_FROM - BATCH_CRC_AT, "big")
 
 
-def _put(target: bytearray, value: int) -> None:
-    """Append a zigzag number."""
-    value = value << 1 if value >= 0 else ~value << 1 | 1
-    while value > 0x7F:
-        target.append(value & 0x7F | 0x80)
-        value >>= 7
-    target.append(value)
-
-
-def _put_bytes(target: bytearray, value: Buffer | None, path: str) -> None:
-    """Append bytes behind their length, -1 for None."""
-    if value is None:
-        _put(target, -1)
-        return
+def _content(path: str, value: Buffer | None) -> Buffer | None:
+    """Return bytes whose size does not change any more."""
+    if value is None or type(value) is bytes:
+        return value
     try:
-        content = memoryview(value).cast("B")
-    except TypeError as error:
+        return memoryview(value).cast("B")
+    except (TypeError, BufferError) as error:
         raise EncodeError(path, f"expected bytes or None, got {type(value).__name__}") from error
-    _put(target, len(content))
-    target += content
+
+
+def _headers(headers: HeadersLike) -> list[tuple[bytes, Buffer | None]]:
+    encoded = []
+    for name, value in pairs(headers):
+        if not isinstance(name, str):
+            raise EncodeError("headers", f"expected a string as the name, got {type(name).__name__}")
+        encoded.append((str.encode(name, "utf-8", "replace"), _content("headers", value)))
+    return encoded
+
+
+def _column(path: str, source: BinaryColumn) -> BinaryColumn:
+    """Return a column that was checked now, whatever was done to it before."""
+    try:
+        return BinaryColumn(source.offsets, source.data, source.validity)
+    except AttributeError:
+        raise EncodeError(path, f"expected a BinaryColumn, got {type(source).__name__}") from None

@@ -1,4 +1,4 @@
-"""Find the engine of the records: the extension, the Python twin, or the construct form for decoding.
+"""Find the engine of the records: the extension, Python, or construct for decoding.
 
 `KAFKAWIRE_ENGINE` chooses for the whole program, see `kafkawire.sdk.protocol.engines.selection`.
 """

@@ -18,12 +18,12 @@ from kafkawire.sdk.records import (
     Compression,
     MessageSetBuilder,
     TimestampType,
-    columns,
     crc32c,
     empty_batch,
     walk,
     walk_headers,
 )
+from kafkawire.sdk.records.columns import columns
 from tests.sdk.records.conftest import AVAILABLE, ROWS, batch_of, message_set, rows
 
 

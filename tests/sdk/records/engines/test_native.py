@@ -79,10 +79,9 @@ def test_a_sealed_batch_outlives_its_builder() -> None:
 
 
 def test_objects_that_were_not_made() -> None:
-    batch = record_batch_class("native").__new__(record_batch_class("native"))
-    for use in (batch.check_crc, batch.records, batch.payload):
-        with pytest.raises(TypeError, match="was not read"):
-            use()
+    batch_class = record_batch_class("native")
+    with pytest.raises(TypeError, match="argument"):
+        batch_class.__new__(batch_class)
     with pytest.raises(BufferError, match="sealed"):
         memoryview(batch_builder_class("native")())  # type: ignore[arg-type]  # a buffer once it is sealed
 

@@ -1,0 +1,63 @@
+"""Say what the generated code of the record engines does with each field of a record.
+
+Both emitters, of Python and of Cython, ask here, so that the engines agree on what a schema may say.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from kafkawire.codegen.record_formats import FIXED, RecordField, RecordFormat
+
+__all__ = ["VARINT_BITS", "Part", "part", "passed"]
+
+#: Bits of the numbers of variable size.
+VARINT_BITS = {"varint": 32, "varlong": 64}
+
+
+class Part(Enum):
+    """What the engines do with a field of a record."""
+
+    #: A varint that measures everything behind it; it comes first.
+    LENGTH = auto()
+    #: A byte with a default: skipped when read, written as its default.
+    RESERVED = auto()
+    #: A varint or varlong.
+    NUMBER = auto()
+    #: Bytes or a string behind a varint, whose negative values stand for null if there is one.
+    CONTENT = auto()
+    #: Elements of another format behind their count, a varint.
+    ELEMENTS = auto()
+
+
+def part(format_: RecordFormat, field: RecordField) -> Part:
+    """Return what the engines do with a field.
+
+    Raises:
+        ValueError: they have no code for such a field; names it.
+    """
+    fields = format_.fields
+    if field.measures is not None:
+        if field.type == "varint" and field is fields[0] and fields[1:] and field.measures == fields[1].name:
+            return Part.LENGTH
+    elif field.array:
+        if field.count == "varint":
+            return Part.ELEMENTS
+    elif field.type in FIXED:
+        if field.type == "int8" and field.default is not None:
+            return Part.RESERVED
+    elif field.type in VARINT_BITS:
+        return Part.NUMBER
+    elif field.type in ("bytes", "string") and field.length == "varint":
+        return Part.CONTENT
+    kind = f"[]{field.type}" if field.array else field.type
+    raise ValueError(f"{format_.name}.{field.name}: the record engines have no code for a field {kind} like this")
+
+
+def passed(format_: RecordFormat) -> list[RecordField]:
+    """Return the fields that the engines pass to the generated code and get from it, sorted by name.
+
+    The order of the wire is known to the generated code alone.
+    """
+    fields = [field for field in format_.fields if part(format_, field) not in (Part.LENGTH, Part.RESERVED)]
+    return sorted(fields, key=lambda field: field.name)

@@ -1,0 +1,85 @@
+"""Check what a batch builder is given, for both builders: what is wrong is refused when it is given.
+
+Source: KIP-390 (levels).
+"""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+from kafkawire.sdk.errors import EncodeError
+from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
+from kafkawire.sdk.records.compression import LEVELS
+
+__all__ = ["checked_compression", "checked_number", "checked_timestamp_type", "pairs", "whole_number"]
+
+
+def checked_compression(compression: Any, level: Any) -> Compression:
+    """Return the compression, which has such a level, or no levels.
+
+    Args:
+        compression: a `Compression`, or its number.
+        level: None for the default.
+
+    Raises:
+        EncodeError: there is no such compression or level.
+    """
+    known = [int(codec) for codec in Compression]
+    number = whole_number("compression", compression)
+    if number not in known:
+        names = ", ".join(f"{codec.value} ({codec.name.lower()})" for codec in Compression)
+        raise EncodeError("compression", f"{number} is none of {names}")
+    codec = Compression(number)
+    if level is not None:
+        level = whole_number("level", level)
+        low, high = LEVELS.get(codec, (level, level))
+        if not low <= level <= high:
+            raise EncodeError("level", f"{codec.name.lower()} has levels {low} to {high}, not {level}")
+    return codec
+
+
+def checked_timestamp_type(timestamp_type: Any) -> TimestampType:
+    """Return the type of timestamps.
+
+    Raises:
+        EncodeError: there is no such type.
+    """
+    number = checked_number("timestamp_type", timestamp_type, min(TimestampType), max(TimestampType))
+    return TimestampType(number)
+
+
+def checked_number(path: str, value: Any, low: int, high: int) -> int:
+    """Return a number that fits into a field.
+
+    Raises:
+        EncodeError: it is no integer, or outside the limits.
+    """
+    number = whole_number(path, value)
+    if not low <= number <= high:
+        raise EncodeError(path, f"{number}, not within {low} and {high}")
+    return number
+
+
+def whole_number(path: str, value: Any) -> int:
+    """Return what stands for an integer as one.
+
+    Raises:
+        EncodeError: it does not.
+    """
+    try:
+        return index(value)
+    except TypeError:
+        raise EncodeError(path, f"expected an integer, got {value!r:.100} of {type(value).__name__}") from None
+
+
+def pairs(headers: Any) -> list[tuple[Any, Any]]:
+    """Return headers as pairs, each looked at once.
+
+    Raises:
+        EncodeError: they are no sequence of pairs.
+    """
+    try:
+        return [(name, value) for name, value in headers]
+    except (TypeError, ValueError) as error:
+        raise EncodeError("headers", f"expected pairs of a name and a value: {error}") from error

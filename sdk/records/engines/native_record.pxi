@@ -1,0 +1,207 @@
+# One record: an object, or a view that decodes what is asked for.
+
+@cython.no_gc
+@cython.final
+@cython.freelist(1024)
+cdef class Record:
+    """A record of a batch, see `python_record.py`. What it may hold cannot lead back to it, nor nest deeply."""
+
+    cdef readonly int64_t offset, timestamp
+    cdef readonly object key, value, headers, topic
+    cdef readonly int32_t sequence, partition
+
+    def __init__(
+        self, int64_t offset, int64_t timestamp, key, value, headers=EMPTY, int32_t sequence=-1, topic="",
+        int32_t partition=-1
+    ):
+        if self.headers is not None:
+            raise AttributeError("__init__: a record is read-only")
+        if not (
+            (key is None or PyBytes_CheckExact(key)) and (value is None or PyBytes_CheckExact(value))
+            and headers is EMPTY and PyUnicode_CheckExact(topic)
+        ):
+            check_record(key, value, headers, topic)
+        self.offset = offset
+        self.timestamp = timestamp
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.sequence = sequence
+        self.topic = topic
+        self.partition = partition
+
+    def __setattr__(self, name, value):
+        raise AttributeError(f"{name}: a record is read-only")
+
+    def __delattr__(self, name):
+        raise AttributeError(f"{name}: a record is read-only")
+
+    def __eq__(self, other):
+        return equal(self, other)
+
+    def __hash__(self):
+        return hash(content_of(self))
+
+    def __repr__(self):
+        return described(self)
+
+    def __reduce__(self):
+        return restored(self)
+
+
+cdef struct Region:
+    # The encoded records of a batch, decompressed, and what they count from.
+    const uint8_t* start
+    const uint8_t* end
+    int64_t base_offset, base_timestamp, append_time
+    bint is_append_time
+    int32_t base_sequence, count
+
+
+cdef inline int64_t offset_of(const Region* region, const RecordParts* parts) noexcept nogil:
+    return wrap64(<uint64_t>region.base_offset + <uint64_t><int64_t>parts.offset_delta)
+
+
+cdef inline int64_t timestamp_of(const Region* region, const RecordParts* parts) noexcept nogil:
+    if region.is_append_time:
+        return region.append_time
+    return wrap64(<uint64_t>region.base_timestamp + <uint64_t>parts.timestamp_delta)
+
+
+@cython.no_gc
+@cython.final
+@cython.freelist(16)
+cdef class Payload:
+    """The encoded records of a batch, and what keeps them in memory."""
+
+    cdef object owner
+    cdef Region region
+
+
+#: What a view that nobody made looks into.
+cdef Payload NOWHERE = Payload.__new__(Payload)
+
+
+@cython.no_gc
+@cython.final
+@cython.freelist(256)
+cdef class RecordView:
+    """A record that is decoded attribute by attribute, when each is asked for."""
+
+    cdef Payload payload
+    cdef RecordParts parts
+
+    def __cinit__(self):
+        self.payload = NOWHERE
+
+    @property
+    def offset(self):
+        return offset_of(&self.payload.region, &self.parts)
+
+    @property
+    def timestamp(self):
+        return timestamp_of(&self.payload.region, &self.parts)
+
+    @property
+    def sequence(self):
+        return sequence_after(self.payload.region.base_sequence, self.parts.offset_delta)
+
+    @property
+    def key(self):
+        return bytes_or_none(self.parts.key, self.parts.key_size)
+
+    @property
+    def value(self):
+        return bytes_or_none(self.parts.value, self.parts.value_size)
+
+    @property
+    def headers(self):
+        return headers_of(&self.parts, self.payload.region.end)
+
+    @property
+    def topic(self):
+        return ""
+
+    @property
+    def partition(self):
+        return -1
+
+    def __setattr__(self, name, value):
+        raise AttributeError(f"{name}: a record is read-only")
+
+    def __delattr__(self, name):
+        raise AttributeError(f"{name}: a record is read-only")
+
+    def __eq__(self, other):
+        return equal(self, other)
+
+    __hash__ = None  # the memory that it looks into may change
+
+    def __repr__(self):
+        return described(self)
+
+    def __reduce__(self):
+        return restored(self)
+
+
+cdef tuple headers_of(const RecordParts* parts, const uint8_t* end):
+    """Return the headers that `read_record` went over."""
+    cdef list headers = []
+    cdef const uint8_t* p = parts.headers
+    cdef RecordHeaderParts header
+    cdef int32_t index
+    for index in range(parts.headers_count):
+        p = read_record_header(p, end, &header)
+        if p == NULL:  # only memory that changes meanwhile comes here
+            raise DecodeError("headers", 0, "changed while they were read")
+        headers.append(
+            (
+                PyUnicode_DecodeUTF8(<const char*>header.key, header.key_size, PyBytes_AS_STRING(MALFORMED)),
+                bytes_or_none(header.value, header.value_size),
+            )
+        )
+    return tuple(headers)
+
+
+cdef inline object bytes_or_none(const uint8_t* p, int32_t size):
+    return None if size < 0 else PyBytes_FromStringAndSize(<const char*>p, size)
+
+
+cdef inline int32_t sequence_after(int32_t base_sequence, int32_t delta) noexcept nogil:
+    """Return the sequence number `delta` records later; sums beyond the highest begin again at 0."""
+    cdef uint32_t sequence
+    if base_sequence < 0:
+        return -1
+    sequence = <uint32_t>base_sequence + <uint32_t>delta
+    if delta < 0 or sequence > <uint32_t>INT32_MAX:
+        sequence -= <uint32_t>INT32_MAX + 1
+    return wrap32(sequence)
+
+
+cdef tuple content_of(record):
+    return (
+        record.offset, record.timestamp, record.key, record.value, record.headers, record.sequence, record.topic,
+        record.partition,
+    )
+
+
+cdef object equal(record, other):
+    try:
+        return content_of(record) == content_of(other)
+    except AttributeError:
+        return NotImplemented
+
+
+cdef str described(record):
+    place = f"topic={record.topic!r}, partition={record.partition}, " if record.topic else ""
+    return (
+        f"Record({place}offset={record.offset}, timestamp={record.timestamp}, key={record.key!r}, "
+        f"value={record.value!r}, headers={record.headers!r}, sequence={record.sequence})"
+    )
+
+
+cdef tuple restored(record):
+    """Return how a record is made again, by whatever engine is there."""
+    from kafkawire.sdk.records.record import restored as restored_record
+
+    return restored_record, content_of(record)

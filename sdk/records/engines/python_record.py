@@ -1,0 +1,146 @@
+"""One record in Python, as the extension's `Record`.
+
+Records are immutable, and so is what they may hold: the same records are equal and hash alike on every engine.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+__all__ = ["Headers", "Record", "check_record", "new_record"]
+
+#: Names and values in the order of the wire; a name may come more than once.
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class _Fields:
+    """The fields of a record while they are set."""
+
+    __slots__ = ("headers", "key", "offset", "partition", "sequence", "timestamp", "topic", "value")
+
+    def __init__(
+        self,
+        offset: int,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        sequence: int,
+        topic: str,
+        partition: int,
+    ) -> None:
+        self.offset = offset
+        self.timestamp = timestamp
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.sequence = sequence
+        self.topic = topic
+        self.partition = partition
+
+
+class Record(_Fields):
+    """A record of a batch; it is read-only, and hashable.
+
+    Attributes:
+        offset: its place in the partition, int64.
+        timestamp: ms since the epoch, -1 if it has none.
+        key: None if it has none.
+        value: None for a tombstone.
+        headers: (name, value) in order; a value may be None.
+        sequence: its number among those of the producer, int32; -1 without idempotence.
+        topic: where it was read from; empty if whoever decoded it did not say.
+        partition: likewise, -1 then.
+
+    Raises:
+        TypeError: key, value, headers or topic are of another type.
+        AttributeError: an attribute is set.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        offset: int,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers = (),
+        sequence: int = -1,
+        topic: str = "",
+        partition: int = -1,
+    ) -> Record:
+        check_record(key, value, headers, topic)
+        return new_record(offset, timestamp, key, value, headers, sequence, topic, partition)
+
+    def __init__(self, *arguments: object, **keywords: object) -> None:
+        """Everything was set by `__new__`."""
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{name}: a record is read-only")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{name}: a record is read-only")
+
+    def __eq__(self, other: object) -> bool:
+        try:
+            return _content(self) == _content(other)  # type: ignore[arg-type]  # any engine's record will do
+        except AttributeError:
+            return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(_content(self))
+
+    def __repr__(self) -> str:
+        place = f"topic={self.topic!r}, partition={self.partition}, " if self.topic else ""
+        return (
+            f"Record({place}offset={self.offset}, timestamp={self.timestamp}, key={self.key!r}, value={self.value!r}, "
+            f"headers={self.headers!r}, sequence={self.sequence})"
+        )
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        from kafkawire.sdk.records.record import restored
+
+        return restored, _content(self)
+
+
+def new_record(
+    offset: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers,
+    sequence: int,
+    topic: str,
+    partition: int,
+) -> Record:
+    """Return a record without a look at the types: for what was just decoded."""
+    record = _Fields(offset, timestamp, key, value, headers, sequence, topic, partition)
+    record.__class__ = Record
+    return record  # type: ignore[return-value]  # it is one since the line above
+
+
+def check_record(key: object, value: object, headers: object, topic: object) -> None:
+    """Refuse what a record cannot hold.
+
+    Raises:
+        TypeError: names the argument and what it got.
+    """
+    for name, content in (("key", key), ("value", value)):
+        if content is not None and not isinstance(content, bytes):
+            raise TypeError(f"{name}: expected bytes or None, got {type(content).__name__}")
+    if type(topic) is not str:
+        raise TypeError(f"topic: expected str, got {type(topic).__name__}")
+    if type(headers) is not tuple:
+        raise TypeError(f"headers: expected a tuple, got {type(headers).__name__}")
+    for header in headers:
+        is_pair = type(header) is tuple and len(header) == 2
+        if not is_pair or type(header[0]) is not str or not isinstance(header[1], bytes | None):
+            raise TypeError(f"headers: expected tuples of str and bytes or None, got {header!r:.100}")
+
+
+def _content(record: Record) -> tuple[object, ...]:
+    return (
+        record.offset, record.timestamp, record.key, record.value, record.headers, record.sequence, record.topic,
+        record.partition,
+    )  # fmt: skip

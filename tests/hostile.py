@@ -1,0 +1,229 @@
+"""Objects that lie, change their mind, run code at the wrong moment or raise: what no engine may be hurt by.
+
+Every special method goes through a `Fuse`, which can run code of the test (mutate what is being read or written) or
+raise at any one of these calls. Buffers work on Python 3.11 too, where a class cannot have `__buffer__` yet.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+__all__ = [
+    "Equal",
+    "Fuse",
+    "HostileBuffer",
+    "LyingList",
+    "LyingSequence",
+    "LyingText",
+    "LyingTuple",
+    "Number",
+    "nothing",
+    "raised_at_every_call",
+]
+
+
+def nothing() -> None:
+    """Do nothing: a fuse without a test's code."""
+
+
+class Fuse:
+    """What all special methods of a hostile object call first.
+
+    Args:
+        action: runs at each call.
+        error: raised by call number `at`, after the action.
+        at: counted from 0.
+    """
+
+    def __init__(self, action: Callable[[], object] = nothing, error: BaseException | None = None, at: int = 0) -> None:
+        self.action = action
+        self.error = error
+        self.at = at
+        self.calls = 0
+
+    def burn(self) -> None:
+        """Count a call, run the action, and raise if it is this call's turn."""
+        call, self.calls = self.calls, self.calls + 1
+        self.action()
+        if self.error is not None and call == self.at:
+            raise self.error
+
+
+def raised_at_every_call(run: Callable[[Fuse], object], error: type[BaseException], most: int = 50) -> Iterator[object]:
+    """Run something with a fuse that blows at its first call, then at its second, and so on until none is left.
+
+    Args:
+        run: takes the fuse, puts it into hostile objects, and uses these.
+        error: what is raised.
+        most: runs after which the test is wrong.
+
+    Yields:
+        What each run raised, or None if it raised nothing.
+    """
+    for at in range(most):
+        fuse = Fuse(error=error(f"call {at}"), at=at)
+        try:
+            run(fuse)
+        except BaseException as caught:
+            yield caught
+        else:
+            yield None
+        if fuse.calls <= at:
+            return
+    raise AssertionError(f"more than {most} calls")
+
+
+class HostileBuffer:
+    """A buffer that is another one each time somebody looks.
+
+    Args:
+        contents: what the first look gets, the second, and so on; the last stays.
+        fuse: burns at each look.
+    """
+
+    def __init__(self, *contents: bytes, fuse: Fuse | None = None) -> None:
+        self.contents = contents
+        self.fuse = fuse or Fuse()
+        self.looks = 0
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        self.fuse.burn()
+        content = self.contents[min(self.looks, len(self.contents) - 1)]
+        self.looks += 1
+        return memoryview(bytearray(content))
+
+    def __len__(self) -> int:
+        return len(self.contents[0])
+
+
+class LyingSequence:
+    """A sequence whose length, elements and iteration have nothing to do with each other."""
+
+    def __init__(self, claimed: int, elements: list[Any], fuse: Fuse | None = None) -> None:
+        self.claimed = claimed
+        self.elements = elements
+        self.fuse = fuse or Fuse()
+
+    def __len__(self) -> int:
+        self.fuse.burn()
+        return self.claimed
+
+    def __length_hint__(self) -> int:
+        self.fuse.burn()
+        return self.claimed
+
+    def __getitem__(self, index: int) -> Any:
+        self.fuse.burn()
+        return self.elements[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        self.fuse.burn()
+        for element in self.elements:
+            yield element
+            self.fuse.burn()
+
+
+class LyingList(list[Any]):
+    """A list that says it has `claimed` elements, and iterates over `others`."""
+
+    claimed = 0
+    others: tuple[Any, ...] = ()
+
+    def __len__(self) -> int:
+        return self.claimed
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.others)
+
+
+class LyingTuple(tuple[Any, ...]):
+    """A tuple that says it has `claimed` elements, and iterates over `others`."""
+
+    claimed = 0
+    others: tuple[Any, ...] = ()
+
+    def __len__(self) -> int:
+        return self.claimed
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.others)
+
+
+class LyingText(str):
+    """A str whose methods tell something else than its characters."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        return 1_000_000
+
+    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+        return b"x" * 40_000
+
+
+class Number:
+    """Stands for a number through `__index__`, `__int__` and `__float__`."""
+
+    def __init__(self, value: int, fuse: Fuse | None = None) -> None:
+        self.value = value
+        self.fuse = fuse or Fuse()
+
+    def __index__(self) -> int:
+        self.fuse.burn()
+        return self.value
+
+    def __int__(self) -> int:
+        self.fuse.burn()
+        return self.value
+
+    def __float__(self) -> float:
+        self.fuse.burn()
+        return float(self.value)
+
+
+class Equal:
+    """Claims to equal everything, or nothing."""
+
+    def __init__(self, answer: object, fuse: Fuse | None = None) -> None:
+        self.answer = answer
+        self.fuse = fuse or Fuse()
+
+    def __eq__(self, other: object) -> Any:
+        self.fuse.burn()
+        return self.answer
+
+    def __hash__(self) -> int:
+        self.fuse.burn()
+        return 0
+
+
+#: Where a type keeps the address of its buffer procedures, on machines of 64 bits.
+_AS_BUFFER_OFFSET = 160
+
+#: Callbacks that C knows by address only.
+_CALLBACKS: list[object] = []
+
+
+def _export(cls: type[HostileBuffer]) -> None:
+    """Let C find `__buffer__` of a class, as Python does by itself from 3.12 on.
+
+    What `__buffer__` raises cannot pass such a callback: tests of that need Python 3.12.
+    """
+    get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+    get_buffer.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]
+
+    def export(self: Any, view: int, flags: int) -> int:
+        return int(get_buffer(self.__buffer__(flags), view, flags))
+
+    callback = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)(export)
+    procedures = ctypes.c_void_p.from_address(id(cls) + _AS_BUFFER_OFFSET).value
+    assert procedures is not None
+    ctypes.c_void_p.from_address(procedures).value = ctypes.cast(callback, ctypes.c_void_p).value
+    _CALLBACKS.append(callback)
+
+
+if sys.version_info < (3, 12):
+    _export(HostileBuffer)

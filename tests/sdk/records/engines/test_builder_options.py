@@ -1,0 +1,60 @@
+"""What builders are given is refused with its name, the value and the limits; see also `test_python_builder.py`.
+
+Method: each check with what it takes and what it refuses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import EncodeError
+from kafkawire.sdk.records import LEVELS, Compression, TimestampType
+from kafkawire.sdk.records.engines.builder_options import (
+    checked_compression,
+    checked_number,
+    checked_timestamp_type,
+    pairs,
+    whole_number,
+)
+
+
+class Index:
+    def __index__(self) -> int:
+        return 3
+
+
+def test_whole_numbers() -> None:
+    assert [whole_number("path", value) for value in (5, True, Index())] == [5, 1, 3]
+    with pytest.raises(EncodeError, match=r"^path: expected an integer, got 5\.0 of float$"):
+        whole_number("path", 5.0)
+
+
+def test_limits_are_inside() -> None:
+    assert [checked_number("path", value, -1, 1) for value in (-1, 1)] == [-1, 1]
+    with pytest.raises(EncodeError, match=r"^path: 2, not within -1 and 1$"):
+        checked_number("path", 2, -1, 1)
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_compressions(codec: Compression) -> None:
+    assert checked_compression(int(codec), None) is codec
+    low, high = LEVELS.get(codec, (0, 0))
+    assert checked_compression(codec, low) is checked_compression(codec, high) is codec
+    if codec in LEVELS:
+        with pytest.raises(EncodeError, match=f"has levels {low} to {high}, not {low - 1}$"):
+            checked_compression(codec, low - 1)
+
+
+def test_timestamp_types() -> None:
+    assert checked_timestamp_type(1) is TimestampType.LOG_APPEND_TIME
+    with pytest.raises(EncodeError, match=r"^timestamp_type: 2, not within 0 and 1$"):
+        checked_timestamp_type(2)
+
+
+@pytest.mark.parametrize("wrong", [5, None, [5], [("a",)], [("a", b"", b"")]])
+def test_pairs(wrong: Any) -> None:
+    assert pairs(iter([("a", None), ["b", b""]])) == [("a", None), ("b", b"")]
+    with pytest.raises(EncodeError, match=r"^headers: expected pairs of a name and a value: "):
+        pairs(wrong)
