@@ -10,10 +10,15 @@ Source: Kafka protocol guide, "Protocol Primitive Types"; `ByteBufferAccessor` a
 from __future__ import annotations
 
 import codecs
+import operator
+import struct
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkawire.sdk.protocol.schema import Buffer, equal
+from kafkawire.sdk.protocol.values import Buffer, equal
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.protocol.layout import AbsentField
 
 __all__ = [
     "APART_BYTES",
@@ -27,12 +32,16 @@ __all__ = [
     "Fixed",
     "Refused",
     "as_buffer",
+    "as_bytes",
+    "as_number",
     "as_sequence",
     "as_string",
     "as_tags",
     "as_uuid",
     "cut",
     "is_default",
+    "missing",
+    "other_class",
     "records_size",
     "reject_null",
     "short",
@@ -108,6 +117,16 @@ def reject_null(length: int | None = None) -> str:
     return "null is not allowed in this version" + ("" if length is None else f" (length {length})")
 
 
+def other_class(cls: type, value: object) -> str:
+    """Return the reason of a value that is not an instance of a message class."""
+    return reject_null() if value is None else f"expected {cls.__qualname__}, got {type(value).__name__}"
+
+
+def missing(cls: type, version: int, field: AbsentField) -> str:
+    """Return the reason of a field that is set and that the version does not have."""
+    return f"not in version {version} of {cls.__qualname__}, exists in {field.versions}"
+
+
 def is_default(value: Any, default: Any) -> bool:
     """Return whether a field has its default, so that it need not be written.
 
@@ -142,6 +161,28 @@ def cut(data: bytes, apart: list[tuple[int, Any]]) -> list[Any]:
     return parts
 
 
+def as_number(kind: str, value: Any) -> Any:
+    """Return a value of fixed size as `struct` packs it: a number, a bool or a UUID.
+
+    Raises:
+        Refused: it is of another type, or outside the limits of its own.
+    """
+    if kind == "uuid":
+        return as_uuid(value)
+    try:
+        if kind == "bool":
+            return BOOLEANS[value]
+        if kind == "float64":
+            return struct.unpack(">d", struct.pack(">d", value))[0]
+        number = int.__index__(operator.index(value))  # a derived class may compare otherwise
+    except (TypeError, KeyError, struct.error, OverflowError):
+        raise Refused(f"expected {kind}, got {type(value).__name__} {value!r:.60}") from None
+    low, high = LIMITS[kind]
+    if not low <= number <= high:
+        raise Refused(f"{number} is outside {kind}, {low} to {high}")
+    return number
+
+
 def as_string(value: object) -> bytes:
     """Return the UTF-8 of a string value.
 
@@ -151,7 +192,7 @@ def as_string(value: object) -> bytes:
     if not isinstance(value, str):
         raise Refused(f"expected a str, got {_kind(value)}")
     try:
-        encoded = value.encode()
+        encoded = str.encode(value)  # not the method of a derived class
     except UnicodeEncodeError as error:
         raise Refused(f"{value!r} has no UTF-8: {error.reason}") from None
     if len(encoded) > MAX_STRING_BYTES:
@@ -165,8 +206,8 @@ def as_uuid(value: object) -> bytes:
     Raises:
         Refused: it is not 16 bytes.
     """
-    if not isinstance(value, bytes) or len(value) != FIXED["uuid"].size:
-        got = f"{len(value)} bytes" if isinstance(value, bytes) else _kind(value)
+    if not isinstance(value, bytes) or bytes.__len__(value) != FIXED["uuid"].size:
+        got = f"{bytes.__len__(value)} bytes" if isinstance(value, bytes) else _kind(value)
         raise Refused(f"expected a UUID of 16 bytes, got {got}")
     return value
 
@@ -177,7 +218,7 @@ def as_buffer(value: object) -> Buffer:
     Raises:
         Refused: it is not a contiguous buffer, or too long.
     """
-    if isinstance(value, bytes):
+    if type(value) is bytes:
         buffer: Buffer = value
     else:
         try:
@@ -189,6 +230,22 @@ def as_buffer(value: object) -> Buffer:
     if len(buffer) > MAX_LENGTH:
         raise Refused(f"{len(buffer)} bytes, at most {MAX_LENGTH} allowed")
     return buffer
+
+
+def as_bytes(buffer: Any) -> memoryview:
+    """Return a view of a buffer to be decoded, as bytes.
+
+    It is the one look at the buffer: another look could be given another buffer, or one of another length (PEP 688).
+
+    Raises:
+        TypeError: it is not a buffer.
+        BufferError: it is not contiguous.
+    """
+    view = memoryview(buffer)
+    if not view.c_contiguous:
+        raise BufferError("the buffer is not contiguous")
+    # An empty view of several dimensions cannot be cast.
+    return view.cast("B") if view.nbytes else memoryview(b"")
 
 
 def records_size(value: Any) -> int:
@@ -211,13 +268,14 @@ def as_sequence(value: Any) -> tuple[Any, ...]:
     Raises:
         Refused: it is not a sequence, or is text or bytes, which are sequences only by accident.
     """
-    if isinstance(value, tuple | list):
+    if type(value) is tuple or type(value) is list:
         return tuple(value)
     if isinstance(value, str | bytes | bytearray | memoryview | dict) or not (
         hasattr(value, "__len__") and hasattr(value, "__getitem__")
     ):
         raise Refused(f"expected a sequence, got {_kind(value)}")
-    return tuple(value)
+    # Not tuple(value), which would reserve as much as the value says that it has.
+    return tuple(element for element in value)
 
 
 def as_tags(value: Any, known: Iterable[int]) -> list[tuple[int, Buffer]]:
@@ -235,9 +293,10 @@ def as_tags(value: Any, known: Iterable[int]) -> list[tuple[int, Buffer]]:
     known = frozenset(known)
     previous = -1
     for pair in as_sequence(value):
-        if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], int):
+        parts = tuple(pair) if isinstance(pair, tuple | list) else ()
+        if len(parts) != 2 or not isinstance(parts[0], int):
             raise Refused(f"expected pairs of a tag and bytes, got {_kind(pair)}")
-        tag, content = pair
+        tag, content = int.__index__(parts[0]), parts[1]
         if tag in known:
             raise Refused(f"tag {tag} belongs to a field of this version")
         if not 0 <= tag <= MAX_TAG:

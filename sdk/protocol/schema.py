@@ -7,9 +7,10 @@ With the extension, message classes have no garbage collector header (a parse of
 time in the collector otherwise); a reference cycle made through a message is therefore never freed.
 """
 
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from kafkawire.sdk.protocol.engines.selection import native
+from kafkawire.sdk.protocol.values import DEFAULT, Buffer, UnknownTags, equal, hidden_slot
 from kafkawire.sdk.protocol.versions import VersionRange
 
 __all__ = [
@@ -24,15 +25,6 @@ __all__ = [
     "equal",
     "hidden_slot",
 ]
-
-#: What a field of type `bytes` or `records` takes; `records` are decoded to views of the bytes received.
-Buffer = bytes | bytearray | memoryview
-
-#: Tagged fields that the schema does not know: (tag, content), in the order in which they were read.
-UnknownTags = tuple[tuple[int, bytes], ...]
-
-#: Marks an argument that was not given, where None is a value of its own.
-DEFAULT: Final[Any] = object()
 
 
 class Field(NamedTuple):
@@ -132,32 +124,36 @@ class Api(NamedTuple):
 
 
 class MessageType(type):
-    """Give message classes their slots, and no garbage collector header where the extension is there.
+    """Give message classes their slots, and no garbage collector header if the extension is built.
 
     A field that defaults to a new structure gets a hidden slot, which holds `DEFAULT` until somebody reads the field:
     most messages read and written never have these structures, and a partition of a fetch response alone has three of
     them.
+
+    Message classes are final: the engines write the slots that a schema gives, and no others.
     """
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> "MessageType":
-        fields: tuple[str, ...] = namespace.get("__slots__", ())
-        if not fields:  # `Message` itself, or a class that somebody derives from a message
+        if not bases:
             return super().__new__(mcs, name, bases, namespace)
+        if bases != (Message,):
+            others = ", ".join(base.__qualname__ for base in bases)
+            raise TypeError(f"{name} cannot derive from {others}: message classes are final")
+        if "__slots__" not in namespace or "__init__" not in namespace:
+            raise TypeError(f"{name} needs __slots__ and __init__, as generated message classes have them")
+        fields: tuple[str, ...] = namespace["__slots__"]
         structures = _defaulted(namespace["__init__"])
         slots = tuple(hidden_slot(field) if field in structures else field for field in fields)
         namespace.setdefault("__match_args__", fields)
         namespace["__slots__"] = slots
-        cls = super().__new__(mcs, name, bases, namespace)
+        cls: MessageType
+        if native is None:
+            cls = super().__new__(mcs, name, bases, namespace)
+        else:
+            cls = native.new_class(mcs, name, bases, namespace)
         for field in structures:
             setattr(cls, field, _structure_property(field, getattr(cls, hidden_slot(field))))
-        if native is not None:
-            native.seal(cls)
         return cls
-
-
-def hidden_slot(field: str) -> str:
-    """Return the slot behind a field that defaults to a new structure."""
-    return f"_{field}"
 
 
 def _defaulted(init: Any) -> frozenset[str]:
@@ -212,13 +208,6 @@ class Message(metaclass=MessageType):
 
     def __reduce__(self) -> "tuple[type[Message], tuple[Any, ...]]":
         return type(self), tuple(_owned(getattr(self, name)) for name in self.__match_args__)
-
-
-def equal(left: Any, right: Any) -> bool:
-    """Compare field values: sequences by their elements, buffers by their bytes."""
-    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(equal, left, right))
-    return bool(left == right)
 
 
 def _owned(value: Any) -> Any:

@@ -1,7 +1,7 @@
-"""The declarative form of a layout, and what can be done with it: read it, run it, annotate bytes.
+"""The construct engine: a layout as a declaration in constructs, to run, to read, and to annotate bytes with.
 
-`construct_form` and `construct_text` are the same declaration, as an object and as source. It is one of the three
-engines, the one that the others fall back on to explain an error, and what `explain` prints offsets with."""
+`construct_of` and `construct_text` give the same declaration, as an object and as source. The other engines are tested
+against this one, and `explain` prints offsets with it."""
 
 from __future__ import annotations
 
@@ -14,37 +14,36 @@ from construct import Construct
 
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.engines import constructs
-from kafkawire.sdk.protocol.engines.constructs import (
+from kafkawire.sdk.protocol.engines.construct_structures import (
     Array,
     CompactArray,
     CompactNullableArray,
     NullableArray,
     NullableStructure,
-    Span,
     Structure,
     TaggedFields,
     TaggedNullableStructure,
-    new_context,
 )
+from kafkawire.sdk.protocol.engines.constructs import Span, new_context
 from kafkawire.sdk.protocol.layout import FieldLayout, Layout
-from kafkawire.sdk.protocol.primitives import APART_BYTES, cut
+from kafkawire.sdk.protocol.primitives import APART_BYTES, as_bytes, cut
 from kafkawire.sdk.protocol.schema import Message
 
-__all__ = ["Program", "construct_form", "construct_text", "decode", "encode_parts", "trace"]
+__all__ = ["Program", "construct_of", "construct_text", "decode", "encode_parts", "trace"]
 
 
 @cache
-def construct_form(layout: Layout) -> Structure:
-    """Return the declarative form of a layout: it parses to and builds from messages."""
-    fields = [field.name / _form(field) for field in layout.fields]
+def construct_of(layout: Layout) -> Structure:
+    """Return a layout as a construct, which parses to and builds from messages."""
+    fields = [field.name / _construct(field) for field in layout.fields]
     if layout.flexible:
-        tagged = {field.tag: field.name / _form(field) for field in layout.tagged if field.tag is not None}
+        tagged = {field.tag: field.name / _construct(field) for field in layout.tagged if field.tag is not None}
         fields.append("unknown_tags" / TaggedFields(tagged))
     return Structure(layout.cls, layout.version, *fields)
 
 
 def construct_text(layout: Layout) -> str:
-    """Return the declarative form as Python source: an assignment, in the words of `constructs.py`.
+    """Return the construct of a layout as Python source: an assignment, in the names of the modules of constructs.
 
     Args:
         layout: of a message.
@@ -67,13 +66,13 @@ def decode(layout: Layout, buffer: Any, offset: int, spans: list[Span] | None = 
     Raises:
         DecodeError: the bytes are not such a message.
     """
-    stream = io.BytesIO(buffer)
-    if not 0 <= offset <= len(stream.getbuffer()):
-        raise ValueError(f"offset {offset} is outside the buffer of {len(stream.getbuffer())} bytes")
+    view = as_bytes(buffer)
+    if not 0 <= offset <= len(view):
+        raise ValueError(f"offset {offset} is outside the buffer of {len(view)} bytes")
+    stream = io.BytesIO(view)
     stream.seek(offset)
-    view = memoryview(buffer).cast("B") if layout.has_records and len(buffer) else memoryview(b"")
     context = new_context(spans=spans, view=view)
-    message = construct_form(layout)._parsereport(stream, context, "(parsing)")
+    message = construct_of(layout)._parsereport(stream, context, "(parsing)")
     return message, stream.tell()
 
 
@@ -95,12 +94,12 @@ def encode_parts(layout: Layout, message: Message, threshold: int | None = APART
     stream = io.BytesIO()
     apart: list[tuple[int, Any]] = []
     context = new_context(apart=apart, threshold=threshold)
-    construct_form(layout)._build(message, stream, context, "(building)")
+    construct_of(layout)._build(message, stream, context, "(building)")
     return cut(stream.getvalue(), apart)
 
 
 class Program:
-    """The construct engine of one layout: `decode`, `encode` and `encode_parts` as `Codec` wants them."""
+    """The construct engine of one layout; see `programs.Program`."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -159,9 +158,9 @@ _NUMBERS = {
 }
 
 
-def _form(field: FieldLayout) -> Construct:
+def _construct(field: FieldLayout) -> Construct:
     structure = field.structure
-    element = construct_form(structure) if structure else getattr(constructs, _leaf_name(field))
+    element = construct_of(structure) if structure else getattr(constructs, _leaf_name(field))
     if field.array:
         return _WRAPPERS[field.compact, field.nullable][1](element)
     if field.structure is not None and field.nullable:

@@ -5,9 +5,9 @@ A `Program` is a layout as arrays of `Op`, one per field; reading fills the slot
 writing goes into one growing bytes object. Objects come without a garbage collector header, arrays are tuples,
 records are views.
 
-A refused encoding is noted in the `Reader` (what, where, two numbers), and each level adds its step to the path on
-the way out. A refused value is explained by the construct form, which writes the same message again. Functions are
-`noexcept`: they return NULL or -1 and nothing else happens behind their back.
+Damaged bytes are noted in the `Reader` (what, where, two numbers), and each level adds its step to the path on the way
+out. A refused value is explained in Python, see `refusals.py`. Functions are `noexcept`: they return NULL or -1 and
+nothing else happens behind their back.
 """
 
 from cpython.object cimport PyObject, PyTypeObject
@@ -17,6 +17,13 @@ from libc.string cimport memcpy, memmove
 from kafkawire.sdk.protocol.engines.network_order cimport (
     load16, load32, load64, load_double, store16, store32, store64, store_double,
 )
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.engines.refusals import explain_encoding
+from kafkawire.sdk.protocol.primitives import (
+    Refused, as_buffer, as_sequence, as_tags, cut, is_default, records_size, reject_null, short, too_many,
+)
+from kafkawire.sdk.protocol.values import DEFAULT, hidden_slot
 
 include "native_objects.pxi"
 
@@ -39,6 +46,9 @@ cdef dict KINDS = {
     "float64": FLOAT64, "uuid": UUID, "string": STRING, "bytes": BYTES, "records": RECORDS, "struct": STRUCT,
 }
 
+#: Sizes of the kinds before STRING.
+cdef int[9] FIXED_BYTES = [1, 1, 2, 2, 4, 4, 8, 8, 16]
+
 cdef enum Failure:
     NONE, SHORT, LONG_VARINT, NULL_LENGTH, LONG_STRING, MANY, TAG_SIZE, PYTHON
 
@@ -56,143 +66,162 @@ cdef struct Op:
     bint ignorable
     int32_t tag
     Py_ssize_t slot
-    PyObject* name  # borrowed from the layout, as the others
-    PyObject* default
-    PyObject* new_default  # the class of a structure that is absent, or NULL
-    Shape* sub
+    PyObject *name  # borrowed from the layout, as the others
+    PyObject *default
+    PyObject *new_default  # the class of a structure that is absent, or NULL
+    Shape *sub
 
 cdef struct Shape:
-    PyTypeObject* cls
+    PyTypeObject *cls
     bint flexible
+    Py_ssize_t least_bytes  # of its encoding
     Py_ssize_t unknown_slot
     int field_count
     int tagged_count
     int absent_count
-    Op* fields
-    Op* tagged
-    Op* absent
+    Op *fields
+    Op *tagged
+    Op *absent
 
 cdef struct Reader:
-    const uint8_t* start
-    const uint8_t* p
-    const uint8_t* end
-    PyObject* source
-    PyObject* view  # of the whole source, made when records are met
+    const uint8_t *start
+    const uint8_t *p
+    const uint8_t *end
+    PyObject *source  # bytes, or the view of another buffer
+    PyObject *view  # of all of it; NULL for bytes until records are met
     Failure failure
-    const uint8_t* where
+    const uint8_t *where
     int64_t first
     int64_t second
     int steps
-    PyObject* names[MAX_STEPS]  # NULL for an index
+    PyObject *names[MAX_STEPS]  # NULL for an index
     Py_ssize_t indexes[MAX_STEPS]
 
 cdef struct Writer:
-    PyObject* data  # bytes, owned
-    uint8_t* buf
+    PyObject *data  # bytes, owned
+    uint8_t *buf
     Py_ssize_t n
     Py_ssize_t size
-    PyObject* apart  # list of (position, value), or NULL
+    PyObject *apart  # list of (position, value), or NULL
 
 
 cdef class Program:
-    """The native engine of one layout: `decode`, `encode` and `encode_parts` as `Codec` wants them.
+    """The native engine of one layout; see `programs.Program`.
 
     Args:
-        layout: the layout.
+        layout: the layout; of a class that `new_class` made.
     """
 
     cdef Shape shape
     cdef object layout
-    cdef list parts
+    cdef object cls
+    cdef list held  # everything that the shape points to: the layout could change
     cdef Py_ssize_t first_bytes
 
     def __cinit__(self, layout):
+        cdef tuple fields = tuple(layout.fields)
+        cdef tuple tagged = tuple(layout.tagged)
+        cdef tuple absent = tuple(layout.absent)
         self.layout = layout
-        self.parts = []
+        self.cls = layout.cls
+        self.held = []
         self.first_bytes = FIRST_BYTES
-        self.shape.cls = <PyTypeObject*>layout.cls
-        if self.shape.cls.tp_flags & Py_TPFLAGS_HAVE_GC:
-            raise TypeError(f"{layout.cls!r} is not sealed")
+        if not is_sealed(<PyObject *>self.cls):
+            raise TypeError(f"{self.cls!r} is no message class of this extension")
+        self.shape.cls = <PyTypeObject *>self.cls
         self.shape.flexible = layout.flexible
-        self.shape.unknown_slot = slot_of(layout.cls, "unknown_tags")
-        self.shape.fields = self.compile(layout.fields)
-        self.shape.field_count = len(layout.fields)
-        self.shape.tagged = self.compile(layout.tagged)
-        self.shape.tagged_count = len(layout.tagged)
-        self.shape.absent = self.compile_absent(layout.absent)
-        self.shape.absent_count = len(layout.absent)
+        self.shape.unknown_slot = slot_of(self.cls, "unknown_tags")
+        self.shape.fields = self.compile(fields)
+        self.shape.field_count = len(fields)
+        self.shape.tagged = self.compile(tagged)
+        self.shape.tagged_count = len(tagged)
+        self.shape.absent = self.compile_absent(absent)
+        self.shape.absent_count = len(absent)
+        self.shape.least_bytes = least_bytes(&self.shape)
 
     def __dealloc__(self):
         PyMem_Free(self.shape.fields)
         PyMem_Free(self.shape.tagged)
         PyMem_Free(self.shape.absent)
 
-    cdef Op* compile(self, fields) except? NULL:
-        cdef Op* ops = self.allocate(len(fields))
-        cdef Op* op = ops
+    cdef Op *compile(self, tuple fields) except? NULL:
+        cdef Op *ops = self.allocate(len(fields))
+        cdef Op *op = ops
         cdef Program sub
         for field in fields:
             self.compile_slot(op, field)
             op.kind = KINDS[field.kind]
+            if (op.kind == STRUCT) != (field.structure is not None):
+                raise TypeError(f"{field!r}: a structure needs its layout, and nothing else has one")
             op.array = field.array
             op.nullable = field.nullable
             op.compact = field.compact
             op.tag = -1 if field.tag is None else field.tag
             if field.structure is not None:
                 sub = Program(field.structure)
-                self.parts.append(sub)
+                self.held.append(sub)
                 op.sub = &sub.shape
             op += 1
         return ops
 
-    cdef Op* compile_absent(self, fields) except? NULL:
-        cdef Op* ops = self.allocate(len(fields))
-        cdef Op* op = ops
+    cdef Op *compile_absent(self, tuple fields) except? NULL:
+        cdef Op *ops = self.allocate(len(fields))
+        cdef Op *op = ops
         for field in fields:
             self.compile_slot(op, field)
             op.ignorable = field.ignorable
-            if field.structure is not None:
-                op.new_default = <PyObject*>field.structure
+            structure = field.structure
+            if structure is not None:
+                self.held.append(structure)
+                op.new_default = <PyObject *>structure
+            elif op.default == <PyObject *>DEFAULT:
+                raise TypeError(f"{field!r}: a new structure is its default, but it is none")
             op += 1
         return ops
 
-    cdef Op* allocate(self, Py_ssize_t count) except? NULL:
-        cdef Op* ops = <Op*>PyMem_Calloc(count if count else 1, sizeof(Op))
+    cdef Op *allocate(self, Py_ssize_t count) except? NULL:
+        cdef Op *ops = <Op *>PyMem_Calloc(count if count else 1, sizeof(Op))
         if ops == NULL:
             raise MemoryError
         return ops
 
-    cdef int compile_slot(self, Op* op, field) except -1:
-        from kafkawire.sdk.protocol.schema import DEFAULT, hidden_slot
-
-        op.slot = slot_of(self.layout.cls, hidden_slot(field.name) if field.default is DEFAULT else field.name)
-        op.name = <PyObject*>field.name
-        op.default = <PyObject*>field.default
+    cdef int compile_slot(self, Op *op, field) except -1:
+        cdef str name = field.name
+        default = field.default
+        self.held.append((name, default))
+        op.slot = slot_of(self.cls, hidden_slot(name) if default is DEFAULT else name)
+        op.name = <PyObject *>name
+        op.default = <PyObject *>default
         return 0
 
     def decode(self, buffer, Py_ssize_t offset=0):
         """Read the message at `offset`."""
-        cdef Py_buffer view
         cdef Reader r
-        cdef PyObject* message
-        PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
-        try:
-            if offset < 0 or offset > view.len:
-                raise ValueError(f"offset {offset} is outside the buffer of {view.len} bytes")
-            r.start = <const uint8_t*>view.buf
-            r.p = r.start + offset
-            r.end = r.start + view.len
-            r.source = <PyObject*>buffer
+        cdef PyObject *message
+        cdef Py_ssize_t size
+        if PyBytes_CheckExact(<PyObject *>buffer):
             r.view = NULL
-            r.failure = NONE
-            r.steps = 0
-            message = read_structure(&self.shape, &r)
+            r.start = <const uint8_t *>PyBytes_AS_STRING(<PyObject *>buffer)
+            size = PyBytes_GET_SIZE(<PyObject *>buffer)
+        else:
+            r.view = whole_view(<PyObject *>buffer)
+            if r.view == NULL:
+                reraise()
+            r.start = <const uint8_t *>buffer_of(r.view).buf
+            size = buffer_of(r.view).len
+        if offset < 0 or offset > size:
             Py_XDECREF(r.view)
-            if message == NULL:
-                raise_failure(&r)
-            return take_object(message), r.p - r.start
-        finally:
-            PyBuffer_Release(&view)
+            raise ValueError(f"offset {offset} is outside the buffer of {size} bytes")
+        r.source = <PyObject *>buffer
+        r.p = r.start + offset
+        r.end = r.start + size
+        r.failure = NONE
+        r.steps = 0
+        message = read_structure(&self.shape, &r)
+        Py_XDECREF(r.view)
+        if message == NULL:
+            raise_failure(&r)
+        return take_object(message), r.p - r.start
 
     def encode(self, message):
         """Return the encoding of `message`."""
@@ -204,58 +233,92 @@ cdef class Program:
         """Return the encoding of `message`, large records apart."""
         cdef Writer w
         apart = []
-        w.apart = <PyObject*>apart
+        w.apart = <PyObject *>apart
         data = self.write(message, &w, APART_BYTES)
         if not apart:
             return [data]
-        from kafkawire.sdk.protocol.primitives import cut
-
         return cut(data, apart)
 
-    cdef object write(self, message, Writer* w, threshold):
+    cdef object write(self, message, Writer *w, threshold):
         w.n = 0
         w.size = self.first_bytes
         w.data = PyBytes_FromStringAndSize(NULL, w.size)
         if w.data == NULL:
             raise MemoryError
-        w.buf = <uint8_t*>PyBytes_AS_STRING(w.data)
-        if write_structure(&self.shape, <PyObject*>message, w) < 0:
+        w.buf = <uint8_t *>PyBytes_AS_STRING(w.data)
+        if write_structure(&self.shape, <PyObject *>message, w) < 0:
             Py_XDECREF(w.data)
-            if PyErr_Occurred() != NULL:
-                if not PyErr_ExceptionMatches(PyExc_Exception) or PyErr_ExceptionMatches(PyExc_MemoryError):
-                    reraise()
-                PyErr_Clear()
-            explain_encoding(self.layout, message, threshold)
+            explain_encoding(self.layout, message, threshold, taken_error())
         self.first_bytes = w.n if FIRST_BYTES < w.n <= MAX_FIRST_BYTES else FIRST_BYTES
         if w.n != w.size and _PyBytes_Resize(&w.data, w.n) < 0:
             reraise()
         return take_object(w.data)
 
 
-def seal(cls):
-    """Let instances of a class be made without a garbage collector header.
+def new_class(mcs, str name, tuple bases, dict namespace):
+    """Make a class whose instances have no garbage collector header, which a class statement cannot leave out.
 
     It takes as long to look after small objects as to read them. What a message holds is freed with it all the same;
-    only a cycle of references through a message is not found any more.
+    only a cycle of references through a message is not found any more. The class is made here, so that no instance
+    with a header exists.
 
     Args:
-        cls: a class that has nothing but slots, and no instances yet.
+        mcs: the metaclass.
+        name: of the class.
+        bases: one class of the same metaclass, without slots.
+        namespace: of the class; it has nothing but slots.
     """
-    seal_type(<PyTypeObject*>cls)
+    # Of one metaclass, so that `type` itself makes the class and nothing else is called.
+    if len(bases) != 1 or type(bases[0]) is not mcs:
+        raise TypeError(f"{name} needs one base of the type {mcs!r}")
+    cls = type.__new__(mcs, name, bases, namespace)
+    seal_type(<PyTypeObject *>cls)
+    return cls
 
 
 cdef Py_ssize_t slot_of(cls, str name) except -1:
-    descriptor = getattr(cls, name)
-    if not is_member(<PyObject*>descriptor):
+    """Return where a slot of a class lies, in bytes from the start of its instances."""
+    descriptor = cls.__dict__.get(name)
+    if not is_slot(<PyObject *>descriptor, <PyTypeObject *>cls):
         raise TypeError(f"{cls.__qualname__}.{name} is not a slot")
-    return member_offset(<PyObject*>descriptor)
+    return member_offset(<PyObject *>descriptor)
 
 
-cdef int raise_failure(Reader* r) except -1:
+cdef Py_ssize_t least_bytes(Shape *shape) noexcept:
+    """Return how many bytes a structure takes at least."""
+    cdef Py_ssize_t total = 1 if shape.flexible else 0
+    cdef int i
+    for i in range(shape.field_count):
+        total += least_field_bytes(&shape.fields[i])
+    return total
+
+
+cdef Py_ssize_t least_field_bytes(Op *op) noexcept:
+    if op.array:
+        return 1 if op.compact else 4
+    if op.kind == STRUCT:
+        return 1 if op.nullable else op.sub.least_bytes
+    if op.kind >= STRING:
+        return 1 if op.compact else 2 if op.kind == STRING else 4
+    return FIXED_BYTES[<int>op.kind]
+
+
+cdef object taken_error():
+    """Return the Python error that is set, and clear it; None without one."""
+    cdef PyObject *kind
+    cdef PyObject *value
+    cdef PyObject *traceback
+    if PyErr_Occurred() == NULL:
+        return None
+    PyErr_Fetch(&kind, &value, &traceback)
+    PyErr_NormalizeException(&kind, &value, &traceback)
+    Py_XDECREF(kind)
+    Py_XDECREF(traceback)
+    return take_object(value)
+
+
+cdef int raise_failure(Reader *r) except -1:
     """Raise the error that a reader noted."""
-    from kafkawire.sdk.errors import DecodeError
-    from kafkawire.sdk.protocol.primitives import reject_null, short, too_many
-
     if r.failure == PYTHON:
         reraise()
     if r.failure == SHORT:
@@ -280,15 +343,8 @@ cdef int raise_failure(Reader* r) except -1:
     raise DecodeError(path, r.where - r.start, reason)
 
 
-cdef int explain_encoding(layout, message, threshold) except -1:
-    """Raise what the construct form says of a message that could not be written."""
-    from kafkawire.sdk.protocol.engines.construct import encode_parts
-
-    encode_parts(layout, message, threshold)
-    raise RuntimeError(f"{layout!r}: the native engine cannot write what the construct form writes")
-
-
 cdef str UNKNOWN_TAGS = "unknown_tags"
 
 include "native_read.pxi"
 include "native_write.pxi"
+include "native_structures.pxi"

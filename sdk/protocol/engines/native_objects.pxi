@@ -3,6 +3,7 @@
 
 cdef extern from *:
     """
+    #include <stddef.h>
     #include <structmember.h>
     #include <string.h>
 
@@ -12,32 +13,60 @@ cdef extern from *:
         return (PyObject **)((char *)message + offset);
     }
 
-    static void message_dealloc(PyObject *self) {
-        PyTypeObject *type = Py_TYPE(self), *sealed = type;
-        /* A class derived from a message class by somebody else has more than our slots, and clears that itself. */
-        while (sealed->tp_dealloc != message_dealloc) sealed = sealed->tp_base;
-        Py_ssize_t count = (sealed->tp_basicsize - (Py_ssize_t)sizeof(PyObject)) / (Py_ssize_t)sizeof(PyObject *);
-        PyObject **slots = slots_of(self);
-        for (Py_ssize_t i = 0; i < count; i++) Py_XDECREF(slots[i]);
-        type->tp_free(self);
-        Py_DECREF(type);
+    /* The first word of a dead object is free to hold where the next one lies. */
+    static inline PyObject *next_dead(PyObject *dead) {
+        PyObject *next;
+        memcpy(&next, (char *)dead + offsetof(PyObject, ob_refcnt), sizeof next);
+        return next;
+    }
+    static inline void set_next_dead(PyObject *dead, PyObject *next) {
+        memcpy((char *)dead + offsetof(PyObject, ob_refcnt), &next, sizeof next);
     }
 
-    /* Take the garbage collector header from instances to come. A class statement cannot leave it out. */
+    /* Free a message. The messages that it holds directly, and nobody else does, are freed in the same loop, not in
+       calls inside calls: a chain of millions must not overflow the stack. Chains through lists, tuples and other
+       containers are cut by those (CPython's trashcan, which takes objects with a garbage collector header only). */
+    static void message_dealloc(PyObject *self) {
+        PyObject *dead = self;
+        set_next_dead(dead, NULL);
+        while (dead != NULL) {
+            PyTypeObject *type = Py_TYPE(dead);
+            PyObject **slots = slots_of(dead), *rest = next_dead(dead);
+            Py_ssize_t count = (type->tp_basicsize - (Py_ssize_t)sizeof(PyObject)) / (Py_ssize_t)sizeof(PyObject *);
+            for (Py_ssize_t i = 0; i < count; i++) {
+                PyObject *value = slots[i];
+                if (value == NULL) continue;
+                if (Py_REFCNT(value) == 1 && Py_TYPE(value)->tp_dealloc == message_dealloc) {
+                    set_next_dead(value, rest);
+                    rest = value;
+                } else {
+                    Py_DECREF(value);
+                }
+            }
+            type->tp_free(dead);
+            Py_DECREF(type);
+            dead = rest;
+        }
+    }
+
+    /* Take the garbage collector header from the instances of a class that was made just now and has none yet. */
     static int seal_type(PyTypeObject *type) {
-        if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_itemsize
-            || type->tp_dictoffset || type->tp_weaklistoffset
-            || type->tp_base->tp_basicsize != (Py_ssize_t)sizeof(PyObject)) {
+        if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_itemsize || type->tp_dictoffset
+            || type->tp_weaklistoffset || type->tp_base->tp_basicsize != (Py_ssize_t)sizeof(PyObject)
+            || type->tp_base->tp_itemsize) {
             PyErr_Format(PyExc_TypeError, "%s has more than slots", type->tp_name);
             return -1;
         }
-        type->tp_flags &= ~Py_TPFLAGS_HAVE_GC;
+        type->tp_flags &= ~(Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE);
         type->tp_traverse = NULL;
         type->tp_clear = NULL;
         type->tp_free = PyObject_Free;
         type->tp_dealloc = message_dealloc;
         PyType_Modified(type);
         return 0;
+    }
+    static inline int is_sealed(PyObject *cls) {
+        return PyType_Check(cls) && ((PyTypeObject *)cls)->tp_dealloc == message_dealloc;
     }
 
     static inline PyObject *new_message(PyTypeObject *type) {
@@ -46,22 +75,34 @@ cdef extern from *:
         return message;
     }
 
-    static inline int is_member(PyObject *descriptor) { return Py_TYPE(descriptor) == &PyMemberDescr_Type; }
+    static inline int is_slot(PyObject *descriptor, PyTypeObject *type) {
+        return Py_TYPE(descriptor) == &PyMemberDescr_Type && PyDescr_TYPE(descriptor) == type
+            && ((PyMemberDescrObject *)descriptor)->d_member->type == T_OBJECT_EX;
+    }
     static inline Py_ssize_t member_offset(PyObject *descriptor) {
         return ((PyMemberDescrObject *)descriptor)->d_member->offset;
     }
 
-    /* A view of all of `source` as bytes. */
+    /* A view of all of `source` as bytes: the one look at a buffer that is not bytes. A second look could be given
+       another buffer, or one of another length (PEP 688). */
     static PyObject *whole_view(PyObject *source) {
         PyObject *view = PyMemoryView_FromObject(source);
         if (view == NULL) return NULL;
         Py_buffer *buffer = PyMemoryView_GET_BUFFER(view);
+        if (!PyBuffer_IsContiguous(buffer, 'C')) {
+            Py_DECREF(view);
+            PyErr_SetString(PyExc_BufferError, "the buffer is not contiguous");
+            return NULL;
+        }
         if (buffer->ndim == 1 && buffer->itemsize == 1 && (buffer->format == NULL || strcmp(buffer->format, "B") == 0))
             return view;
-        PyObject *cast = PyObject_CallMethod(view, "cast", "s", "B");
+        /* An empty view of several dimensions cannot be cast. */
+        PyObject *bytes = buffer->len ? PyObject_CallMethod(view, "cast", "s", "B")
+                                      : PyMemoryView_FromMemory("", 0, PyBUF_READ);
         Py_DECREF(view);
-        return cast;
+        return bytes;
     }
+    static inline Py_buffer *buffer_of(PyObject *view) { return PyMemoryView_GET_BUFFER(view); }
 
     /* A view of `size` bytes at `start`, which lie in `whole`. Slicing through the object protocol would make a slice
        and two integers for each. */
@@ -80,14 +121,16 @@ cdef extern from *:
         PyTuple_SET_ITEM(tuple, index, value);
     }
     """
-    PyObject** slot_at(PyObject*, Py_ssize_t) noexcept
-    int seal_type(PyTypeObject*) except -1
-    PyObject* new_message(PyTypeObject*) noexcept
-    bint is_member(PyObject*) noexcept
-    Py_ssize_t member_offset(PyObject*) noexcept
-    PyObject* whole_view(PyObject*) noexcept
-    PyObject* part_view(PyObject*, const uint8_t*, Py_ssize_t) noexcept
-    void tuple_set(PyObject*, Py_ssize_t, PyObject*) noexcept
+    PyObject **slot_at(PyObject *, Py_ssize_t) noexcept
+    int seal_type(PyTypeObject *) except -1
+    bint is_sealed(PyObject *) noexcept
+    PyObject *new_message(PyTypeObject *) noexcept
+    bint is_slot(PyObject *, PyTypeObject *) noexcept
+    Py_ssize_t member_offset(PyObject *) noexcept
+    PyObject *whole_view(PyObject *) noexcept
+    Py_buffer *buffer_of(PyObject *) noexcept
+    PyObject *part_view(PyObject *, const uint8_t *, Py_ssize_t) noexcept
+    void tuple_set(PyObject *, Py_ssize_t, PyObject *) noexcept
 
 cdef extern from "Python.h":
     """
@@ -95,55 +138,55 @@ cdef extern from "Python.h":
     #define take_object(reference) (reference)
     #define reraise() (-1)
     """
-    unsigned long Py_TPFLAGS_HAVE_GC
-    object take_object(PyObject*)
+    object take_object(PyObject *)
     int reraise() except -1
-    void* PyMem_Calloc(size_t, size_t) noexcept
-    void PyMem_Free(void*) noexcept
-    void Py_INCREF(PyObject*) noexcept
-    void Py_DECREF(PyObject*) noexcept
-    void Py_XDECREF(PyObject*) noexcept
-    PyTypeObject* Py_TYPE(PyObject*) noexcept
-    PyObject* Py_None
-    PyObject* Py_True
-    PyObject* Py_False
-    PyObject* PyErr_Occurred() noexcept
+    void *PyMem_Calloc(size_t, size_t) noexcept
+    void PyMem_Free(void *) noexcept
+    void Py_INCREF(PyObject *) noexcept
+    void Py_DECREF(PyObject *) noexcept
+    void Py_XDECREF(PyObject *) noexcept
+    PyTypeObject *Py_TYPE(PyObject *) noexcept
+    PyObject *Py_None
+    PyObject *Py_True
+    PyObject *Py_False
+    PyObject *PyErr_Occurred() noexcept
     void PyErr_Clear() noexcept
-    void PyErr_SetObject(PyObject*, PyObject*) noexcept
-    bint PyErr_ExceptionMatches(PyObject*) noexcept
-    PyObject* PyExc_Exception
-    PyObject* PyExc_MemoryError
+    void PyErr_Fetch(PyObject **, PyObject **, PyObject **) noexcept
+    void PyErr_NormalizeException(PyObject **, PyObject **, PyObject **) noexcept
+    void PyErr_SetObject(PyObject *, PyObject *) noexcept
+    bint PyErr_ExceptionMatches(PyObject *) noexcept
+    PyObject *PyExc_Exception
+    PyObject *PyExc_MemoryError
     int PyBUF_SIMPLE
-    int PyObject_GetBuffer(object, Py_buffer*, int) except -1
-    int get_buffer "PyObject_GetBuffer"(PyObject*, Py_buffer*, int) noexcept
-    void PyBuffer_Release(Py_buffer*) noexcept
-    PyObject* PyBytes_FromStringAndSize(const char*, Py_ssize_t) noexcept
-    char* PyBytes_AS_STRING(PyObject*) noexcept
-    Py_ssize_t PyBytes_GET_SIZE(PyObject*) noexcept
-    bint PyBytes_Check(PyObject*) noexcept
-    bint PyBytes_CheckExact(PyObject*) noexcept
-    int _PyBytes_Resize(PyObject**, Py_ssize_t) noexcept
-    PyObject* PyLong_FromLong(long) noexcept
-    PyObject* PyLong_FromLongLong(long long) noexcept
-    long long PyLong_AsLongLong(PyObject*) noexcept
-    bint PyLong_CheckExact(PyObject*) noexcept
-    PyObject* PyFloat_FromDouble(double) noexcept
-    double PyFloat_AsDouble(PyObject*) noexcept
-    PyObject* PyUnicode_DecodeUTF8(const char*, Py_ssize_t, const char*) noexcept
-    const char* PyUnicode_AsUTF8AndSize(PyObject*, Py_ssize_t*) noexcept
-    bint PyUnicode_Check(PyObject*) noexcept
-    bint PyUnicode_CheckExact(PyObject*) noexcept
-    PyObject* PyTuple_New(Py_ssize_t) noexcept
-    bint PyTuple_Check(PyObject*) noexcept
-    bint PyTuple_CheckExact(PyObject*) noexcept
-    bint PyList_Check(PyObject*) noexcept
-    Py_ssize_t PyList_GET_SIZE(PyObject*) noexcept
-    bint PyList_CheckExact(PyObject*) noexcept
-    Py_ssize_t PyTuple_GET_SIZE(PyObject*) noexcept
-    PyObject* PyTuple_GET_ITEM(PyObject*, Py_ssize_t) noexcept
-    PyObject* PyList_AsTuple(PyObject*) noexcept
-    PyObject* PyList_New(Py_ssize_t) noexcept
-    int PyList_Append(PyObject*, PyObject*) noexcept
-    PyObject* PyDict_GetItemWithError(PyObject*, PyObject*) noexcept
-    int PyObject_RichCompareBool(PyObject*, PyObject*, int) noexcept
+    int PyObject_GetBuffer(PyObject *, Py_buffer *, int) noexcept
+    void PyBuffer_Release(Py_buffer *) noexcept
+    PyObject *PyBytes_FromStringAndSize(const char *, Py_ssize_t) noexcept
+    char *PyBytes_AS_STRING(PyObject *) noexcept
+    Py_ssize_t PyBytes_GET_SIZE(PyObject *) noexcept
+    bint PyBytes_Check(PyObject *) noexcept
+    bint PyBytes_CheckExact(PyObject *) noexcept
+    int _PyBytes_Resize(PyObject **, Py_ssize_t) noexcept
+    PyObject *PyLong_FromLong(long) noexcept
+    PyObject *PyLong_FromLongLong(long long) noexcept
+    long long PyLong_AsLongLong(PyObject *) noexcept
+    bint PyLong_CheckExact(PyObject *) noexcept
+    PyObject *PyFloat_FromDouble(double) noexcept
+    double PyFloat_AsDouble(PyObject *) noexcept
+    PyObject *PyUnicode_DecodeUTF8(const char *, Py_ssize_t, const char *) noexcept
+    const char *PyUnicode_AsUTF8AndSize(PyObject *, Py_ssize_t *) noexcept
+    bint PyUnicode_Check(PyObject *) noexcept
+    bint PyUnicode_CheckExact(PyObject *) noexcept
+    PyObject *PyTuple_New(Py_ssize_t) noexcept
+    bint PyTuple_Check(PyObject *) noexcept
+    bint PyTuple_CheckExact(PyObject *) noexcept
+    bint PyList_Check(PyObject *) noexcept
+    Py_ssize_t PyList_GET_SIZE(PyObject *) noexcept
+    bint PyList_CheckExact(PyObject *) noexcept
+    Py_ssize_t PyTuple_GET_SIZE(PyObject *) noexcept
+    PyObject *PyTuple_GET_ITEM(PyObject *, Py_ssize_t) noexcept
+    PyObject *PyList_AsTuple(PyObject *) noexcept
+    PyObject *PyList_New(Py_ssize_t) noexcept
+    int PyList_Append(PyObject *, PyObject *) noexcept
+    PyObject *PyDict_GetItemWithError(PyObject *, PyObject *) noexcept
+    int PyObject_RichCompareBool(PyObject *, PyObject *, int) noexcept
     int Py_EQ

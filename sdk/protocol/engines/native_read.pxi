@@ -1,7 +1,7 @@
 # Reading: from bytes to messages. Each function returns an owned reference, or NULL with the failure noted in the
 # reader.
 
-cdef inline PyObject* refuse(Reader* r, Failure failure, const uint8_t* where, int64_t first, int64_t second) noexcept:
+cdef inline PyObject *refuse(Reader *r, Failure failure, const uint8_t *where, int64_t first, int64_t second) noexcept:
     r.failure = failure
     r.where = where
     r.first = first
@@ -9,19 +9,19 @@ cdef inline PyObject* refuse(Reader* r, Failure failure, const uint8_t* where, i
     return NULL
 
 
-cdef inline PyObject* made(Reader* r, PyObject* value) noexcept:
+cdef inline PyObject *made(Reader *r, PyObject *value) noexcept:
     """Return a value that CPython made, or note that it could not."""
     if value == NULL:
         r.failure = PYTHON
     return value
 
 
-cdef inline PyObject* shared(PyObject* value) noexcept:
+cdef inline PyObject *shared(PyObject *value) noexcept:
     Py_INCREF(value)
     return value
 
 
-cdef void step_out(Reader* r, PyObject* name, Py_ssize_t index) noexcept:
+cdef void step_out(Reader *r, PyObject *name, Py_ssize_t index) noexcept:
     """Add a step to the path of a failure: a field, or with no name the index of an element."""
     if r.steps < MAX_STEPS:
         r.names[r.steps] = name
@@ -29,7 +29,7 @@ cdef void step_out(Reader* r, PyObject* name, Py_ssize_t index) noexcept:
         r.steps += 1
 
 
-cdef int read_long_varint(Reader* r, const uint8_t* where, int32_t* value) noexcept:
+cdef int read_long_varint(Reader *r, const uint8_t *where, int32_t *value) noexcept:
     cdef uint32_t result = 0
     cdef uint8_t byte
     cdef int shift
@@ -47,7 +47,7 @@ cdef int read_long_varint(Reader* r, const uint8_t* where, int32_t* value) noexc
     return -1
 
 
-cdef inline int read_varint(Reader* r, const uint8_t* where, int32_t* value) noexcept:
+cdef inline int read_varint(Reader *r, const uint8_t *where, int32_t *value) noexcept:
     """Read an unsigned varint, wrapped to int32; return -1 if there is none."""
     if r.p < r.end and r.p[0] < 0x80:
         value[0] = r.p[0]
@@ -56,9 +56,9 @@ cdef inline int read_varint(Reader* r, const uint8_t* where, int32_t* value) noe
     return read_long_varint(r, where, value)
 
 
-cdef inline int read_length(Reader* r, Op* op, int width, int64_t* length) noexcept:
+cdef inline int read_length(Reader *r, Op *op, int width, int64_t *length) noexcept:
     """Read a length or count of `width` bytes or compact; return 1 for a value, 0 for null, -1 for a failure."""
-    cdef const uint8_t* where = r.p
+    cdef const uint8_t *where = r.p
     cdef int32_t value
     if op.compact:
         if read_varint(r, where, &value) < 0:
@@ -79,9 +79,9 @@ cdef inline int read_length(Reader* r, Op* op, int width, int64_t* length) noexc
     return -1
 
 
-cdef PyObject* read_sized(Op* op, Reader* r) noexcept:
+cdef PyObject *read_sized(Op *op, Reader *r) noexcept:
     """Read a string, bytes or records."""
-    cdef const uint8_t* where = r.p
+    cdef const uint8_t *where = r.p
     cdef int64_t length
     cdef int found = read_length(r, op, 2 if op.kind == STRING else 4, &length)
     if found <= 0:
@@ -90,12 +90,12 @@ cdef PyObject* read_sized(Op* op, Reader* r) noexcept:
         return refuse(r, LONG_STRING, where, length, 0)
     if length > r.end - r.p:
         return refuse(r, SHORT, where, length, r.end - r.p)
-    cdef const uint8_t* content = r.p
+    cdef const uint8_t *content = r.p
     r.p += length
     if op.kind == STRING:
-        return made(r, PyUnicode_DecodeUTF8(<const char*>content, length, "kafkawire.java"))
+        return made(r, PyUnicode_DecodeUTF8(<const char *>content, length, "kafkawire.java"))
     if op.kind == BYTES:
-        return made(r, PyBytes_FromStringAndSize(<const char*>content, length))
+        return made(r, PyBytes_FromStringAndSize(<const char *>content, length))
     if r.view == NULL:
         r.view = made(r, whole_view(r.source))
         if r.view == NULL:
@@ -103,8 +103,8 @@ cdef PyObject* read_sized(Op* op, Reader* r) noexcept:
     return made(r, part_view(r.view, content, length))
 
 
-cdef PyObject* read_nullable_structure(Op* op, Reader* r) noexcept:
-    cdef const uint8_t* where = r.p
+cdef PyObject *read_nullable_structure(Op *op, Reader *r) noexcept:
+    cdef const uint8_t *where = r.p
     cdef int32_t marker
     if op.tag >= 0:
         if read_varint(r, where, &marker) < 0:
@@ -120,9 +120,9 @@ cdef PyObject* read_nullable_structure(Op* op, Reader* r) noexcept:
     return read_structure(op.sub, r)
 
 
-cdef inline PyObject* read_element(Op* op, Reader* r) noexcept:
+cdef inline PyObject *read_element(Op *op, Reader *r) noexcept:
     """Read a value that is not an array."""
-    cdef const uint8_t* p = r.p
+    cdef const uint8_t *p = r.p
     cdef Py_ssize_t left = r.end - p
     cdef int size
     if op.kind == INT32:
@@ -149,9 +149,9 @@ cdef inline PyObject* read_element(Op* op, Reader* r) noexcept:
     return read_other(op, r)
 
 
-cdef PyObject* read_other(Op* op, Reader* r) noexcept:
+cdef PyObject *read_other(Op *op, Reader *r) noexcept:
     """Read a value of the rarer types of fixed size."""
-    cdef const uint8_t* p = r.p
+    cdef const uint8_t *p = r.p
     cdef Py_ssize_t left = r.end - p
     cdef int size
     if op.kind == BOOL or op.kind == INT8:
@@ -177,14 +177,14 @@ cdef PyObject* read_other(Op* op, Reader* r) noexcept:
         return made(r, PyLong_FromLongLong(load32(p)))
     if op.kind == FLOAT64:
         return made(r, PyFloat_FromDouble(load_double(p)))
-    return made(r, PyBytes_FromStringAndSize(<const char*>p, size))
+    return made(r, PyBytes_FromStringAndSize(<const char *>p, size))
 
 
-cdef PyObject* read_array(Op* op, Reader* r) noexcept:
-    cdef const uint8_t* where = r.p
-    cdef int64_t count, index
-    cdef PyObject* elements
-    cdef PyObject* element
+cdef PyObject *read_array(Op *op, Reader *r) noexcept:
+    cdef const uint8_t *where = r.p
+    cdef int64_t count, index, fitting
+    cdef PyObject *elements
+    cdef PyObject *element
     cdef Op single
     cdef int found = read_length(r, op, 4, &count)
     if found <= 0:
@@ -192,12 +192,15 @@ cdef PyObject* read_array(Op* op, Reader* r) noexcept:
     if count > r.end - r.p:
         return refuse(r, MANY, where, count, r.end - r.p)
     if count == 0:
-        return shared(<PyObject*>EMPTY)
-    elements = made(r, PyTuple_New(count))
+        return shared(<PyObject *>EMPTY)
+    single = op[0]
+    single.array = single.nullable = False
+    # A count that the bytes left cannot hold fails at the element where they end: no room is made for more.
+    fitting = least_field_bytes(&single)
+    fitting = count if fitting == 0 else (r.end - r.p) // fitting
+    elements = made(r, PyTuple_New(min(count, fitting)))
     if elements == NULL:
         return NULL
-    single = op[0]
-    single.nullable = False
     for index in range(count):
         element = read_structure(op.sub, r) if op.kind == STRUCT else read_element(&single, r)
         if element == NULL:
@@ -208,17 +211,17 @@ cdef PyObject* read_array(Op* op, Reader* r) noexcept:
     return elements
 
 
-cdef inline PyObject* read_field(Op* op, Reader* r) noexcept:
-    cdef PyObject* value = read_array(op, r) if op.array else read_element(op, r)
+cdef inline PyObject *read_field(Op *op, Reader *r) noexcept:
+    cdef PyObject *value = read_array(op, r) if op.array else read_element(op, r)
     if value == NULL:
         step_out(r, op.name, 0)
     return value
 
 
-cdef PyObject* read_structure(Shape* shape, Reader* r) noexcept:
-    cdef PyObject* message = made(r, new_message(shape.cls))
-    cdef Op* op
-    cdef PyObject* value
+cdef PyObject *read_structure(Shape *shape, Reader *r) noexcept:
+    cdef PyObject *message = made(r, new_message(shape.cls))
+    cdef Op *op
+    cdef PyObject *value
     cdef int i
     if message == NULL:
         return NULL
@@ -235,7 +238,7 @@ cdef PyObject* read_structure(Shape* shape, Reader* r) noexcept:
     for i in range(shape.tagged_count):
         op = &shape.tagged[i]
         slot_at(message, op.slot)[0] = shared(op.default)
-    slot_at(message, shape.unknown_slot)[0] = shared(<PyObject*>EMPTY)
+    slot_at(message, shape.unknown_slot)[0] = shared(<PyObject *>EMPTY)
     if shape.flexible:
         if r.p < r.end and r.p[0] == 0:  # most structures have no tagged fields
             r.p += 1
@@ -245,21 +248,21 @@ cdef PyObject* read_structure(Shape* shape, Reader* r) noexcept:
     return message
 
 
-cdef int read_tagged(Shape* shape, PyObject* message, Reader* r) noexcept:
-    cdef const uint8_t* where = r.p
-    cdef PyObject* unknown = NULL
-    cdef PyObject* value
-    cdef Op* op
+cdef int read_tagged(Shape *shape, PyObject *message, Reader *r) noexcept:
+    cdef const uint8_t *where = r.p
+    cdef PyObject *unknown = NULL
+    cdef PyObject *value
+    cdef Op *op
     cdef int32_t count, tag, size
     cdef int i
     if read_varint(r, where, &count) < 0:
-        step_out(r, <PyObject*>UNKNOWN_TAGS, 0)
+        step_out(r, <PyObject *>UNKNOWN_TAGS, 0)
         return -1
     while count > 0:
         count -= 1
         where = r.p
         if read_varint(r, where, &tag) < 0 or read_varint(r, where, &size) < 0:
-            step_out(r, <PyObject*>UNKNOWN_TAGS, 0)
+            step_out(r, <PyObject *>UNKNOWN_TAGS, 0)
             Py_XDECREF(unknown)
             return -1
         op = NULL
@@ -274,7 +277,7 @@ cdef int read_tagged(Shape* shape, PyObject* message, Reader* r) noexcept:
                 return -1
             replace_slot(message, op.slot, value)
         elif read_unknown(r, where, tag, size, &unknown) < 0:
-            step_out(r, <PyObject*>UNKNOWN_TAGS, 0)
+            step_out(r, <PyObject *>UNKNOWN_TAGS, 0)
             Py_XDECREF(unknown)
             return -1
     if unknown != NULL:
@@ -286,11 +289,11 @@ cdef int read_tagged(Shape* shape, PyObject* message, Reader* r) noexcept:
     return 0
 
 
-cdef int read_unknown(Reader* r, const uint8_t* where, int32_t tag, int32_t size, PyObject** unknown) noexcept:
+cdef int read_unknown(Reader *r, const uint8_t *where, int32_t tag, int32_t size, PyObject **unknown) noexcept:
     """Keep a tagged field that the version does not know in the list `unknown`."""
-    cdef PyObject* pair
-    cdef PyObject* number
-    cdef PyObject* content
+    cdef PyObject *pair
+    cdef PyObject *number
+    cdef PyObject *content
     cdef int failed
     if size < 0:
         refuse(r, TAG_SIZE, where, size, 0)
@@ -304,7 +307,7 @@ cdef int read_unknown(Reader* r, const uint8_t* where, int32_t tag, int32_t size
             return -1
     pair = made(r, PyTuple_New(2))
     number = made(r, PyLong_FromLong(tag))
-    content = made(r, PyBytes_FromStringAndSize(<const char*>r.p, size))
+    content = made(r, PyBytes_FromStringAndSize(<const char *>r.p, size))
     if pair == NULL or number == NULL or content == NULL:
         Py_XDECREF(pair)
         Py_XDECREF(number)
@@ -320,8 +323,8 @@ cdef int read_unknown(Reader* r, const uint8_t* where, int32_t tag, int32_t size
     return failed
 
 
-cdef inline void replace_slot(PyObject* message, Py_ssize_t slot, PyObject* value) noexcept:
-    cdef PyObject** place = slot_at(message, slot)
-    cdef PyObject* previous = place[0]
+cdef inline void replace_slot(PyObject *message, Py_ssize_t slot, PyObject *value) noexcept:
+    cdef PyObject **place = slot_at(message, slot)
+    cdef PyObject *previous = place[0]
     place[0] = value
     Py_XDECREF(previous)

@@ -4,26 +4,26 @@
 
 cdef int set_again(BaseException error) noexcept:
     """Set an error that Python code raised, for `Program.write` to look at; return -1."""
-    PyErr_SetObject(<PyObject*>Py_TYPE(<PyObject*>error), <PyObject*>error)
+    PyErr_SetObject(<PyObject *>Py_TYPE(<PyObject *>error), <PyObject *>error)
     return -1
 
 
-cdef int grow(Writer* w, Py_ssize_t more) noexcept:
+cdef int grow(Writer *w, Py_ssize_t more) noexcept:
     cdef Py_ssize_t size = w.size * 2
     if size < w.n + more:
         size = w.n + more
     if _PyBytes_Resize(&w.data, size) < 0:
         return -1  # data is NULL now
-    w.buf = <uint8_t*>PyBytes_AS_STRING(w.data)
+    w.buf = <uint8_t *>PyBytes_AS_STRING(w.data)
     w.size = size
     return 0
 
 
-cdef inline int room(Writer* w, Py_ssize_t more) noexcept:
+cdef inline int room(Writer *w, Py_ssize_t more) noexcept:
     return grow(w, more) if w.size - w.n < more else 0
 
 
-cdef inline int write_varint(Writer* w, uint32_t value) noexcept:
+cdef inline int write_varint(Writer *w, uint32_t value) noexcept:
     if room(w, 5) < 0:
         return -1
     while value > 0x7F:
@@ -35,7 +35,7 @@ cdef inline int write_varint(Writer* w, uint32_t value) noexcept:
     return 0
 
 
-cdef inline int write_length(Writer* w, Op* op, int width, Py_ssize_t length) noexcept:
+cdef inline int write_length(Writer *w, Op *op, int width, Py_ssize_t length) noexcept:
     """Write a length or count of `width` bytes or compact; -1 for null."""
     if length > 0x7FFFFFFF:
         return -1
@@ -51,7 +51,7 @@ cdef inline int write_length(Writer* w, Op* op, int width, Py_ssize_t length) no
     return 0
 
 
-cdef inline int write_bytes(Writer* w, const void* content, Py_ssize_t size) noexcept:
+cdef inline int write_bytes(Writer *w, const void *content, Py_ssize_t size) noexcept:
     if room(w, size) < 0:
         return -1
     if size:
@@ -60,13 +60,13 @@ cdef inline int write_bytes(Writer* w, const void* content, Py_ssize_t size) noe
     return 0
 
 
-cdef inline int write_integer(Writer* w, Kind kind, PyObject* value) noexcept:
+cdef inline int write_integer(Writer *w, Kind kind, PyObject *value) noexcept:
     cdef long long number = PyLong_AsLongLong(value)
     if number == -1 and PyErr_Occurred() != NULL:
         return -1
     if room(w, 8) < 0:
         return -1
-    cdef uint8_t* p = w.buf + w.n
+    cdef uint8_t *p = w.buf + w.n
     if kind == INT32:
         if number != <int32_t>number:
             return -1
@@ -98,7 +98,7 @@ cdef inline int write_integer(Writer* w, Kind kind, PyObject* value) noexcept:
     return 0
 
 
-cdef int write_other(Writer* w, Kind kind, PyObject* value) noexcept:
+cdef int write_other(Writer *w, Kind kind, PyObject *value) noexcept:
     """Write a bool, float64 or UUID."""
     cdef double number
     if kind == UUID:
@@ -115,7 +115,7 @@ cdef int write_other(Writer* w, Kind kind, PyObject* value) noexcept:
         w.n += 8
         return 0
     if value != Py_True and value != Py_False:
-        value = PyDict_GetItemWithError(<PyObject*>BOOLEANS, value)
+        value = PyDict_GetItemWithError(<PyObject *>BOOLEANS, value)
         if value == NULL:
             return -1
     w.buf[w.n] = value == Py_True
@@ -123,9 +123,9 @@ cdef int write_other(Writer* w, Kind kind, PyObject* value) noexcept:
     return 0
 
 
-cdef int write_string(Writer* w, Op* op, PyObject* value) noexcept:
+cdef int write_string(Writer *w, Op *op, PyObject *value) noexcept:
     cdef Py_ssize_t size
-    cdef const char* text
+    cdef const char *text
     if not PyUnicode_Check(value):
         return -1
     text = PyUnicode_AsUTF8AndSize(value, &size)
@@ -134,55 +134,51 @@ cdef int write_string(Writer* w, Op* op, PyObject* value) noexcept:
     return write_bytes(w, text, size)
 
 
-cdef int write_buffer(Writer* w, Op* op, PyObject* value) noexcept:
+cdef int write_buffer(Writer *w, Op *op, PyObject *value) noexcept:
     """Write bytes or records; large records are left out when parts are wanted."""
     cdef Py_buffer view
     cdef int failed
-    if PyBytes_CheckExact(value) and (op.kind == BYTES or w.apart == NULL):
+    if PyBytes_CheckExact(value) and (op.kind == BYTES or w.apart == NULL or PyBytes_GET_SIZE(value) < APART_BYTES):
         if write_length(w, op, 4, PyBytes_GET_SIZE(value)) < 0:
             return -1
         return write_bytes(w, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value))
-    if get_buffer(value, &view, PyBUF_SIMPLE) < 0:
-        if op.kind == BYTES or w.apart == NULL or not PyErr_ExceptionMatches(PyExc_Exception):
-            return -1
-        PyErr_Clear()
-        return write_foreign(w, op, value)
+    if op.kind == RECORDS and w.apart != NULL:
+        return write_part(w, op, value)
+    if PyObject_GetBuffer(value, &view, PyBUF_SIMPLE) < 0:
+        return -1
     failed = write_length(w, op, 4, view.len)
     if failed == 0:
-        if op.kind == RECORDS and w.apart != NULL and view.len >= APART_BYTES:
-            failed = leave_apart(w, value)
-        else:
-            failed = write_bytes(w, view.buf, view.len)
+        failed = write_bytes(w, view.buf, view.len)
     PyBuffer_Release(&view)
     return failed
 
 
-cdef int write_foreign(Writer* w, Op* op, PyObject* value) noexcept:
-    """Leave a value apart that is no buffer but has a length."""
+cdef int write_part(Writer *w, Op *op, PyObject *value) noexcept:
+    """Write records where parts are wanted: leave large ones out, and what is no buffer but has a length."""
     cdef Py_ssize_t size
     try:
-        from kafkawire.sdk.protocol.primitives import records_size
-
-        size = records_size(<object>value)
+        try:
+            part = as_buffer(<object>value)  # the one look at the buffer: its view is what is sent
+            size = len(part)
+        except Refused:
+            part = <object>value
+            size = records_size(part)
+            if write_length(w, op, 4, size) < 0:
+                return -1
+            (<list><object>w.apart).append((w.n, part))
+            return 0
         if write_length(w, op, 4, size) < 0:
             return -1
-        (<list><object>w.apart).append((w.n, <object>value))
+        if size >= APART_BYTES:
+            (<list><object>w.apart).append((w.n, part))
+            return 0
+        part = bytes(part)
+        return write_bytes(w, PyBytes_AS_STRING(<PyObject *>part), PyBytes_GET_SIZE(<PyObject *>part))
     except BaseException as error:
         return set_again(error)
-    return 0
 
 
-cdef int leave_apart(Writer* w, PyObject* value) noexcept:
-    try:
-        from kafkawire.sdk.protocol.primitives import as_buffer
-
-        (<list><object>w.apart).append((w.n, as_buffer(<object>value)))
-    except BaseException as error:
-        return set_again(error)
-    return 0
-
-
-cdef inline int write_element(Op* op, PyObject* value, Writer* w) noexcept:
+cdef inline int write_element(Op *op, PyObject *value, Writer *w) noexcept:
     """Write a value that is neither an array nor null."""
     if op.kind == STRUCT:
         return write_structure(op.sub, value, w)
@@ -195,8 +191,8 @@ cdef inline int write_element(Op* op, PyObject* value, Writer* w) noexcept:
     return write_integer(w, op.kind, value)
 
 
-cdef int write_array(Op* op, PyObject* value, Writer* w) noexcept:
-    cdef PyObject* elements  # a tuple, held: nobody can change it
+cdef int write_array(Op *op, PyObject *value, Writer *w) noexcept:
+    cdef PyObject *elements  # a tuple, held: nobody can change it
     cdef Py_ssize_t index, count
     cdef int failed
     if PyTuple_CheckExact(value):
@@ -218,20 +214,18 @@ cdef int write_array(Op* op, PyObject* value, Writer* w) noexcept:
     return failed
 
 
-cdef PyObject* tuple_of(PyObject* value) noexcept:
+cdef PyObject *tuple_of(PyObject *value) noexcept:
     """Return any other sequence as a tuple, NULL if it is none."""
     try:
-        from kafkawire.sdk.protocol.primitives import as_sequence
-
         elements = tuple(as_sequence(<object>value))
     except BaseException as error:
         set_again(error)
         return NULL
-    Py_INCREF(<PyObject*>elements)
-    return <PyObject*>elements
+    Py_INCREF(<PyObject *>elements)
+    return <PyObject *>elements
 
 
-cdef int write_null(Op* op, Writer* w) noexcept:
+cdef int write_null(Op *op, Writer *w) noexcept:
     if not op.nullable:
         return -1
     if op.array or op.kind != STRUCT:
@@ -243,7 +237,7 @@ cdef int write_null(Op* op, Writer* w) noexcept:
     return 0
 
 
-cdef inline int write_value(Op* op, PyObject* value, Writer* w) noexcept:
+cdef inline int write_value(Op *op, PyObject *value, Writer *w) noexcept:
     if value == Py_None:
         return write_null(op, w)
     if op.array:
@@ -254,231 +248,3 @@ cdef inline int write_value(Op* op, PyObject* value, Writer* w) noexcept:
         w.buf[w.n] = 1
         w.n += 1
     return write_element(op, value, w)
-
-
-cdef inline PyObject* held_slot(PyObject* message, Op* op) noexcept:
-    """Return an owned reference to what a field holds: `DEFAULT` for a structure not yet made, NULL if deleted."""
-    cdef PyObject* value = slot_at(message, op.slot)[0]
-    if value != NULL:
-        Py_INCREF(value)
-    return value
-
-
-cdef int write_structure(Shape* shape, PyObject* message, Writer* w) noexcept:
-    cdef Op* op
-    cdef PyObject* value
-    cdef int i, failed
-    if Py_TYPE(message) != shape.cls:
-        return -1
-    for i in range(shape.absent_count):
-        op = &shape.absent[i]
-        if not op.ignorable and slot_at(message, op.slot)[0] != op.default and has_default(op, message) != 1:
-            return -1
-    for i in range(shape.field_count):
-        op = &shape.fields[i]
-        value = held_slot(message, op)
-        if value == NULL:
-            return -1
-        if value == op.default and op.kind == STRUCT and not op.array and value != Py_None:
-            failed = write_new_structure(op, w)
-        else:
-            failed = write_value(op, value, w)
-        Py_DECREF(value)
-        if failed < 0:
-            return -1
-    value = slot_at(message, shape.unknown_slot)[0]
-    if shape.flexible:
-        if shape.tagged_count == 0 and value == <PyObject*>EMPTY:
-            if room(w, 1) < 0:
-                return -1
-            w.buf[w.n] = 0
-            w.n += 1
-            return 0
-        return write_tagged(shape, message, w)
-    return 0 if no_tags(value) else -1
-
-
-cdef bint no_tags(PyObject* unknown) noexcept:
-    """Return whether there are no unknown tagged fields."""
-    if unknown == NULL:
-        return False
-    return PyTuple_Check(unknown) and PyTuple_GET_SIZE(unknown) == 0 or (
-        PyList_Check(unknown) and PyList_GET_SIZE(unknown) == 0
-    )
-
-
-cdef int write_new_structure(Op* op, Writer* w) noexcept:
-    """Write a structure that nobody set or read so far: a new instance."""
-    cdef PyObject* value
-    cdef int failed
-    try:
-        instance = (<object>op.sub.cls)()
-        value = <PyObject*>instance
-        failed = write_value(op, value, w)
-    except BaseException as error:
-        return set_again(error)
-    return failed
-
-
-cdef int has_default(Op* op, PyObject* message) noexcept:
-    """Return 1 if a field has its default, 0 if not, -1 if that cannot be told."""
-    cdef PyObject* value = held_slot(message, op)
-    cdef int result = -1
-    if value == NULL:
-        return -1
-    if value == op.default:
-        result = 1
-    elif op.array and op.default != Py_None and PyTuple_CheckExact(value):
-        result = PyTuple_GET_SIZE(value) == 0
-    elif op.sub != NULL and not op.array and op.default != Py_None and Py_TYPE(value) == op.sub.cls:
-        result = is_new(op.sub, value)
-    elif (
-        PyLong_CheckExact(value) and PyLong_CheckExact(op.default)
-        or PyUnicode_CheckExact(value) and PyUnicode_CheckExact(op.default)
-        or PyBytes_CheckExact(value) and PyBytes_CheckExact(op.default)
-    ):
-        result = PyObject_RichCompareBool(value, op.default, Py_EQ)
-    else:
-        result = has_default_by_value(op, value)
-    Py_DECREF(value)
-    return result
-
-
-cdef int has_default_by_value(Op* op, PyObject* value) noexcept:
-    try:
-        from kafkawire.sdk.protocol.primitives import is_default
-        from kafkawire.sdk.protocol.schema import DEFAULT
-
-        default = <object>op.default
-        if default is DEFAULT:
-            default = (<object>op.sub.cls)() if op.sub != NULL else (<object>op.new_default)()
-        return 1 if is_default(<object>value, default) else 0
-    except BaseException as error:
-        return set_again(error)
-
-
-cdef int is_new(Shape* shape, PyObject* message) noexcept:
-    """Return 1 if all fields of a structure have their defaults, 0 if not, -1 if that cannot be told."""
-    cdef Op* groups[3]
-    cdef int counts[3]
-    cdef int group, i, result
-    groups[0], groups[1], groups[2] = shape.fields, shape.tagged, shape.absent
-    counts[0], counts[1], counts[2] = shape.field_count, shape.tagged_count, shape.absent_count
-    for group in range(3):
-        for i in range(counts[group]):
-            result = has_default(&groups[group][i], message)
-            if result != 1:
-                return result
-    return no_tags(slot_at(message, shape.unknown_slot)[0])
-
-
-cdef int write_tagged(Shape* shape, PyObject* message, Writer* w) noexcept:
-    """Write the tagged fields that are not default, and the unknown ones among them."""
-    cdef Py_ssize_t start = w.n
-    cdef PyObject* unknown = unknown_tags(shape, message)  # a list of (tag, bytes), or NULL
-    cdef Py_ssize_t unknown_count = 0, unknown_index = 0
-    cdef uint32_t count = 0
-    cdef PyObject* value
-    cdef Op* op
-    cdef int i, failed = 0
-    if unknown == NULL:
-        return -1
-    unknown_count = PyTuple_GET_SIZE(unknown)
-    if room(w, 1) < 0:
-        Py_DECREF(unknown)
-        return -1
-    w.n += 1
-    for i in range(shape.tagged_count):
-        op = &shape.tagged[i]
-        failed = has_default(op, message)
-        if failed == 1:
-            failed = 0
-            continue
-        if failed < 0:
-            break
-        while unknown_index < unknown_count and tag_at(unknown, unknown_index) < op.tag:
-            failed |= write_unknown(unknown, unknown_index, w)
-            unknown_index += 1
-            count += 1
-        value = held_slot(message, op)
-        if failed == 0:
-            failed = -1 if value == NULL else write_known(op, value, w)
-        Py_XDECREF(value)
-        count += 1
-        if failed < 0:
-            break
-    while failed == 0 and unknown_index < unknown_count:
-        failed = write_unknown(unknown, unknown_index, w)
-        unknown_index += 1
-        count += 1
-    Py_DECREF(unknown)
-    return failed if failed < 0 else fill_in_varint(w, start, count)
-
-
-cdef int fill_in_varint(Writer* w, Py_ssize_t place, uint32_t value) noexcept:
-    """Write a varint at `place`, where one byte was reserved; move what follows if it needs more."""
-    cdef Py_ssize_t end = w.n
-    cdef int more = 0
-    cdef uint32_t rest = value >> 7
-    while rest:
-        more += 1
-        rest >>= 7
-    if more:
-        if room(w, more) < 0:
-            return -1
-        memmove(w.buf + place + 1 + more, w.buf + place + 1, end - place - 1)
-    w.n = place
-    while value > 0x7F:
-        w.buf[w.n] = <uint8_t>(value & 0x7F | 0x80)
-        w.n += 1
-        value >>= 7
-    w.buf[w.n] = <uint8_t>value
-    w.n = end + more
-    return 0
-
-
-cdef int write_known(Op* op, PyObject* value, Writer* w) noexcept:
-    cdef Py_ssize_t place
-    if write_varint(w, <uint32_t>op.tag) < 0:
-        return -1
-    place = w.n
-    if room(w, 1) < 0:
-        return -1
-    w.n += 1
-    if write_value(op, value, w) < 0 or w.n - place - 1 > 0x7FFFFFFF:
-        return -1
-    return fill_in_varint(w, place, <uint32_t>(w.n - place - 1))
-
-
-cdef inline int64_t tag_at(PyObject* unknown, Py_ssize_t index) noexcept:
-    return PyLong_AsLongLong(PyTuple_GET_ITEM(PyTuple_GET_ITEM(unknown, index), 0))
-
-
-cdef int write_unknown(PyObject* unknown, Py_ssize_t index, Writer* w) noexcept:
-    cdef PyObject* pair = PyTuple_GET_ITEM(unknown, index)
-    cdef PyObject* content = PyTuple_GET_ITEM(pair, 1)
-    if write_varint(w, <uint32_t>tag_at(unknown, index)) < 0:
-        return -1
-    if write_varint(w, <uint32_t>PyBytes_GET_SIZE(content)) < 0:
-        return -1
-    return write_bytes(w, PyBytes_AS_STRING(content), PyBytes_GET_SIZE(content))
-
-
-cdef PyObject* unknown_tags(Shape* shape, PyObject* message) noexcept:
-    """Return the unknown tagged fields, checked, as a tuple of (tag, bytes); NULL if something is wrong with them."""
-    cdef PyObject* value = slot_at(message, shape.unknown_slot)[0]
-    cdef int i
-    if value == <PyObject*>EMPTY:
-        return shared(value)
-    if value == NULL:
-        return NULL
-    try:
-        from kafkawire.sdk.protocol.primitives import as_tags
-
-        known = [shape.tagged[i].tag for i in range(shape.tagged_count)]
-        tags = tuple([(int(tag), bytes(content)) for tag, content in as_tags(<object>value, known)])
-    except BaseException as error:
-        set_again(error)
-        return NULL
-    Py_INCREF(<PyObject*>tags)
-    return <PyObject*>tags

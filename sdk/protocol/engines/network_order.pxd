@@ -34,11 +34,11 @@ cdef extern from *:
     }
     #endif
     """
-    uint16_t load16(const uint8_t*) noexcept nogil
-    uint32_t load32(const uint8_t*) noexcept nogil
-    uint64_t load64(const uint8_t*) noexcept nogil
-    double load_double(const uint8_t*) noexcept nogil
-    void store16(uint8_t*, uint16_t) noexcept nogil
-    void store32(uint8_t*, uint32_t) noexcept nogil
-    void store64(uint8_t*, uint64_t) noexcept nogil
-    void store_double(uint8_t*, double) noexcept nogil
+    uint16_t load16(const uint8_t *) noexcept nogil
+    uint32_t load32(const uint8_t *) noexcept nogil
+    uint64_t load64(const uint8_t *) noexcept nogil
+    double load_double(const uint8_t *) noexcept nogil
+    void store16(uint8_t *, uint16_t) noexcept nogil
+    void store32(uint8_t *, uint32_t) noexcept nogil
+    void store64(uint8_t *, uint64_t) noexcept nogil
+    void store_double(uint8_t *, double) noexcept nogil

@@ -30,7 +30,7 @@ from kafkawire.commands.terminal import errors_on_one_line, print_line, print_ta
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
 from kafkawire.sdk.protocol.engines.construct import construct_text, trace
 from kafkawire.sdk.protocol.engines.constructs import Span
-from kafkawire.sdk.protocol.engines.python import python_text
+from kafkawire.sdk.protocol.engines.python_text import python_text
 from kafkawire.sdk.protocol.json_form import to_json
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.programs import message_class

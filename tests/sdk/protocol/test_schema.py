@@ -17,8 +17,9 @@ from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
-from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, equal, hidden_slot
+from kafkawire.sdk.protocol.schema import Field, Message
 from kafkawire.sdk.protocol.tables.apis import APIS
+from kafkawire.sdk.protocol.values import DEFAULT, hidden_slot
 from kafkawire.sdk.protocol.versions import VersionRange as V
 
 TOPIC = MetadataRequest.MetadataRequestTopic
@@ -46,11 +47,6 @@ TOPIC = MetadataRequest.MetadataRequestTopic
 def test_equality(left: Any, right: Any, same: bool) -> None:
     assert (left == right) is same
     assert (left != right) is not same
-
-
-def test_equal() -> None:
-    assert equal([1, (2, b"x")], (1, [2, bytearray(b"x")]))
-    assert not equal([1], [1, 2])
 
 
 def test_messages_are_not_hashable() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.codec import codec
-from kafkawire.sdk.protocol.engines import constructs
+from kafkawire.sdk.protocol.engines import construct_structures, constructs
 from kafkawire.sdk.protocol.engines.construct import (
     Program,
-    construct_form,
+    construct_of,
     construct_text,
     decode,
     encode_parts,
@@ -52,15 +52,15 @@ def test_text() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
-def test_text_is_the_source_of_the_form(name: str) -> None:
+def test_text_is_the_source_of_the_construct(name: str) -> None:
     cls = message_class(name)
     for version in range(cls.SCHEMA.versions[0], cls.SCHEMA.versions[1] + 1):
-        namespace = {**vars(constructs), cls.__name__: cls}
+        namespace = {**vars(constructs) | vars(construct_structures), cls.__name__: cls}
         exec(construct_text(layout(cls, version)), namespace)
-        data = construct_form(layout(cls, version)).build(cls())
+        data = construct_of(layout(cls, version)).build(cls())
         declared = namespace[f"{name}_{version}"]
         assert declared.build(cls()) == data
-        assert declared.parse(data) == construct_form(layout(cls, version)).parse(data)
+        assert declared.parse(data) == construct_of(layout(cls, version)).parse(data)
 
 
 @pytest.mark.parametrize(("message", "version"), [(METADATA, 12), (FETCHED, 12), (FETCHED, 15)])
@@ -107,4 +107,4 @@ def test_decode_and_encode_parts() -> None:
 
 
 def test_the_same_form_for_the_same_layout() -> None:
-    assert construct_form(layout(MetadataRequest, 9)) is construct_form(layout(MetadataRequest, 9))
+    assert construct_of(layout(MetadataRequest, 9)) is construct_of(layout(MetadataRequest, 9))

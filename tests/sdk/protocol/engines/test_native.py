@@ -1,7 +1,8 @@
-"""Messages of the extension are lean and safe: no garbage collector header, nothing leaked, derived classes still work.
+"""Messages of the extension are lean and safe: no garbage collector header, nothing leaked, chains of any length freed.
 
-Method: reference counts around decoding, encoding and their failures; classes derived from messages; buffers that are
-locked and released. `test_codec.py` compares the engine with the others on every layout."""
+Method: reference counts around decoding, encoding and their failures; classes and layouts that are none; buffers that
+are locked and released. `test_codec.py` compares the engine with the others on every layout, `test_hostile.py` gives it
+objects that lie."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from kafkawire.sdk.protocol.messages.headers import ResponseHeader
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.primitives import APART_BYTES, MAX_STRING_BYTES
-from kafkawire.sdk.protocol.schema import DEFAULT, Message
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.values import DEFAULT
 
 native: Any = selection.native
 if native is None:
@@ -148,41 +150,142 @@ def test_known_tagged_fields_of_any_size(size: int) -> None:
     assert codec(FetchRequest, 12, "native").decode(data) == (request, len(data))
 
 
-class Derived(ResponseHeader):
-    """Somebody else's class: with a dictionary, and with a garbage collector header again."""
-
-    def __init__(self) -> None:
-        super().__init__(5)
-        self.mine = Marker()
+class Plain:
+    """Has the dictionary that a message has not."""
 
 
-def test_a_derived_class() -> None:
-    derived = Derived()
-    gone = weakref.ref(derived.mine)
-    assert gc.is_tracked(derived)
-    derived.cycle = derived  # type: ignore[attr-defined]  # beside what the types allow
-    del derived
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((type(Message), "X", (Message,), {}), "X has more than slots"),
+        ((type(Message), "X", (Message,), {"__slots__": ("a", "__weakref__")}), "X has more than slots"),
+        ((type(Message), "X", (ResponseHeader,), {"__slots__": ()}), "not an acceptable base type"),
+        ((type(Message), "X", (), {"__slots__": ()}), "X needs one base of the type"),
+        ((type(Message), "X", (Message, Plain), {"__slots__": ()}), "X needs one base of the type"),
+        ((type, "X", (Plain,), {"__slots__": ("a",)}), "X has more than slots"),
+        ((type, "X", (Message,), {"__slots__": ("a",)}), "X needs one base of the type"),
+        ((5, "X", (Message,), {}), "X needs one base of the type"),
+        ((type(Message), 5, (Message,), {}), "expected str, got int"),
+    ],
+)
+def test_only_classes_of_slots_are_made(arguments: Any, error: str) -> None:
+    with pytest.raises(TypeError, match=error):
+        native.new_class(*arguments)
+
+
+def test_a_class_is_final_whichever_way_it_is_derived_from() -> None:
+    with pytest.raises(TypeError, match="not an acceptable base type"):
+        type.__new__(type(Message), "X", (ResponseHeader,), {"__slots__": ()})
+
+
+def fake_layout(**changes: Any) -> Any:
+    attributes = {"cls": ResponseHeader, "flexible": False, "fields": (), "tagged": (), "absent": (), **changes}
+    return type("FakeLayout", (), attributes)()
+
+
+FIELD = layout(ResponseHeader, 0).fields[0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        None,
+        5,
+        fake_layout(cls=5),
+        fake_layout(cls=int),
+        fake_layout(cls=Message),
+        fake_layout(fields=5),
+        fake_layout(fields=(5,)),
+        fake_layout(fields=(FIELD._replace(name=5),)),
+        fake_layout(fields=(FIELD._replace(name="nothing"),)),
+        fake_layout(fields=(FIELD._replace(name="FIELDS"),)),
+        fake_layout(fields=(FIELD._replace(kind="struct"),)),
+        fake_layout(fields=(FIELD._replace(kind="int3"),)),
+        fake_layout(fields=(FIELD._replace(structure=layout(ResponseHeader, 0)),)),
+        fake_layout(fields=(FIELD._replace(structure=5, kind="struct"),)),
+        fake_layout(absent=(5,)),
+    ],
+)
+def test_a_program_needs_a_layout(wrong: Any) -> None:
+    with pytest.raises((TypeError, AttributeError, KeyError)):
+        native.Program(wrong)
+
+
+def test_a_program_is_nothing_without_a_layout() -> None:
+    with pytest.raises(TypeError):
+        native.Program()
+    with pytest.raises(TypeError):
+        native.Program.__new__(native.Program)
+    with pytest.raises(TypeError):
+        copy.copy(native.Program(layout(ResponseHeader, 0)))
+
+
+def test_a_program_holds_what_it_points_to() -> None:
+    class Changing:
+        cls = ResponseHeader
+        flexible = False
+        tagged = absent = ()
+
+        @property
+        def fields(self) -> tuple[Any, ...]:
+            return (FIELD._replace(name="".join(["correlation", "_id"]), default=object()),)
+
+    program = native.Program(Changing())
     gc.collect()
+    with pytest.raises(DecodeError, match="correlation_id at byte 0"):
+        program.decode(b"")
+
+
+def test_a_class_that_is_changed_later() -> None:
+    class Header(Message):
+        __slots__ = ("correlation_id", "unknown_tags")
+        FIELDS = ResponseHeader.FIELDS
+        SCHEMA = ResponseHeader.SCHEMA
+
+        def __init__(self, correlation_id: Any = 0, unknown_tags: Any = ()) -> None:
+            self.correlation_id = correlation_id
+            self.unknown_tags = unknown_tags
+
+    program = native.Program(layout(Header, 0))
+    header = Header(7)
+    del Header.correlation_id  # type: ignore[misc]  # the point
+    Header.unknown_tags = 5  # type: ignore[assignment]  # the point
+    assert program.encode(header) == b"\0\0\0\7"
+    assert program.decode(b"\0\0\0\7")[1] == 4
+    header.__class__ = ResponseHeader  # type: ignore[assignment]  # of the same slots, so Python allows it
+    assert codec(ResponseHeader, 0, "native").encode(header) == b"\0\0\0\7"  # type: ignore[arg-type]  # as above
+    with pytest.raises(TypeError):
+        header.__class__ = FetchRequest  # type: ignore[assignment]  # of other slots
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda inner: FetchRequest(replica_state=inner),
+        lambda inner: ResponseHeader(inner),
+        lambda inner: ResponseHeader(0, [inner]),
+        lambda inner: FetchRequest(topics=(ResponseHeader({1: inner}),)),
+    ],
+)
+def test_chains_of_any_length_are_freed(wrap: Any) -> None:
+    marker = Marker()
+    gone = weakref.ref(marker)
+    message: Any = marker
+    del marker
+    for _ in range(1_000_000):
+        message = wrap(message)
+    assert gone() is not None
+    del message
     assert gone() is None
 
 
-def test_a_derived_class_is_not_written() -> None:
-    with pytest.raises(EncodeError, match="expected ResponseHeader, got Derived"):
-        codec(ResponseHeader, 0, "native").encode(Derived())
-
-
-def test_only_classes_of_slots_are_sealed() -> None:
-    class Open(ResponseHeader):
-        pass
-
-    for cls in (Open, int):
-        with pytest.raises(TypeError, match="has more than slots"):
-            native.seal(cls)
-
-
-def test_only_sealed_classes_are_decoded() -> None:
-    with pytest.raises(TypeError, match="is not sealed"):
-        native.Program(type("Layout", (), {"cls": Derived}))
+def test_a_message_that_somebody_else_holds_stays() -> None:
+    inner = ResponseHeader(5)
+    outer = ResponseHeader(inner, (inner,))  # type: ignore[arg-type]  # beside what the types allow
+    count = sys.getrefcount(inner)
+    del outer
+    assert sys.getrefcount(inner) == count - 2
+    assert inner.correlation_id == 5
 
 
 def test_attributes_copies_and_pickles() -> None:

@@ -1,0 +1,358 @@
+"""Say why bytes are not a message, or why a message cannot be written, for the engines that only find that it is so.
+
+The Python engine checks all bytes and explains nothing: `explain_decoding` goes over damaged bytes once more, without
+making a message of them, at about the cost of reading them. The extension explains damaged bytes by itself; for values
+that do not fit, both call `explain_encoding`. The construct engine finds path, offset and reason on its own, and tests
+compare them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kafkawire.sdk.errors import DecodeError, EncodeError, KafkaWireError, UnsupportedVersion
+from kafkawire.sdk.protocol.primitives import (
+    FIXED,
+    MAX_LENGTH,
+    MAX_STRING_BYTES,
+    Refused,
+    as_buffer,
+    as_number,
+    as_sequence,
+    as_string,
+    as_tags,
+    is_default,
+    missing,
+    other_class,
+    records_size,
+    reject_null,
+    short,
+    too_many,
+)
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.protocol.layout import FieldLayout, Layout
+
+__all__ = ["explain_decoding", "explain_encoding"]
+
+
+def explain_decoding(layout: Layout, data: bytes, offset: int) -> DecodeError | None:
+    """Return what is wrong with an encoding.
+
+    Args:
+        layout: of the message.
+        data: bytes that hold it.
+        offset: where it begins.
+
+    Returns:
+        The error, or None if nothing is wrong.
+    """
+    try:
+        _skip_structure(layout, data, offset, len(data))
+    except _Damage as damage:
+        return DecodeError(_joined(damage.steps), damage.offset, damage.reason)
+    return None
+
+
+def explain_encoding(layout: Layout, message: Any, threshold: int | None, error: BaseException | None) -> NoReturn:
+    """Raise what is wrong with a message that an engine could not write.
+
+    Args:
+        layout: of the message.
+        message: the message.
+        threshold: None if the encoding was wanted in one piece, else the size from which records stay apart.
+        error: what the engine met, None if it only found a value that does not fit.
+
+    Raises:
+        EncodeError: a value does not fit, or changed while it was written.
+        UnsupportedVersion: a field does not exist in this version and cannot be left out.
+        BaseException: what a value raised when it was asked.
+    """
+    if error is not None and (not isinstance(error, Exception) or isinstance(error, MemoryError)):
+        raise error
+    steps: list[str | int] = []
+    explained: KafkaWireError
+    try:
+        _check_structure(layout, message, threshold is not None, steps)
+    except _NotInVersion as reason:
+        explained = UnsupportedVersion(f"{_joined(steps)}: {reason}")
+    except Refused as reason:
+        explained = EncodeError(_joined(steps), str(reason))
+    else:
+        explained = EncodeError("", f"{layout.name} version {layout.version}: a value changed while it was written")
+        raise explained from error
+    raise explained from None
+
+
+def _joined(steps: list[str | int]) -> str:
+    """Return a path of fields and indexes, which were collected on the way out."""
+    path = ""
+    for step in reversed(steps):
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
+    return path
+
+
+# ------------------------------------------------------------------------------------------------------ damaged bytes
+
+
+class _Damage(Exception):
+    """A part of an encoding that is refused: where it begins, why, and the path, innermost step first."""
+
+    def __init__(self, offset: int, reason: str, *steps: str | int) -> None:
+        self.offset = offset
+        self.reason = reason
+        self.steps = list(steps)
+
+
+@cache
+def _runs(layout: Layout) -> tuple[tuple[int, tuple[FieldLayout, ...]], ...]:
+    """Return the fields of a layout: neighbours of fixed size with their size together, others alone with 0."""
+    runs: list[tuple[int, tuple[FieldLayout, ...]]] = []
+    for field in layout.fields:
+        size = FIXED[field.kind].size if field.kind in FIXED and not field.array else 0
+        if size and runs and runs[-1][0]:
+            runs[-1] = (runs[-1][0] + size, (*runs[-1][1], field))
+        else:
+            runs.append((size, (field,)))
+    return tuple(runs)
+
+
+def _skip_structure(layout: Layout, data: bytes, offset: int, end: int) -> int:
+    for size, fields in _runs(layout):
+        if size:
+            if size > end - offset:
+                _find_short(fields, offset, end)
+            offset += size
+        else:
+            offset = _skip_field(fields[0], data, offset, end)
+    if not layout.flexible:
+        return offset
+    if offset < end and data[offset] == 0:  # most structures have no tagged fields
+        return offset + 1
+    return _skip_tags(layout, data, offset, end)
+
+
+def _find_short(fields: tuple[FieldLayout, ...], offset: int, end: int) -> NoReturn:
+    """Raise for the first of some neighbours that the bytes end in."""
+    for field in fields:
+        size = FIXED[field.kind].size
+        if size > end - offset:
+            raise _Damage(offset, short(size, end - offset), field.name)
+        offset += size
+    raise AssertionError("the bytes hold all of them")
+
+
+def _skip_field(field: FieldLayout, data: bytes, offset: int, end: int) -> int:
+    try:
+        if field.array:
+            return _skip_array(field, data, offset, end)
+        return _skip_value(field, data, offset, end, field.nullable)
+    except _Damage as damage:
+        damage.steps.append(field.name)
+        raise
+
+
+def _skip_value(field: FieldLayout, data: bytes, offset: int, end: int, nullable: bool) -> int:
+    """Skip a value that is not an array."""
+    if field.structure is not None:
+        if nullable:
+            present, offset = _skip_marker(field, data, offset, end)
+            if not present:
+                return offset
+        return _skip_structure(field.structure, data, offset, end)
+    if field.kind in FIXED:
+        size = FIXED[field.kind].size
+        if size > end - offset:
+            raise _Damage(offset, short(size, end - offset))
+        return offset + size
+    start = offset
+    if field.compact and offset < end and 0 < data[offset] <= min(127, end - offset):
+        return offset + data[offset]  # most: a length of one byte, and so many bytes less one behind it
+    length, offset = _skip_length(2 if field.kind == "string" else 4, field.compact, nullable, data, offset, end)
+    if field.kind == "string" and length > MAX_STRING_BYTES:
+        raise _Damage(start, f"string of {length} bytes, at most {MAX_STRING_BYTES} allowed")
+    if length > end - offset:
+        raise _Damage(start, short(length, end - offset))
+    return offset + length
+
+
+def _skip_array(field: FieldLayout, data: bytes, offset: int, end: int) -> int:
+    start = offset
+    count, offset = _skip_length(4, field.compact, field.nullable, data, offset, end)
+    if count > end - offset:
+        raise _Damage(start, too_many(count, end - offset))
+    structure = field.structure
+    size = FIXED[field.kind].size if field.kind in FIXED else structure.size if structure is not None else None
+    whole = 0
+    if size:  # elements that the bytes hold whole need not be looked at
+        whole = min(count, (end - offset) // size)
+        offset += whole * size
+    for index in range(whole, count):
+        try:
+            if structure is not None:
+                offset = _skip_structure(structure, data, offset, end)
+            else:
+                offset = _skip_value(field, data, offset, end, False)
+        except _Damage as damage:
+            damage.steps.append(index)
+            raise
+    return offset
+
+
+def _skip_length(width: int, compact: bool, nullable: bool, data: bytes, offset: int, end: int) -> tuple[int, int]:
+    """Return a length or count, 0 for an allowed null, and its end."""
+    start = offset
+    if compact:
+        length, offset = _read_varint(data, offset, end)
+        length = length - 1 if length > -(2**31) else MAX_LENGTH  # int32 arithmetic wraps
+    elif width > end - offset:
+        raise _Damage(start, short(width, end - offset))
+    else:
+        length, offset = int.from_bytes(data[offset : offset + width], "big", signed=True), offset + width
+    if length < 0:
+        if not nullable:
+            raise _Damage(start, reject_null(length))
+        length = 0
+    return length, offset
+
+
+def _skip_marker(field: FieldLayout, data: bytes, offset: int, end: int) -> tuple[bool, int]:
+    """Return whether a nullable structure is there, and where the answer ends."""
+    if field.tag is not None:
+        marker, offset = _read_varint(data, offset, end)
+        return marker > 0, offset
+    if offset >= end:
+        raise _Damage(offset, short(1, 0))
+    return data[offset] < 128, offset + 1
+
+
+def _skip_tags(layout: Layout, data: bytes, offset: int, end: int) -> int:
+    known = {field.tag: field for field in layout.tagged}
+    start = offset
+    try:
+        count, offset = _read_varint(data, offset, end)
+        for _ in range(count):
+            start = offset
+            tag, offset = _read_varint(data, offset, end)
+            size, offset = _read_varint(data, offset, end)
+            if tag in known:
+                offset = _skip_field(known[tag], data, offset, end)
+            elif size < 0:
+                raise _Damage(start, f"tagged field of {size} bytes")
+            elif size > end - offset:
+                raise _Damage(start, short(size, end - offset))
+            else:
+                offset += size
+    except _Damage as damage:
+        if not damage.steps:  # not in a known field
+            damage.steps.append("unknown_tags")
+            damage.offset = start
+        raise
+    return offset
+
+
+def _read_varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
+    """Return an unsigned varint as int32, and its end."""
+    start = offset
+    value = 0
+    for shift in (0, 7, 14, 21, 28):
+        if offset >= end:
+            raise _Damage(start, short(1, 0))
+        byte = data[offset]
+        offset += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            value &= 0xFFFFFFFF
+            return (value - 2**32 if value >= 2**31 else value), offset
+    raise _Damage(start, "unsigned varint of more than 5 bytes")
+
+
+# ------------------------------------------------------------------------------------------ values that do not fit
+
+
+class _NotInVersion(Refused):
+    """A field is set that the version does not have."""
+
+
+def _check_structure(layout: Layout, message: Any, parts: bool, steps: list[str | int]) -> None:
+    if type(message) is not layout.cls:
+        raise Refused(other_class(layout.cls, message))
+    for absent in layout.absent:
+        if not absent.ignorable:
+            value = _value(message, absent.name, steps)
+            if not is_default(value, absent.new_default()):
+                steps.append(absent.name)
+                raise _NotInVersion(missing(layout.cls, layout.version, absent))
+    if not layout.flexible and not is_default(_value(message, "unknown_tags", steps), ()):
+        steps.append("unknown_tags")
+        raise Refused(f"version {layout.version} has no tagged fields")
+    values = [_value(message, field.name, steps) for field in layout.fields]
+    for field, value in zip(layout.fields, values, strict=True):
+        _check_field(field, value, parts, steps)
+    if layout.flexible:
+        _check_tags(layout, message, parts, steps)
+
+
+def _check_tags(layout: Layout, message: Any, parts: bool, steps: list[str | int]) -> None:
+    unknown = _value(message, "unknown_tags", steps)
+    try:
+        as_tags(unknown, [field.tag for field in layout.tagged if field.tag is not None])
+    except Refused:
+        steps.append("unknown_tags")
+        raise
+    for field in layout.tagged:
+        value = _value(message, field.name, steps)
+        if not is_default(value, field.new_default()):
+            _check_field(field, value, parts, steps)
+
+
+def _value(message: Any, name: str, steps: list[str | int]) -> Any:
+    try:
+        return getattr(message, name)
+    except AttributeError:
+        steps.append(name)
+        raise Refused("not set") from None
+
+
+def _check_field(field: FieldLayout, value: Any, parts: bool, steps: list[str | int]) -> None:
+    try:
+        if not field.array:
+            _check_value(field, value, parts, field.nullable, steps)
+            return
+        if value is None and field.nullable:
+            return
+        if value is None:
+            raise Refused(reject_null())
+        elements = as_sequence(value)
+        if len(elements) > MAX_LENGTH:
+            raise Refused(f"length {len(elements)}, at most {MAX_LENGTH} allowed")
+        for index, element in enumerate(elements):
+            try:
+                _check_value(field, element, parts, False, steps)
+            except Refused:
+                steps.append(index)
+                raise
+    except Refused:
+        steps.append(field.name)
+        raise
+
+
+def _check_value(field: FieldLayout, value: Any, parts: bool, nullable: bool, steps: list[str | int]) -> None:
+    """Check a value that is not an array."""
+    if field.kind in FIXED:
+        as_number(field.kind, value)
+    elif value is None:
+        if not nullable:
+            raise Refused(reject_null())
+    elif field.structure is not None:
+        _check_structure(field.structure, value, parts, steps)
+    elif field.kind == "string":
+        as_string(value)
+    else:
+        try:
+            as_buffer(value)
+        except Refused:
+            if field.kind != "records" or not parts:
+                raise
+            records_size(value)

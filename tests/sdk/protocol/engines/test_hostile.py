@@ -1,0 +1,349 @@
+"""Objects that lie, change their mind, run code or raise hurt no engine, and move none of them to write nonsense.
+
+Method: the objects of `tests/hostile.py` in every place that takes a value or a buffer, on every engine; each call that
+an engine makes on them raises once. What comes out must be a message, an error of this package, or the object's own.
+The sanitizers run these tests too.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import EncodeError, KafkaWireError
+from kafkawire.sdk.protocol.engines.selection import ENGINES, native
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.messages.headers import ResponseHeader
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from kafkawire.sdk.protocol.primitives import APART_BYTES
+from kafkawire.sdk.protocol.programs import program
+from tests.hostile import (
+    Equal,
+    Fuse,
+    HostileBuffer,
+    LyingList,
+    LyingSequence,
+    LyingText,
+    LyingTuple,
+    Number,
+    raised_at_every_call,
+)
+
+AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
+pytestmark = pytest.mark.parametrize("engine", AVAILABLE)
+
+
+def produce(records: Any) -> ProduceRequest:
+    partition = ProduceRequest.PartitionProduceData(records=records)
+    return ProduceRequest(topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[partition])])
+
+
+def records_of(data: bytes, engine: str) -> bytes:
+    """Return the records of an encoded produce request; the encoding must be whole."""
+    message, end = program(ProduceRequest, 9, engine).decode(data)
+    assert end == len(data)
+    records = message.topic_data[0].partition_data[0].records
+    assert records is not None
+    return bytes(records)
+
+
+# ------------------------------------------------------------------------------------------------------------ buffers
+
+
+@pytest.mark.parametrize("size", [9, APART_BYTES, 500_000])
+def test_a_buffer_that_is_another_one_at_each_look_is_looked_at_once(engine: str, size: int) -> None:
+    data = program(ProduceRequest, 9, engine).encode(produce(b"\1" * size))
+    for others in ([], [b""], [b"\2" * len(data)], [b"\3" * 7]):
+        buffer = HostileBuffer(data, *others, fuse=(fuse := Fuse()))
+        message, end = program(ProduceRequest, 9, engine).decode(buffer)  # type: ignore[arg-type]  # on 3.11 only C knows it
+        assert fuse.calls == 1
+        assert end == len(data)
+        records = message.topic_data[0].partition_data[0].records
+        del buffer
+        gc.collect()
+        _ = [bytearray(b"\4" * len(data)) for _ in range(10)]  # takes the memory if it was given back
+        assert records == b"\1" * size
+
+
+@pytest.mark.parametrize("size", [0, 9, APART_BYTES - 1, APART_BYTES, 100_000])
+@pytest.mark.parametrize("later", [b"", b"\2" * 3, b"\2" * 200_000])
+def test_records_that_are_another_buffer_at_each_look(engine: str, size: int, later: bytes) -> None:
+    messages = program(ProduceRequest, 9, engine)
+    for looks in ([b"\1" * size, later], [later, b"\1" * size]):
+        data = messages.encode(produce(HostileBuffer(*looks)))
+        assert records_of(data, engine) in looks
+        parts = messages.encode_parts(produce(HostileBuffer(*looks)))
+        assert records_of(b"".join(parts), engine) in looks
+        assert sum(map(len, parts)) == len(b"".join(parts))
+
+
+def test_bytes_that_are_another_buffer_at_each_look(engine: str) -> None:
+    request = SaslAuthenticateRequest(auth_bytes=HostileBuffer(b"one", b"second"))  # type: ignore[arg-type]  # as above
+    data = program(SaslAuthenticateRequest, 2, engine).encode(request)
+    assert program(SaslAuthenticateRequest, 2, engine).decode(data)[0].auth_bytes in (b"one", b"second")
+    header = ResponseHeader(1, unknown_tags=((5, HostileBuffer(b"one", b"second")),))  # type: ignore[arg-type]  # as above
+    data = program(ResponseHeader, 1, engine).encode(header)
+    assert program(ResponseHeader, 1, engine).decode(data)[0].unknown_tags[0][1] in (b"one", b"second")
+
+
+class LyingBytes(bytes):
+    """Bytes that say they have another length."""
+
+    def __len__(self) -> int:
+        return 3
+
+
+def test_bytes_with_another_length(engine: str) -> None:
+    lying = LyingBytes(b"x" * 5000)
+    assert records_of(program(ProduceRequest, 9, engine).encode(produce(lying)), engine) == bytes(lying)
+    assert records_of(b"".join(program(ProduceRequest, 9, engine).encode_parts(produce(lying))), engine) == bytes(lying)
+    for content, works in ((bytes(16), True), (bytes(3), False)):
+        request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(topic_id=LyingBytes(content), name="t")])
+        if works:
+            data = program(MetadataRequest, 12, engine).encode(request)
+            assert program(MetadataRequest, 12, engine).decode(data)[0] == request
+        else:
+            with pytest.raises(EncodeError, match="expected a UUID of 16 bytes, got 3 bytes"):
+                program(MetadataRequest, 12, engine).encode(request)
+
+
+def test_a_buffer_that_changes_its_message(engine: str) -> None:
+    request = produce(b"")
+    partition = request.topic_data[0].partition_data[0]
+
+    def drop() -> None:
+        partition.records = None
+        request.topic_data = ()
+        gc.collect()
+
+    for _ in range(3):
+        request.topic_data = [ProduceRequest.TopicProduceData(name="t", partition_data=[partition])]
+        partition.records = HostileBuffer(b"\1" * APART_BYTES, fuse=Fuse(drop))  # type: ignore[assignment]  # as above
+        refused_or_written(lambda: records_of(program(ProduceRequest, 9, engine).encode(request), engine))
+
+
+def test_a_buffer_that_is_no_row_of_bytes(engine: str) -> None:
+    whole = bytes(range(256)) * 20
+    with pytest.raises(BufferError):
+        program(ResponseHeader, 0, engine).decode(memoryview(whole)[::2])
+    with pytest.raises(TypeError):
+        program(ResponseHeader, 0, engine).decode("text")  # type: ignore[arg-type]  # the point
+    with pytest.raises(TypeError):
+        program(ResponseHeader, 0, engine).decode(4)  # type: ignore[arg-type]  # the point
+    square = memoryview(whole[:16]).cast("B", (4, 4))
+    assert program(ResponseHeader, 0, engine).decode(square) == (ResponseHeader(0x00010203), 4)
+    with pytest.raises(EncodeError, match="records: expected bytes or another contiguous buffer"):
+        program(ProduceRequest, 9, engine).encode(produce(memoryview(whole)[::2]))
+
+
+def test_a_decoded_view_outlives_everything_else(engine: str) -> None:
+    buffer = bytearray(program(ProduceRequest, 9, engine).encode(produce(b"\7" * 5000)))
+    view = memoryview(buffer)
+    records = program(ProduceRequest, 9, engine).decode(view)[0].topic_data[0].partition_data[0].records
+    view.release()
+    with pytest.raises(BufferError):
+        buffer.clear()
+    assert records == b"\7" * 5000
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="before Python 3.12 a class cannot raise where C asks it")
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, MemoryError])
+def test_a_buffer_that_raises_when_it_is_decoded(engine: str, error: type[BaseException]) -> None:
+    with pytest.raises(error, match="call 0"):
+        program(ResponseHeader, 0, engine).decode(HostileBuffer(bytes(4), fuse=Fuse(error=error("call 0"))))  # type: ignore[arg-type]  # as above
+
+
+# ---------------------------------------------------------------------------------------------------------- sequences
+
+
+BROKER = MetadataResponse.MetadataResponseBroker
+
+
+def lying(kind: type[Any], claimed: int, others: tuple[Any, ...]) -> Any:
+    made = kind([BROKER(1), BROKER(2)])
+    made.claimed, made.others = claimed, others
+    return made
+
+
+@pytest.mark.parametrize("claimed", [0, 1, 3, 2**31, -1])
+def test_sequences_that_lie(engine: str, claimed: int) -> None:
+    messages = program(MetadataResponse, 9, engine)
+    for brokers in (
+        LyingSequence(claimed, [BROKER(1), BROKER(2)]),
+        LyingSequence(claimed, []),
+        lying(LyingList, claimed, (BROKER(3),)),
+        lying(LyingTuple, claimed, (BROKER(3), BROKER(4), BROKER(5))),
+        lying(LyingList, claimed, (5,)),
+    ):
+        response = MetadataResponse(brokers=brokers)
+
+        def write(response: MetadataResponse = response) -> None:
+            data = messages.encode(response)
+            assert messages.decode(data)[1] == len(data)
+
+        refused_or_written(write, (ValueError, OverflowError))
+
+
+def test_tags_that_lie(engine: str) -> None:
+    class LyingInt(int):
+        def __index__(self) -> int:
+            return 99
+
+        def __int__(self) -> int:
+            return 2**40
+
+        def __le__(self, other: object) -> bool:
+            return True
+
+        __hash__ = int.__hash__
+
+    for tags in (
+        LyingSequence(7, [(1, b"a")]),
+        lying(LyingTuple, 5, ((1, b"a"),)),
+        ((LyingInt(5), b"a"),),
+        [lying(LyingTuple, 2, (1, b"a", 3))],
+        [lying(LyingList, 2, ())],
+    ):
+        header = ResponseHeader(1, unknown_tags=tags)
+
+        def write(header: ResponseHeader = header) -> None:
+            data = program(ResponseHeader, 1, engine).encode(header)
+            assert program(ResponseHeader, 1, engine).decode(data)[1] == len(data)
+
+        refused_or_written(write, (ValueError, TypeError))
+
+
+def test_text_that_lies(engine: str) -> None:
+    data = program(MetadataRequest, 4, engine).encode(
+        MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=LyingText("abc"))])
+    )
+    assert program(MetadataRequest, 4, engine).decode(data)[0].topics[0].name == "abc"  # type: ignore[index]  # it is there
+
+
+def test_integers_that_lie(engine: str) -> None:
+    class LyingInt(int):
+        def __index__(self) -> int:
+            return 2**80
+
+        def __lt__(self, other: object) -> bool:
+            return True
+
+        def __le__(self, other: object) -> bool:
+            return True
+
+    assert program(ResponseHeader, 0, engine).encode(ResponseHeader(LyingInt(7))) == b"\0\0\0\7"
+    with pytest.raises(EncodeError, match="correlation_id: 2147483648 is outside int32"):
+        program(ResponseHeader, 0, engine).encode(ResponseHeader(LyingInt(2**31)))
+
+
+def test_a_class_that_calls_itself_another(engine: str) -> None:
+    class Fake:
+        __class__ = ResponseHeader  # type: ignore[assignment]  # the point
+        correlation_id = 5
+        unknown_tags = ()
+
+    with pytest.raises(EncodeError, match="expected ResponseHeader, got Fake"):
+        program(ResponseHeader, 0, engine).encode(Fake())  # type: ignore[arg-type]  # the point
+
+
+@pytest.mark.parametrize("answer", [True, False, 5, "x"])
+def test_values_that_equal_everything_or_nothing(engine: str, answer: object) -> None:
+    header = ResponseHeader(1, unknown_tags=Equal(answer))  # type: ignore[arg-type]  # the point
+    for version in (0, 1):
+        refused_or_written(lambda version=version: program(ResponseHeader, version, engine).encode(header))  # type: ignore[misc]  # bound at once
+    request = FetchRequest(cluster_id=Equal(answer), isolation_level=Equal(answer))  # type: ignore[arg-type]  # the point
+    for version in (4, 12):
+        refused_or_written(lambda version=version: program(FetchRequest, version, engine).encode(request))  # type: ignore[misc]  # bound at once
+    allow = MetadataRequest(allow_auto_topic_creation=Equal(answer))  # type: ignore[arg-type]  # the point
+    for version in (0, 4):
+        refused_or_written(lambda version=version: program(MetadataRequest, version, engine).encode(allow))  # type: ignore[misc]  # bound at once
+
+
+# --------------------------------------------------------------------------------------------------- code of the value
+
+
+def messages_with(fuse: Fuse) -> list[tuple[Any, int]]:
+    """Return messages with hostile values in places of every kind, and a version to write each in."""
+    number, equal = Number(1, fuse), Equal(True, fuse)
+    topic = MetadataRequest.MetadataRequestTopic(topic_id=equal, name=equal)  # type: ignore[arg-type]  # the point, here and below
+    return [
+        (ResponseHeader(number), 0),  # type: ignore[arg-type]
+        (ResponseHeader(1, unknown_tags=LyingSequence(1, [(1, b"a")], fuse)), 1),  # type: ignore[arg-type]
+        (ResponseHeader(1, unknown_tags=equal), 0),  # type: ignore[arg-type]
+        (MetadataRequest(topics=LyingSequence(1, [topic], fuse)), 12),  # type: ignore[arg-type]
+        (MetadataRequest(allow_auto_topic_creation=equal), 4),  # type: ignore[arg-type]
+        (MetadataRequest(allow_auto_topic_creation=equal), 0),  # type: ignore[arg-type]
+        (FetchRequest(cluster_id=equal, replica_state=equal), 15),  # type: ignore[arg-type]
+        (FetchResponse(throttle_time_ms=number, unknown_tags=[(number, b"")]), 12),  # type: ignore[arg-type,list-item]
+        (produce(LyingSequence(5, [], fuse)), 9),
+    ]
+
+
+@pytest.mark.parametrize("error", [ValueError, TypeError, AttributeError, KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("index", range(len(messages_with(Fuse()))))
+def test_exceptions_at_every_call(engine: str, error: type[BaseException], index: int) -> None:
+    def run(fuse: Fuse) -> object:
+        message, version = messages_with(fuse)[index]
+        messages = program(type(message), version, engine)
+        return messages.encode(message), messages.encode_parts(message)
+
+    for raised in raised_at_every_call(run, error):
+        if isinstance(raised, KafkaWireError) or raised is None:
+            continue
+        assert isinstance(raised, error)
+        assert str(raised).startswith("call ")
+
+
+@pytest.mark.parametrize("index", range(len(messages_with(Fuse()))))
+def test_values_that_change_their_message(engine: str, index: int) -> None:
+    def wreck() -> None:
+        for name in message.__match_args__:
+            value = getattr(message, name, None)
+            if isinstance(value, list):
+                value.clear()
+            setattr(message, name, None)
+        gc.collect()
+
+    for _ in range(3):
+        message, version = messages_with(Fuse(wreck))[index]
+        refused_or_written(partial(program(type(message), version, engine).encode_parts, message))
+
+
+def test_a_value_that_deletes_the_field_it_is_in(engine: str) -> None:
+    header = ResponseHeader()
+
+    def delete() -> None:
+        if hasattr(header, "correlation_id"):
+            del header.correlation_id
+        header.unknown_tags = object()  # type: ignore[assignment]  # the point
+
+    for version in (0, 1):
+        header.correlation_id, header.unknown_tags = Number(5, Fuse(delete)), ()  # type: ignore[assignment]  # the point
+        refused_or_written(lambda version=version: program(ResponseHeader, version, engine).encode(header))  # type: ignore[misc]  # bound at once
+
+
+def test_a_value_that_is_right_the_second_time_only(engine: str) -> None:
+    class Late:
+        looks = 0
+
+        def __index__(self) -> int:
+            self.looks += 1
+            return 2**40 if self.looks == 1 else 1
+
+    with pytest.raises(EncodeError, match=r"changed while it was written|1099511627776 is outside int32"):
+        program(ResponseHeader, 0, engine).encode(ResponseHeader(Late()))  # type: ignore[arg-type]  # the point
+
+
+def refused_or_written(run: Callable[[], object], also: tuple[type[Exception], ...] = ()) -> None:
+    """Run something that may be refused, but only with an error of this package, or `also` of the object itself."""
+    try:
+        run()
+    except (KafkaWireError, *also):
+        return
