@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import io
-from functools import lru_cache
+from functools import cache
 from typing import Any, BinaryIO, Generic, TypeVar, cast, overload
 
 from construct import Construct, Container, SizeofError
 
+from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.engines.selection import ENGINE
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.programs import message_class, program
@@ -45,6 +46,13 @@ class Codec(Construct, Generic[M]):
         self.decode = made.decode  # type: ignore[method-assign]  # the methods below are for readers and types
         self.encode = made.encode  # type: ignore[method-assign]  # as above
         self.encode_parts = made.encode_parts  # type: ignore[method-assign]  # as above
+
+    def __copy__(self) -> Codec[M]:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A codec of the default engine becomes one of the default engine where it is unpickled.
+        return codec, (self.cls, self.version, None if self.engine == ENGINE else self.engine)
 
     def __repr__(self) -> str:
         return f"<codec of {self.layout.name} version {self.version}, engine {self.engine}>"
@@ -116,7 +124,6 @@ class Codec(Construct, Generic[M]):
 def codec(message: type[M], version: int, engine: str | None = None) -> Codec[M]: ...
 @overload
 def codec(message: str, version: int, engine: str | None = None) -> Codec[Message]: ...
-@lru_cache(maxsize=None, typed=True)  # typed as that of `program`
 def codec(message: str | type[M], version: int, engine: str | None = None) -> Codec[M] | Codec[Message]:
     """Return the codec of a message in one version; the same object for the same arguments.
 
@@ -126,8 +133,22 @@ def codec(message: str | type[M], version: int, engine: str | None = None) -> Co
         engine: `native`, `python` or `construct`; the one in use by default.
 
     Raises:
-        LocalProtocolError: there is no such message, or the engine is not available here.
+        LocalProtocolError: there is no such message, the version is not an int, or the engine is not available here.
         UnsupportedVersion: the message does not exist in this version.
     """
-    cls = cast("type[M]", message_class(message)) if isinstance(message, str) else message
-    return Codec(cls, version, ENGINE if engine is None else engine)
+    if isinstance(message, str):
+        cls = cast("type[M]", message_class(message))
+    elif isinstance(message, type):
+        cls = message
+    else:
+        raise LocalProtocolError(f"{message!r:.60} is neither a message class nor the name of one")
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise LocalProtocolError(f"{cls.__qualname__}: version {version!r:.60} is not an int")
+    if not isinstance(engine, str | None):
+        raise LocalProtocolError(f"engine {engine!r:.60} is not the name of one")
+    return _codec(cls, int(version), ENGINE if engine is None else engine)
+
+
+@cache
+def _codec(cls: type[M], version: int, engine: str) -> Codec[M]:
+    return Codec(cls, version, engine)

@@ -15,15 +15,15 @@ import math
 from functools import cache
 from typing import Any
 
-from kafkawire.sdk.errors import EncodeError, UnsupportedVersion
+from kafkawire.sdk.errors import EncodeError, LocalProtocolError, UnsupportedVersion
 from kafkawire.sdk.protocol.layout import FieldLayout, Layout, layout
 from kafkawire.sdk.protocol.primitives import LIMITS, as_buffer, is_default
 from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.uuids import format_uuid, parse_uuid
 
 __all__ = ["from_json", "to_json"]
 
-_UUID_CHARACTERS = 22
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
@@ -101,7 +101,7 @@ def _element_to_json(value: Any, field: FieldLayout, path: str) -> Any:
         case "bytes" | "records":
             return base64.b64encode(as_buffer(value)).decode("ascii")
         case "uuid":
-            return base64.urlsafe_b64encode(value).decode("ascii").rstrip("=")
+            return _text_of_uuid(value, path)
         case "float64" if not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case _:
@@ -158,12 +158,17 @@ def _element_from_json(value: Any, field: FieldLayout, path: str) -> Any:
     raise EncodeError(path, f"expected {field.kind}, got {value!r:.60}")
 
 
+def _text_of_uuid(value: Any, path: str) -> str:
+    try:
+        return format_uuid(value)
+    except LocalProtocolError as error:
+        raise EncodeError(path, str(error)) from None
+
+
 def _bytes_from_json(text: str, kind: str, path: str) -> bytes:
     try:
-        if kind != "uuid":
-            return base64.b64decode(text, validate=True)
-        if len(text) == _UUID_CHARACTERS:
-            return base64.b64decode(text + "==", altchars=b"-_", validate=True)
+        return parse_uuid(text) if kind == "uuid" else base64.b64decode(text, validate=True)
+    except LocalProtocolError as error:
+        raise EncodeError(path, str(error)) from None
     except (binascii.Error, ValueError):
-        pass
-    raise EncodeError(path, f"expected {'a UUID of 22 characters' if kind == 'uuid' else 'base64'}, got {text!r:.60}")
+        raise EncodeError(path, f"expected base64, got {text!r:.60}") from None

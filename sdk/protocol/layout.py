@@ -7,12 +7,13 @@ the engines ask none.
 Source: Kafka protocol guide; KIP-482 for flexible versions; `MessageDataGenerator` in Apache Kafka.
 """
 
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from kafkawire.sdk.errors import UnsupportedVersion
+from kafkawire.sdk.errors import LocalProtocolError, UnsupportedVersion
 from kafkawire.sdk.protocol.primitives import FIXED
-from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message
+from kafkawire.sdk.protocol.schema import Field, Message, Schema
+from kafkawire.sdk.protocol.values import DEFAULT
 
 __all__ = ["AbsentField", "FieldLayout", "Layout", "absent_fields", "layout"]
 
@@ -136,7 +137,7 @@ class Layout:
         )
 
 
-@cache
+@lru_cache(maxsize=None, typed=True)  # True equals 1, and must not find its layout, nor leave its own
 def layout(cls: type[Message], version: int) -> Layout:
     """Return the layout of a message in one version.
 
@@ -145,12 +146,19 @@ def layout(cls: type[Message], version: int) -> Layout:
         version: one of its versions.
 
     Raises:
+        LocalProtocolError: there is no such message, or the version is not an int.
         UnsupportedVersion: the message does not exist in this version.
     """
-    schema = cls.SCHEMA
+    if not isinstance(cls, type) or not issubclass(cls, Message):
+        raise LocalProtocolError(f"{cls!r:.60} is not a message class")
+    schema: Schema | None = getattr(cls, "SCHEMA", None)
+    if schema is None:
+        raise LocalProtocolError(f"{cls.__qualname__} is part of messages and has no versions of its own")
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise LocalProtocolError(f"{schema.name}: version {version!r:.60} is not an int")
     if version not in schema.versions:
         raise UnsupportedVersion(f"{schema.name} has no version {version}, versions {schema.versions} exist")
-    return _structure(cls, version, schema.flexible is not None and version in schema.flexible)
+    return _structure(cls, int(version), schema.flexible is not None and version in schema.flexible)
 
 
 @cache

@@ -78,7 +78,7 @@ def program(message: str | type[M], version: int, engine: str | None = None) -> 
         engine: `native`, `python` or `construct`; the one in use by default.
 
     Raises:
-        LocalProtocolError: there is no such message, or the engine is not available here.
+        LocalProtocolError: there is no such message, the version is not an int, or the engine is not available here.
         UnsupportedVersion: the message does not exist in this version.
     """
     if engine is None:

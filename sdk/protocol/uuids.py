@@ -28,7 +28,7 @@ _SIZE_BYTES = 16
 #: The last character holds two bits of the UUID; its other four are not looked at.
 _TEXT = re.compile("[A-Za-z0-9_-]{22}(==)?")
 
-#: How much of a text that is no UUID goes into an error.
+#: How much of a text that is not a UUID goes into an error.
 _SHOWN_CHARACTERS = 40
 
 
@@ -41,9 +41,11 @@ def parse_uuid(text: str) -> bytes:
     Raises:
         LocalProtocolError: it is something else.
     """
+    if not isinstance(text, str):
+        raise LocalProtocolError(f"{text!r:.{_SHOWN_CHARACTERS}} is not a UUID: 22 characters of text expected")
     if not _TEXT.fullmatch(text):
         raise LocalProtocolError(
-            f"{text[:_SHOWN_CHARACTERS]!r} of {len(text)} characters is no UUID: 22 of URL-safe base64 expected"
+            f"{text[:_SHOWN_CHARACTERS]!r} of {len(text)} characters is not a UUID: 22 of URL-safe base64 expected"
         )
     return base64.urlsafe_b64decode(text[:22] + "==")
 
@@ -52,8 +54,10 @@ def format_uuid(uuid: bytes) -> str:
     """Return the text of a UUID, 22 characters.
 
     Raises:
-        LocalProtocolError: it has not 16 bytes.
+        LocalProtocolError: it is not bytes, or not 16.
     """
+    if not isinstance(uuid, bytes | bytearray | memoryview):
+        raise LocalProtocolError(f"{uuid!r:.{_SHOWN_CHARACTERS}} is not a UUID: {_SIZE_BYTES} bytes expected")
     if len(uuid) != _SIZE_BYTES:
         raise LocalProtocolError(f"UUID of {len(uuid)} bytes, {_SIZE_BYTES} expected")
     return base64.urlsafe_b64encode(uuid).decode("ascii").rstrip("=")

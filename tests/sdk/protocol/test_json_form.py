@@ -71,13 +71,15 @@ def test_not_a_number() -> None:
     assert to_json(request, 0) == value
 
 
+NOT_A_UUID = r"topics\[0\].topicId: .* is not a UUID: 22 of URL-safe base64 expected"
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"topics": None}, "allowAutoTopicCreation: missing, version 12 of MetadataRequest has it"),
     ({**METADATA_JSON, "more": 1}, "more: version 12 of MetadataRequest has no such field"),
     ({**METADATA_JSON, "topics": "x"}, "topics: expected an array, got 'x'"),
     ({**METADATA_JSON, "topics": [5]}, r"topics\[0\]: expected an object, got 5"),
-    ({**METADATA_JSON, "topics": [{"topicId": "AA", "name": ""}]}, r"topics\[0\].topicId: expected a UUID of 22"),
-    ({**METADATA_JSON, "topics": [{"topicId": "?" * 22, "name": ""}]}, r"topics\[0\].topicId: expected a UUID of 22"),
+    ({**METADATA_JSON, "topics": [{"topicId": "AA", "name": ""}]}, NOT_A_UUID),
+    ({**METADATA_JSON, "topics": [{"topicId": "?" * 22, "name": ""}]}, NOT_A_UUID),
     ({**METADATA_JSON, "topics": [{"topicId": 5, "name": ""}]}, r"topics\[0\].topicId: expected uuid, got 5"),
     ({**METADATA_JSON, "allowAutoTopicCreation": 1}, "allowAutoTopicCreation: expected bool, got 1"),
     ({**METADATA_JSON, "allowAutoTopicCreation": None}, "allowAutoTopicCreation: null is not allowed"),

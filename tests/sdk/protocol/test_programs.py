@@ -6,18 +6,28 @@ do is tested in `test_codec.py` on every layout.
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
+import re
 import subprocess
 import sys
+from enum import IntEnum
+from typing import Any
 
 import pytest
+from construct import Struct
 
 from kafkawire.sdk.errors import LocalProtocolError, UnsupportedVersion
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES, native
+from kafkawire.sdk.protocol.layout import layout
+from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
+from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.programs import message_class, program
+from kafkawire.sdk.protocol.schema import Message
 
 AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
 
@@ -54,6 +64,80 @@ def test_an_unknown_message_names_the_nearest() -> None:
 def test_an_unknown_engine_is_refused() -> None:
     with pytest.raises(LocalProtocolError, match="engine 'rust' is not available"):
         program(MetadataRequest, 12, "rust")
+
+
+Inner = MetadataRequest.MetadataRequestTopic
+
+
+@pytest.mark.parametrize("find", [codec, program])
+@pytest.mark.parametrize(
+    ("message", "version", "error"),
+    [
+        (None, 1, "None is"),
+        (12, 1, "12 is"),
+        (int, 1, "<class 'int'> is not a message class"),
+        (Message, 1, "Message is part of messages and has no versions of its own"),
+        (Inner, 1, "MetadataRequest.MetadataRequestTopic is part of messages and has no versions of its own"),
+        ("MetadataRequest", "1", "MetadataRequest: version '1' is not an int"),
+        ("MetadataRequest", 1.0, "MetadataRequest: version 1.0 is not an int"),
+        ("MetadataRequest", True, "MetadataRequest: version True is not an int"),
+        ("MetadataRequest", None, "MetadataRequest: version None is not an int"),
+        ("MetadataRequest", -1, "MetadataRequest has no version -1, versions 0-13 exist"),
+    ],
+)
+def test_arguments_of_other_kinds(find: Any, message: Any, version: Any, error: str) -> None:
+    for _ in range(2):
+        with pytest.raises(LocalProtocolError, match=f"^{re.escape(error)}"):
+            find(message, version)
+
+
+@pytest.mark.parametrize("message", [MetadataRequest(), [], {}])
+def test_a_message_is_not_its_class(message: Any) -> None:
+    with pytest.raises(LocalProtocolError, match="is neither a message class nor the name of one"):
+        codec(message, 1)
+    with pytest.raises(LocalProtocolError, match=r"MetadataRequest: version \[\] is not an int"):
+        codec(MetadataRequest, [])  # type: ignore[call-overload]  # the point
+    with pytest.raises(LocalProtocolError, match=r"engine \[\] is not the name of one"):
+        codec(MetadataRequest, 1, [])  # type: ignore[call-overload]  # the point
+
+
+@pytest.mark.parametrize("find", [codec, program, layout])
+def test_what_equals_a_version_leaves_nothing_behind(find: Any) -> None:
+    for wrong in (True, 1.0):
+        with pytest.raises(LocalProtocolError, match=f"version {wrong} is not an int"):
+            find(ListGroupsRequest, wrong)
+        found = find(ListGroupsRequest, 1)
+        assert type(getattr(found, "version", 1)) is int
+        with pytest.raises(LocalProtocolError, match=f"version {wrong} is not an int"):
+            find(ListGroupsRequest, wrong)
+    number = IntEnum("number", {"ONE": 1})
+    assert type(codec(ListGroupsRequest, number.ONE).version) is int  # type: ignore[attr-defined]  # made above
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+def test_codecs_are_copied_and_pickled(engine: str) -> None:
+    found = codec(ResponseHeader, 1, engine)
+    assert copy.copy(found) is found
+    assert copy.deepcopy(found) is found
+    assert pickle.loads(pickle.dumps(found)) is found
+    frame: Any = copy.deepcopy(Struct("header" / found))
+    assert frame.parse(b"\0\0\0\7\0").header == ResponseHeader(7)
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+def test_messages_are_copied_and_pickled(engine: str) -> None:
+    partition = FetchResponse.PartitionData(3, records=b"abc")
+    sent = FetchResponse(responses=[FetchResponse.FetchableTopicResponse("t", partitions=[partition])])
+    sent.unknown_tags = ((9, b"kept"),)
+    data = program(FetchResponse, 12, engine).encode(sent)
+    message, _ = program(FetchResponse, 12, engine).decode(data)
+    for other in (copy.copy(message), copy.deepcopy(message), pickle.loads(pickle.dumps(message))):
+        assert other == message
+        assert type(other) is FetchResponse
+        assert program(FetchResponse, 12, engine).encode(other) == data
+    deep = copy.deepcopy(message)
+    deep.responses[0].partitions[0].partition_index = 4
+    assert message.responses[0].partitions[0].partition_index == 3
 
 
 CONSTRUCT_FREE = [

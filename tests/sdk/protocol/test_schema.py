@@ -127,3 +127,13 @@ def test_header_versions_follow_the_flexible_versions() -> None:
             assert api.is_flexible(version) is flexible
             assert api.request_header_version(version) == api.request_headers[flexible]
             assert api.response_header_version(version) == api.response_headers[flexible]
+
+
+def test_message_classes_are_final() -> None:
+    for namespace in ({}, {"__slots__": ()}, {"__slots__": ("mine",)}):
+        with pytest.raises(TypeError, match="X cannot derive from ResponseHeader: message classes are final"):
+            type(Message)("X", (ResponseHeader,), namespace)
+    with pytest.raises(TypeError, match="X cannot derive from Message, int"):
+        type(Message)("X", (Message, int), {})
+    with pytest.raises(TypeError, match="X needs __slots__ and __init__"):
+        type(Message)("X", (Message,), {"__slots__": ("unknown_tags",)})

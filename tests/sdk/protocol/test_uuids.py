@@ -5,6 +5,8 @@ Method: Kafka's vectors through the conformance checks; odd texts whose fate was
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,7 +77,7 @@ def test_reserved() -> None:
     ],
 )
 def test_no_uuid(text: str) -> None:
-    with pytest.raises(LocalProtocolError, match=f"of {len(text)} characters is no UUID") as caught:
+    with pytest.raises(LocalProtocolError, match=f"of {len(text)} characters is not a UUID") as caught:
         parse_uuid(text)
     assert len(str(caught.value)) < 150
 
@@ -84,3 +86,11 @@ def test_no_uuid(text: str) -> None:
 def test_wrong_size(size: int) -> None:
     with pytest.raises(LocalProtocolError, match=f"UUID of {size} bytes, 16 expected"):
         format_uuid(bytes(size))
+
+
+@pytest.mark.parametrize("wrong", [None, 5, b"x" * 22, [], "x" * 16])
+def test_neither_text_nor_bytes_of_a_uuid(wrong: Any) -> None:
+    with pytest.raises(LocalProtocolError, match="is not a UUID"):
+        parse_uuid(wrong)
+    with pytest.raises(LocalProtocolError, match=r"is not a UUID: 16 bytes expected|UUID of 22 bytes"):
+        format_uuid(wrong)

@@ -309,7 +309,6 @@ def test_values_that_change_their_message(engine: str, index: int) -> None:
             if isinstance(value, list):
                 value.clear()
             setattr(message, name, None)
-        gc.collect()
 
     for _ in range(3):
         message, version = messages_with(Fuse(wreck))[index]
