@@ -120,12 +120,12 @@ def _runs(layout: Layout) -> tuple[tuple[int, tuple[FieldLayout, ...]], ...]:
 
 def _skip_structure(layout: Layout, data: bytes, offset: int, end: int) -> int:
     for size, fields in _runs(layout):
-        if size:
-            if size > end - offset:
-                _find_short(fields, offset, end)
+        if not size:
+            offset = _skip_field(fields[0], data, offset, end)
+        elif size <= end - offset:
             offset += size
         else:
-            offset = _skip_field(fields[0], data, offset, end)
+            _find_short(fields, offset, end)
     if not layout.flexible:
         return offset
     if offset < end and data[offset] == 0:  # most structures have no tagged fields
@@ -167,8 +167,13 @@ def _skip_value(field: FieldLayout, data: bytes, offset: int, end: int, nullable
             raise _Damage(offset, short(size, end - offset))
         return offset + size
     start = offset
-    if field.compact and offset < end and 0 < data[offset] <= min(127, end - offset):
-        return offset + data[offset]  # most: a length of one byte, and so many bytes less one behind it
+    if field.compact:
+        if offset < end and 0 < data[offset] < 128 and data[offset] <= end - offset:
+            return offset + data[offset]  # most: a length of one byte, and so many bytes less one behind it
+    elif field.kind == "string" and end - offset > 1 and data[offset] < 128:
+        length = data[offset] << 8 | data[offset + 1]
+        if length <= end - offset - 2:
+            return offset + 2 + length
     length, offset = _skip_length(2 if field.kind == "string" else 4, field.compact, nullable, data, offset, end)
     if field.kind == "string" and length > MAX_STRING_BYTES:
         raise _Damage(start, f"string of {length} bytes, at most {MAX_STRING_BYTES} allowed")
@@ -234,8 +239,14 @@ def _skip_tags(layout: Layout, data: bytes, offset: int, end: int) -> int:
         count, offset = _read_varint(data, offset, end)
         for _ in range(count):
             start = offset
-            tag, offset = _read_varint(data, offset, end)
-            size, offset = _read_varint(data, offset, end)
+            if offset < end and data[offset] < 128:  # most are of one byte
+                tag, offset = data[offset], offset + 1
+            else:
+                tag, offset = _read_varint(data, offset, end)
+            if offset < end and data[offset] < 128:
+                size, offset = data[offset], offset + 1
+            else:
+                size, offset = _read_varint(data, offset, end)
             if tag in known:
                 offset = _skip_field(known[tag], data, offset, end)
             elif size < 0:

@@ -1,0 +1,227 @@
+"""Decoding takes time and memory in proportion to the bytes, whatever they claim; docs/limits.md states the factors.
+
+Method: the messages that take the most memory per byte, found by going over all layouts, at one size and at twice that;
+memory by tracemalloc, work by counting the instructions of Python. Ratios only: nothing is timed.
+"""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import DecodeError, EncodeError
+from kafkawire.sdk.protocol.engines.selection import ENGINES, native
+from kafkawire.sdk.protocol.layout import FieldLayout, Layout, layout
+from kafkawire.sdk.protocol.messages import MODULES
+from kafkawire.sdk.protocol.messages.headers import ResponseHeader
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.primitives import FIXED
+from kafkawire.sdk.protocol.programs import message_class, program
+from kafkawire.sdk.protocol.schema import Message
+
+AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
+FAST = [engine for engine in AVAILABLE if engine != "construct"]
+
+#: Bytes of memory, at the highest point, per byte of the encoding; from docs/limits.md.
+MEMORY_PER_BYTE = 64
+#: Instructions of refusing bytes, by those of reading them whole.
+EXPLAINING = 3.0
+#: Instructions of refusing a message, by those of writing one without the wrong value.
+REFUSING = 12.0
+
+
+# ------------------------------------------------------------------------------------------------------------- memory
+
+
+def least_bytes(structure: Layout) -> int:
+    """Return how many bytes a structure takes at least."""
+    return sum(map(least_field_bytes, structure.fields)) + structure.flexible
+
+
+def least_field_bytes(field: FieldLayout) -> int:
+    if field.array:
+        return 1 if field.compact else 4
+    if field.structure is not None:
+        return 1 if field.nullable else least_bytes(field.structure)
+    if field.kind in FIXED:
+        return FIXED[field.kind].size
+    return 1 if field.compact else 2 if field.kind == "string" else 4
+
+
+def arrays_of(structure: Layout) -> Iterator[FieldLayout]:
+    for field in structure.fields + structure.tagged:
+        if field.array:
+            yield field
+        if field.structure is not None:
+            yield from arrays_of(field.structure)
+
+
+def test_no_element_takes_less_than_a_byte() -> None:
+    """A count above the bytes left is refused: elements of no bytes could not be read, and would be free to claim."""
+    for name in MODULES:
+        cls = message_class(name)
+        for version in cls.SCHEMA.versions.numbers():
+            for field in arrays_of(layout(cls, version)):
+                if field.structure is not None:
+                    assert least_bytes(field.structure) >= 2, (name, version, field.name)
+
+
+def many_partitions(count: int) -> Message:
+    partitions = [ProduceRequest.PartitionProduceData(300 + index, b"") for index in range(count)]
+    return ProduceRequest(topic_data=[ProduceRequest.TopicProduceData(partition_data=partitions)])
+
+
+def many_topics(count: int) -> Message:
+    return MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="") for _ in range(count)])
+
+
+def many_tags(count: int) -> Message:
+    return ResponseHeader(unknown_tags=tuple((1000 + tag, b"") for tag in range(count)))
+
+
+def many_replicas(count: int) -> Message:
+    partition = MetadataResponse.MetadataResponsePartition(replica_nodes=tuple(range(1000, 1000 + count)))
+    return MetadataResponse(topics=[MetadataResponse.MetadataResponseTopic(name="t", partitions=[partition])])
+
+
+LARGE: list[tuple[Callable[[int], Message], int]] = [
+    (many_partitions, 13),
+    (many_topics, 9),
+    (many_tags, 1),
+    (many_replicas, 12),
+]
+
+
+def peak(run: Callable[[], object]) -> int:
+    """Return how much memory something takes at its highest point."""
+    tracemalloc.start()
+    try:
+        kept = run()
+        highest = tracemalloc.get_traced_memory()[1]
+        del kept
+    finally:
+        tracemalloc.stop()
+    return highest
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+@pytest.mark.parametrize(("make", "version"), LARGE)
+def test_memory_of_decoding(engine: str, make: Callable[[int], Message], version: int) -> None:
+    count = 400 if engine == "construct" else 4000
+    peaks = []
+    for size in (count, 2 * count):
+        message = make(size)
+        messages = program(type(message), version, engine)
+        data = program(type(message), version).encode(message)
+        messages.decode(data)
+        peaks.append(peak(partial(messages.decode, data)))
+        assert peaks[-1] <= MEMORY_PER_BYTE * len(data)
+    assert peaks[1] <= 2.5 * peaks[0]
+
+
+#: A count of elements, in front of bytes that are none: topics, then what they contain.
+CLAIMS = [
+    (MetadataRequest, 9, "{count:varint}"),
+    (MetadataRequest, 8, "{count:int32}"),
+    (MetadataResponse, 12, "00000000 01 00 00000000 {count:varint}"),
+    (ProduceRequest, 9, "00 0001 00000001 {count:varint}"),
+]
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+@pytest.mark.parametrize(("cls", "version", "start"), CLAIMS)
+@pytest.mark.parametrize("filling", [b"\x00", b"\x01", b"\x7f", b"\xff"])
+def test_memory_of_what_is_only_claimed(
+    engine: str, cls: type[Message], version: int, start: str, filling: bytes
+) -> None:
+    for size in (5_000,) if engine == "construct" else (20_000, 40_000):
+        count = (size - 20).to_bytes(4, "big").hex()
+        varint = bytes([size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14]).hex()
+        data = bytes.fromhex(start.replace("{count:varint}", varint).replace("{count:int32}", count)) + filling * size
+
+        def read(data: bytes = data) -> None:
+            try:
+                program(cls, version, engine).decode(data)
+            except DecodeError:
+                return
+
+        read()
+        assert peak(read) <= MEMORY_PER_BYTE * len(data)
+
+
+# --------------------------------------------------------------------------------------------------------------- work
+
+
+def instructions(run: Callable[[], object]) -> int:
+    """Return how many instructions of Python something runs."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        if event == "opcode":
+            count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        run()
+    except (DecodeError, EncodeError):
+        pass
+    finally:
+        sys.settrace(before)
+    return count
+
+
+BROKER = MetadataResponse.MetadataResponseBroker
+
+
+def brokers(count: int) -> MetadataResponse:
+    return MetadataResponse(brokers=[BROKER(node, f"host-{node}", 9092, "rack") for node in range(count)])
+
+
+DAMAGED: list[tuple[Callable[[int], Message], int]] = [*LARGE, (brokers, 12), (brokers, 1)]
+
+
+def work_of_decoding(engine: str, message: Message, version: int) -> tuple[int, int]:
+    """Return the instructions of reading a message, and of refusing it where its last byte is missing."""
+    messages = program(type(message), version, engine)
+    data = messages.encode(message)
+    instructions(lambda: messages.decode(data[:-1]))  # the first time makes what is kept
+    return instructions(lambda: messages.decode(data)), instructions(lambda: messages.decode(data[:-1]))
+
+
+@pytest.mark.parametrize(("make", "version"), DAMAGED)
+def test_work_of_explaining_damaged_bytes(make: Callable[[int], Message], version: int) -> None:
+    reading, refusing = work_of_decoding("python", make(100), version)
+    # What does not grow with the message: finding the error, and raising it.
+    assert refusing <= EXPLAINING * reading + 1000
+    assert work_of_decoding("python", make(200), version)[1] <= 2.1 * refusing
+
+
+@pytest.mark.skipif(native is None, reason="the extension is not built or not wanted")
+@pytest.mark.parametrize(("make", "version"), DAMAGED)
+def test_the_extension_explains_damaged_bytes_by_itself(make: Callable[[int], Message], version: int) -> None:
+    once, twice = (work_of_decoding("native", make(size), version)[1] for size in (100, 200))
+    assert twice <= once + 20
+
+
+@pytest.mark.parametrize("engine", FAST)
+def test_work_of_refusing_a_value(engine: str) -> None:
+    counts = []
+    for size in (100, 200):
+        response = brokers(size)
+        writing = instructions(partial(program(MetadataResponse, 12, "python").encode, response))
+        response.brokers[-1].node_id = "x"  # type: ignore[assignment]  # the point
+        counts.append(instructions(partial(program(MetadataResponse, 12, engine).encode, response)))
+        assert counts[-1] <= REFUSING * writing
+    assert counts[1] <= 2.1 * counts[0]
