@@ -1,5 +1,5 @@
-# Writing structures: their fields, which of them have their defaults, and the tagged fields. Functions return as those of
-# `native_write.pxi`.
+# Writing structures: their fields, which of them have their defaults, and the tagged fields. Functions return as those
+# of `native_write.pxi`.
 
 cdef inline PyObject *held_slot(PyObject *message, Op *op) noexcept:
     """Return an owned reference to what a field holds: `DEFAULT` for a structure not yet made, NULL if deleted."""

@@ -130,10 +130,11 @@ def test_header_versions_follow_the_flexible_versions() -> None:
 
 
 def test_message_classes_are_final() -> None:
+    make: Any = type(Message)
     for namespace in ({}, {"__slots__": ()}, {"__slots__": ("mine",)}):
         with pytest.raises(TypeError, match="X cannot derive from ResponseHeader: message classes are final"):
-            type(Message)("X", (ResponseHeader,), namespace)
+            make("X", (ResponseHeader,), namespace)
     with pytest.raises(TypeError, match="X cannot derive from Message, int"):
-        type(Message)("X", (Message, int), {})
+        make("X", (Message, int), {})
     with pytest.raises(TypeError, match="X needs __slots__ and __init__"):
-        type(Message)("X", (Message,), {"__slots__": ("unknown_tags",)})
+        make("X", (Message,), {"__slots__": ("unknown_tags",)})

@@ -258,13 +258,18 @@ def test_a_class_that_is_changed_later() -> None:
         header.__class__ = FetchRequest  # type: ignore[assignment]  # of other slots
 
 
+# With values that their types do not allow.
+AnyHeader: Any = ResponseHeader
+AnyRequest: Any = FetchRequest
+
+
 @pytest.mark.parametrize(
     "wrap",
     [
-        lambda inner: FetchRequest(replica_state=inner),
-        lambda inner: ResponseHeader(inner),
-        lambda inner: ResponseHeader(0, [inner]),
-        lambda inner: FetchRequest(topics=(ResponseHeader({1: inner}),)),
+        lambda inner: AnyRequest(replica_state=inner),
+        lambda inner: AnyHeader(inner),
+        lambda inner: AnyHeader(0, [inner]),
+        lambda inner: AnyRequest(topics=(AnyHeader({1: inner}),)),
     ],
 )
 def test_chains_of_any_length_are_freed(wrap: Any) -> None:
