@@ -41,7 +41,6 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     Compression,
     TimestampType,
 )
-from kafkawire.sdk.records.columns import Columns, columns
 from kafkawire.sdk.records.compression import compress, decompress
 from kafkawire.sdk.records.fields import compressions, packed
 from kafkawire.sdk.records.java_integers import int64
@@ -50,6 +49,8 @@ from kafkawire.sdk.records.record import Record
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from kafkawire.sdk.records.columns import Columns
 
 __all__ = ["MessageBatch", "MessageSetBuilder"]
 
@@ -211,6 +212,8 @@ class MessageBatch:
 
     def columns(self) -> Columns:
         """Return the records as columns, as `RecordBatch.columns`."""
+        from kafkawire.sdk.records.columns import columns  # only those who want columns load them
+
         return columns([self])
 
     def to_arrow(self) -> pyarrow.RecordBatch:

@@ -26,7 +26,7 @@ from kafkawire.sdk.records.engines.python_record import Headers
 from kafkawire.sdk.records.java_integers import int64, sequence_after
 from kafkawire.sdk.records.record import Record
 
-__all__ = ["ConstructBatch", "Counted", "Form", "Sized", "Zigzag", "form"]
+__all__ = ["ConstructBatch", "Count", "Counted", "Counter", "Form", "Sized", "Zigzag", "form"]
 
 #: Varints by name: the bits of the number.
 _VARINTS = {"varint": 32, "varlong": 64}
@@ -77,19 +77,41 @@ class Sized(Leaf):
         return content.decode("utf-8", MALFORMED_UTF8) if self.text else content
 
 
+class Count(int):
+    """A number of elements; its `repr` says so."""
+
+    def __repr__(self) -> str:
+        return f"{int(self)} elements"
+
+
+class Counter(Leaf):
+    """The count before elements.
+
+    Args:
+        number: of what type it is.
+    """
+
+    def __init__(self, number: Leaf) -> None:
+        super().__init__()
+        self.number = number
+
+    def read(self, stream: BinaryIO, context: Container) -> Count:
+        return Count(self.number.read(stream, context))
+
+
 class Counted(Construct):
     """Elements behind their count; parsed to a tuple."""
 
     def __init__(self, count: Leaf, element: Construct) -> None:
         super().__init__()
-        self.count, self.element = count, element
+        self.count, self.element = Counter(count), element
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> tuple[Any, ...]:
-        count = self.count._parsereport(stream, context, f"{path} -> count")
+        count = self.count._parsereport(stream, context, path)
         left = _left(stream)
         # Before the loop: a count may be far larger than any input.
         if not 0 <= count <= left:
-            raise DecodeError(_dotted(path), stream.tell(), f"{count} elements in {left} bytes")
+            raise DecodeError(_dotted(path), stream.tell(), f"{int(count)} elements in {left} bytes")
         return tuple(self.element._parsereport(stream, context, f"{path}[{index}]") for index in range(count))
 
 

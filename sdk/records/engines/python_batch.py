@@ -28,7 +28,6 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     Compression,
     TimestampType,
 )
-from kafkawire.sdk.records.columns import Columns, columns
 from kafkawire.sdk.records.compression import decompress
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.engines.python_record import Headers, Record, new_record
@@ -37,6 +36,8 @@ from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from kafkawire.sdk.records.columns import Columns
 
 __all__ = ["Parts", "RecordBatch", "parts"]
 
@@ -220,6 +221,8 @@ class RecordBatch(BatchHeader):
         Raises:
             DecodeError: as `records`.
         """
+        from kafkawire.sdk.records.columns import columns  # only those who want columns load them
+
         return columns([self])
 
     def to_arrow(self) -> pyarrow.RecordBatch:

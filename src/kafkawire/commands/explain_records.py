@@ -1,19 +1,21 @@
-"""Say what each byte of a record batch is, from the record formats of the schemas alone.
+"""Say what each byte of a record batch is, with the constructs that are made from the schemas.
 
-A reader that follows `schemas/records/*.yaml` field by field: it shares nothing with the record engine but
-decompression and checksums, so what it shows is what the schemas say. Called by `explain.py`.
+The construct engine reads and notes a span for every field. This module adds what the engine leaves open: where a batch
+ends, how its records are compressed, whether its checksum is right, and what single bits mean. Called by `explain.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from struct import Struct
-from typing import NamedTuple
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
-from kafkawire.codegen.record_formats import FIXED, Bits, RecordField, RecordFormat
+from kafkawire.codegen.record_formats import Bits, RecordField, RecordFormat
 from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.engines.constructs import Span, new_context
+from kafkawire.sdk.protocol.primitives import short
 from kafkawire.sdk.records import Compression, crc32, crc32c, decompress
+from kafkawire.sdk.records.engines.construct import form
 
 __all__ = ["Row", "explain_format", "explain_records", "value_text"]
 
@@ -21,7 +23,6 @@ __all__ = ["Row", "explain_format", "explain_records", "value_text"]
 _VALUE_CHARACTERS = 60
 
 _CHECKSUMS = {"crc32": crc32, "crc32c": crc32c}
-_VARINT_BITS = {"varint": 32, "varlong": 64}
 
 
 class Row(NamedTuple):
@@ -32,7 +33,7 @@ class Row(NamedTuple):
         data: the bytes.
         path: the field that they belong to, as `topics[0].partitions[3].index`.
         value: what they say, as text.
-        region: of what `offset` counts the bytes, where that is decompressed data.
+        region: for decompressed data, how it was compressed; `offset` then counts from its beginning.
     """
 
     offset: int
@@ -56,27 +57,28 @@ def value_text(value: object) -> str:
 def explain_records(
     formats: Mapping[str, RecordFormat], data: bytes, path: str = ""
 ) -> tuple[list[Row], DecodeError | None]:
-    """Explain batches that stand one behind the other.
+    """Explain consecutive batches.
 
     Args:
         formats: the record formats, see `load_record_formats`.
         data: batches of any magic.
-        path: in front of every field.
+        path: of the value that they are; empty if they are nobody's.
 
     Returns:
         The rows, and the error if the bytes end or are wrong; the rows are then those before it.
     """
     by_magic = {known.magic: known for known in formats.values() if known.magic is not None}
+    magic_at = formats["RecordBatch"].field("magic").offset or 0
     reader = _Reader(formats, data)
     position = number = 0
     try:
         while position < len(data):
-            magic_at = formats["RecordBatch"].field("magic").offset or 0
-            reader.need(position, magic_at + 1, "magic")
+            if position + magic_at >= len(data):
+                raise DecodeError(f"{path}magic", position, short(magic_at + 1, len(data) - position))
             magic = data[position + magic_at]
             if magic not in by_magic:
                 raise DecodeError(f"{path}magic", position + magic_at, f"magic {magic} is not known")
-            position = reader.read(by_magic[magic], position, f"{path}[{number}]." if position or path else "")
+            position = reader.batch(by_magic[magic], position, f"{path}[{number}]" if position or path else "")
             number += 1
     except DecodeError as error:
         return reader.rows, error
@@ -96,186 +98,168 @@ def explain_format(formats: Mapping[str, RecordFormat], name: str, data: bytes) 
     """
     reader = _Reader(formats, data)
     try:
-        reader.read(formats[name], 0, "")
+        reader.instance(formats[name], reader.stream, "")
     except DecodeError as error:
         return reader.rows, error
     return reader.rows, None
 
 
-@dataclass(slots=True)
-class _Frame:
-    """One instance of a format while it is read."""
-
-    format: RecordFormat
-    start: int
-    path: str
-    end: int | None = None
-    numbers: dict[str, int] = field(default_factory=dict)
-    starts: dict[str, int] = field(default_factory=dict)
-    #: Position of the row of a checksum, and its field.
-    checksum: tuple[int, RecordField] | None = None
-
-
 class _Reader:
-    """Reads formats out of one buffer and notes every field.
+    """Lets constructs read out of one buffer and turns their spans into rows.
 
     Args:
         formats: all formats, by name.
         data: the buffer.
-        region: what the buffer is, where it is not what the caller gave.
+        region: how the buffer was compressed, if it was.
     """
 
     def __init__(self, formats: Mapping[str, RecordFormat], data: bytes, region: str = "") -> None:
         self._formats = formats
         self._data = data
         self._region = region
+        #: The buffer, for constructs to read.
+        self.stream = io.BytesIO(data)
         self.rows: list[Row] = []
 
-    def read(self, known: RecordFormat, position: int, path: str) -> int:
-        """Read one instance and return where it ends.
+    def instance(
+        self, known: RecordFormat, stream: io.BytesIO, path: str, base: int = 0
+    ) -> tuple[Mapping[str, Any], list[Span]]:
+        """Read one instance, up to its records if it is a batch, and return its values and spans.
+
+        Args:
+            known: its format.
+            stream: stands where it begins.
+            path: of the instance.
+            base: where in the buffer the stream begins.
 
         Raises:
             DecodeError: the bytes end early or contradict themselves.
         """
-        frame = _Frame(known, position, path)
-        for item in known.fields:
-            self._measure(frame, item, position)
-            frame.starts[item.name] = position
-            position = self._field(frame, item, position)
-            if frame.end is not None and position > frame.end:
-                raise DecodeError(path + item.name, position, f"goes beyond the end at byte {frame.end}")
-        if frame.end is not None and position != frame.end:
-            raise DecodeError(path.rstrip("."), position, f"{frame.end - position} bytes left over")
-        self._check(frame, position)
-        return position
+        spans: list[Span] = []
+        # construct's own notation of a path; it begins with what is being done.
+        place = f"(parsing) -> {path}" if path else "(parsing)"
+        try:
+            values = form(known.name)._parsereport(stream, new_context(spans=spans), place)
+        except DecodeError as error:
+            raise DecodeError(error.path, base + error.offset, error.reason) from None
+        finally:
+            bits = {field.name: field.bits for field in known.fields}
+            for span in spans:
+                self.rows.append(self._row(span, base, bits.get(_below(path, span.path), ())))
+        return values, spans
 
-    def need(self, position: int, size: int, path: str) -> bytes:
-        """Return `size` bytes at `position`.
+    def batch(self, known: RecordFormat, start: int, path: str) -> int:
+        """Read one batch or message with all that is in it, and return where it ends.
 
         Raises:
-            DecodeError: there are not so many.
+            DecodeError: the bytes end early or contradict themselves.
         """
-        if size < 0 or position + size > len(self._data):
-            raise DecodeError(path, position, f"{size} bytes needed, {len(self._data) - position} left")
-        return self._data[position : position + size]
-
-    def _note(self, start: int, end: int, path: str, value: str) -> None:
-        self.rows.append(Row(start, self._data[start:end], path, value, self._region))
-
-    def _measure(self, frame: _Frame, item: RecordField, position: int) -> None:
-        """Set the end of the instance where the stretch begins that a length before it counts."""
-        for known in frame.format.fields:
-            if known.measures == item.name and known.name in frame.numbers:
-                frame.end = position + frame.numbers[known.name]
-                self.need(position, frame.numbers[known.name], frame.path + known.name)
-
-    def _field(self, frame: _Frame, item: RecordField, position: int) -> int:
-        path = frame.path + item.name
-        codec = self._compression(frame, item)
-        if codec:
-            return self._compressed(frame, item, position, codec)
-        if item.array:
-            return self._array(frame, item, position, path)
-        if item.type in self._formats:
-            return self.read(self._formats[item.type], position, f"{path}.")
-        if item.length is not None:
-            return self._bytes(item, position, path)
-        value, end = self._number(item.type, position, path)
-        frame.numbers[item.name] = value
-        if item.const is not None and value != item.const:
-            raise DecodeError(path, position, f"is {value}, not {item.const}")
-        if item.checksum is not None:
-            frame.checksum = len(self.rows), item
-        self._note(position, end, path, f"{value}{_bits_text(item.bits, value)}")
+        first_row = len(self.rows)
+        self.stream.seek(start)
+        values, spans = self.instance(known, self.stream, path)
+        at = {_below(path, span.path): span.offset for span in spans}
+        header_end = spans[-1].offset + spans[-1].length
+        end = header_end
+        for field in known.fields:
+            if field.measures is not None:
+                end = at[field.measures] + values[field.name]
+                self._check_end(f"{path}.{field.name}".lstrip("."), at[field.measures], header_end, end)
+        for field in known.fields:
+            where = f"{path}.{field.name}".lstrip(".")
+            if field.checksum is not None:
+                self._judge(first_row, where, field, self._data[at[field.covers or ""] : end])
+            codec = _compression(known, field, values)
+            if codec:
+                self._compressed(known, field, codec, values, header_end, end, where)
+            elif field.array:
+                self._elements(field, values[field.count or ""], header_end, end, where)
         return end
 
-    def _number(self, kind: str, position: int, path: str) -> tuple[int, int]:
-        if kind in FIXED:
-            form = Struct(f">{FIXED[kind]}")
-            (value,) = form.unpack(self.need(position, form.size, path))
-            return value, position + form.size
-        raw = shift = 0
-        for end in range(position + 1, position + 2 + _VARINT_BITS[kind] // 7):
-            (byte,) = self.need(end - 1, 1, path)
-            raw |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return (raw >> 1) ^ -(raw & 1), end
-        raise DecodeError(path, position, f"{kind} of more than {_VARINT_BITS[kind]} bits")
+    def _check_end(self, path: str, start: int, header_end: int, end: int) -> None:
+        if end > len(self._data):
+            raise DecodeError(path, start, short(end - start, len(self._data) - start))
+        if end < header_end:
+            raise DecodeError(path, start, f"the header goes beyond the end at byte {end}")
 
-    def _bytes(self, item: RecordField, position: int, path: str) -> int:
-        size, start = self._number(item.length or "", position, path)
-        if size < 0:
-            self._note(position, start, path, "null")
-            return start
-        content = self.need(start, size, path)
-        text = value_text(content.decode(errors="replace") if item.type == "string" else content)
-        self._note(position, start + size, path, text)
-        return start + size
-
-    def _array(self, frame: _Frame, item: RecordField, position: int, path: str) -> int:
-        if item.count in frame.numbers:
-            count = frame.numbers[item.count]
-        else:
-            count, start = self._number(item.count or "", position, path)
-            self._note(position, start, path, f"{count} elements")
-            position = start
+    def _elements(self, field: RecordField, count: int, start: int, end: int, path: str) -> None:
+        """Read the records of a batch; they end where the batch does."""
+        stream = io.BytesIO(self._data[start:end])
         for number in range(count):
-            position = self.read(self._formats[item.type], position, f"{path}[{number}].")
-        return position
+            self.instance(self._formats[field.type], stream, f"{path}[{number}]", start)
+        left = end - start - stream.tell()
+        if left:
+            raise DecodeError(path, end - left, f"{left} bytes left over")
 
-    def _compression(self, frame: _Frame, item: RecordField) -> int:
-        """Return how the field is compressed; 0 if it is not."""
-        if item.compressed_by is None:
-            return 0
-        owner, _, name = item.compressed_by.partition(".")
-        bits = next(bits for bits in frame.format.field(owner).bits if bits.name == name)
-        return (frame.numbers[owner] & bits.mask) >> bits.low
-
-    def _compressed(self, frame: _Frame, item: RecordField, position: int, codec: int) -> int:
+    def _compressed(
+        self,
+        known: RecordFormat,
+        field: RecordField,
+        codec: int,
+        values: Mapping[str, Any],
+        start: int,
+        end: int,
+        path: str,
+    ) -> None:
         """Read a compressed field: its bytes as they are, then what they hold."""
-        path = frame.path + item.name
         if codec not in set(Compression):
-            raise DecodeError(path, position, f"compression {codec} is not known")
-        start, end = position, frame.end or len(self._data)
-        if item.length is not None:
-            size, start = self._number(item.length, position, path)
-            end = start + size
+            raise DecodeError(path, start, f"compression {codec} is not known")
         name = Compression(codec).name.lower()
-        content = decompress(Compression(codec), self.need(start, end - start, path), magic=frame.format.magic or 0)
-        self._note(position, end, path, f"{name}, {len(content)} bytes when decompressed")
+        packed = self._data[start:end] if field.array else values[field.name]
+        content = decompress(Compression(codec), packed or b"", magic=known.magic or 0)
+        text = f"{name}, {len(content)} bytes when decompressed"
+        if field.array:
+            self.rows.append(Row(start, packed, path, text, self._region))
+        else:  # the construct has read the field, as bytes
+            self.rows[-1] = self.rows[-1]._replace(value=text)
         inner = _Reader(self._formats, content, region=name)
         inner.rows = self.rows
-        if item.array:
-            last = inner._array(frame, item, 0, path)
-        else:
-            last = number = 0
-            while last < len(content):
-                last = inner.read(frame.format, last, f"{path}[{number}].")
-                number += 1
-        if last != len(content):
-            raise DecodeError(path, last, f"{len(content) - last} decompressed bytes left over")
-        return end
-
-    def _check(self, frame: _Frame, end: int) -> None:
-        """Write behind a checksum whether it is right."""
-        if frame.checksum is None:
+        if field.array:
+            inner._elements(field, values[field.count or ""], 0, len(content), path)
             return
-        row, item = frame.checksum
-        covered = self._data[frame.starts[item.covers or ""] : end]
-        computed = _CHECKSUMS[item.checksum or ""](covered)
-        found = frame.numbers[item.name]
-        verdict = "right" if computed == found else f"wrong: it should be {computed}"
-        self.rows[row] = self.rows[row]._replace(value=f"{found} ({item.checksum}, {verdict})")
+        position = number = 0
+        while position < len(content):
+            position = inner.batch(known, position, f"{path}[{number}]")
+            number += 1
+
+    def _judge(self, first_row: int, path: str, field: RecordField, covered: bytes) -> None:
+        """Say of a checksum whether it is right."""
+        computed = _CHECKSUMS[field.checksum or ""](covered)
+        for index in range(first_row, len(self.rows)):
+            row = self.rows[index]
+            if row.path == path:
+                verdict = "right" if str(computed) == row.value else f"wrong: it should be {computed}"
+                self.rows[index] = row._replace(value=f"{row.value} ({field.checksum}, {verdict})")
+
+    def _row(self, span: Span, base: int, bits: tuple[Bits, ...]) -> Row:
+        start = base + span.offset
+        text = "null" if span.value is None else value_text(span.value)
+        data = self._data[start : start + span.length]
+        return Row(start, data, span.path, text + _bits_text(bits, span.value), self._region)
 
 
-def _bits_text(bits: tuple[Bits, ...], value: int) -> str:
+def _below(path: str, field_path: str) -> str:
+    """Return the path of a field from the instance at `path`."""
+    return field_path.removeprefix(path).lstrip(".")
+
+
+def _compression(known: RecordFormat, field: RecordField, values: Mapping[str, Any]) -> int:
+    """Return how a field is compressed; 0 if it is not."""
+    if field.compressed_by is None:
+        return 0
+    owner, _, name = field.compressed_by.partition(".")
+    bits = next(bits for bits in known.field(owner).bits if bits.name == name)
+    return int(values[owner] & bits.mask) >> bits.low
+
+
+def _bits_text(bits: tuple[Bits, ...], value: Any) -> str:
     """Return what the bits of a number say; flags that are not set say nothing."""
-    words = []
+    return f" ({', '.join(words)})" if (words := list(_bit_words(bits, value))) else ""
+
+
+def _bit_words(bits: tuple[Bits, ...], value: Any) -> Iterator[str]:
     for item in bits:
         number = (value & item.mask) >> item.low
         if item.values:
-            words.append(f"{item.name} {item.values[number] if number < len(item.values) else number}")
+            yield f"{item.name} {item.values[number] if number < len(item.values) else number}"
         elif number:
-            words.append(item.name)
-    return f" ({', '.join(words)})" if words else ""
+            yield item.name
