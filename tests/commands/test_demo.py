@@ -5,16 +5,19 @@ Method: the command as a process, on a small file and on input and addresses tha
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+COMMAND = [sys.executable, "-m", "kafkawire.commands.main", "demo"]
+
 
 def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kafkawire.commands.main", "demo", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=90, check=False)
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -32,10 +35,43 @@ def test_an_empty_input(tmp_path: Path) -> None:
     path.touch()
     result = demo("--file", str(path))
     assert result.returncode == 2
-    assert "has no lines" in " ".join(result.stderr.replace("│", " ").split())
+    assert result.stderr == f"kafkawire demo: Invalid value for --file: {path} has no lines\n"
 
 
-def test_no_broker() -> None:
-    result = demo("--bootstrap", "127.0.0.1:1")
+def test_no_input(tmp_path: Path) -> None:
+    result = demo("--file", str(tmp_path / "none"))
+    assert result.returncode == 2
+    assert "kafkawire demo: Invalid value for --file: [Errno 2] No such file" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--bootstrap", "127.0.0.1:1"], "ConnectFailed"),
+        (["--bootstrap", "127.0.0.1:kafka"], "port 'kafka' is not a number"),
+        (["--compression", "rar", "--no-spark"], "expected one of none, gzip, snappy, lz4, zstd"),
+    ],
+)
+def test_failures(arguments: list[str], text: str) -> None:
+    result = demo(*arguments)
     assert result.returncode == 1
-    assert "ConnectFailed" in result.stdout
+    assert text in " ".join(result.stdout.split())
+    assert "Traceback" not in result.stdout + result.stderr
+
+
+def test_interrupt() -> None:
+    """Ctrl-C ends demo and broker without a traceback, as soon as a step is done."""
+    with subprocess.Popen(
+        [*COMMAND, "--no-spark"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        assert process.stdout is not None
+        while "topic created" not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "")

@@ -73,3 +73,15 @@ def test_run_app(capsys: pytest.CaptureFixture[str]) -> None:
     assert output.out == ""
     assert output.err.startswith("ask: Invalid value for ")
     assert output.err.count("\n") == 1
+
+
+def test_run_app_on_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    app = typer.Typer()
+
+    @app.command()
+    def write(path: Path) -> None:
+        path.write_text("")
+
+    assert run_app(app, "write", [str(tmp_path / "file")]) == 0
+    assert run_app(app, "write", [str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"write: [Errno 21] Is a directory: '{tmp_path}'\n"

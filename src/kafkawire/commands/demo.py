@@ -83,7 +83,10 @@ def demo(
     """Produce every line of a file, consume it in a group, kill the broker in between, look at the bytes."""
     start = time.perf_counter()
     path = file or _default_input()
-    lines = path.read_bytes().splitlines()
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise typer.BadParameter(str(error), param_hint="--file") from None
     if not lines:
         raise typer.BadParameter(f"{path} has no lines", param_hint="--file")
     console.print(f"[bold]kafkawire demo[/]: {len(lines):,} lines of {path.name}, {path.stat().st_size:,} bytes\n")

@@ -41,6 +41,9 @@ def run_app(app: typer.Typer, program: str, arguments: Sequence[str]) -> int:
         if message:  # an app called without a command has printed its help
             print(f"{program}: {message}".replace("\n", " "), file=sys.stderr)
         return error.exit_code
+    except OSError as error:  # a file that cannot be read or written
+        print(f"{program}: {error}", file=sys.stderr)
+        return 1
     return status if isinstance(status, int) else 0
 
 
