@@ -36,7 +36,8 @@ NOT_LOADED = {
     "dataclasses", "difflib",
     "kafkawire.codegen", "kafkawire.commands", "kafkawire.conformance", "kafkawire.reference_broker",
     "kafkawire.sdk.protocol.codec", "kafkawire.sdk.protocol.json_form", "kafkawire.sdk.protocol.scram",
-    "kafkawire.sdk.records.columns", "kafkawire.sdk.records.control", "kafkawire.sdk.spark",
+    "kafkawire.sdk.records.columns", "kafkawire.sdk.records.compression.lz4", "kafkawire.sdk.records.control",
+    "kafkawire.sdk.spark",
     "kafkawire.sdk.consumer.assignors.range", "kafkawire.sdk.consumer.assignors.sticky",
 }  # fmt: skip
 

@@ -5,7 +5,7 @@ Columns and control records, which few programs need, are imported from `columns
 
 from kafkawire.sdk.protocol.tables.record_formats import TimestampType
 from kafkawire.sdk.records.batch import empty_batch, rewrite, stamp
-from kafkawire.sdk.records.compression import LEVELS, Compression, compress, decompress
+from kafkawire.sdk.records.compression import Compression, compress, decompress
 from kafkawire.sdk.records.crc import crc32, crc32c
 from kafkawire.sdk.records.engine import BatchBuilder, RecordBatch, batch_builder_class, record_batch_class
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
@@ -15,7 +15,6 @@ from kafkawire.sdk.records.walk import Batch, walk, walk_headers
 
 __all__ = [
     "DEFAULT_BATCH_BYTES",
-    "LEVELS",
     "MAX_DECOMPRESSED_BYTES",
     "Batch",
     "BatchBuilder",

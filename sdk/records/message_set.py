@@ -260,7 +260,7 @@ class MessageSetBuilder:
     Args:
         magic: 0 or 1.
         compression: one that the format knows; with one, all messages go into a wrapper.
-        level: of the compression, see `LEVELS`.
+        level: of the compression, see `compress`.
         timestamp_type: who sets the timestamps of magic 1.
         log_append_time: ms since the epoch, with LOG_APPEND_TIME.
         base_offset: of the first record.

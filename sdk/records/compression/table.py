@@ -1,13 +1,14 @@
 """The table of codecs: what Kafka calls a compression type, and the module of the same name that does it.
 
 `schemas/records/record_batch.yaml` lists the codecs; each has its module in this folder, with the interface of `Codec`.
-Libraries are imported when a codec is first used.
+A module is imported when its codec is first used, and its library with it.
 
 Source: `org.apache.kafka.common.compress`; KIP-390 (levels).
 """
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
@@ -16,7 +17,7 @@ from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC, Compression
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 
-__all__ = ["LEVELS", "Codec", "compress", "decompress"]
+__all__ = ["Codec", "compress", "decompress"]
 
 
 class Codec(Protocol):
@@ -38,23 +39,14 @@ class Codec(Protocol):
         ...
 
 
-#: The modules by number; a tuple, since hashing a member of an enumeration takes longer than all else here.
-_CODECS = tuple(
-    cast(Codec, None if codec == Compression.NONE else import_module(f"{__package__}.{codec.name.lower()}"))
-    for codec in Compression
-)
-
-#: Lowest and highest level of the codecs that have levels.
-LEVELS = {codec: module.LEVELS for codec, module in zip(Compression, _CODECS, strict=True) if module and module.LEVELS}
-
-
 def compress(codec: Compression, data: Buffer, level: int | None = None, magic: int = BATCH_MAGIC) -> bytes:
     """Return the compressed form of the records of a batch.
 
     Args:
         codec: how.
         data: the encoded records.
-        level: see `LEVELS`; None for the codec's default. Codecs without levels ignore it.
+        level: from the lowest to the highest of the codec (`Codec.LEVELS`); None for its default. Codecs without
+            levels ignore it.
         magic: of the batch; LZ4 in magic 0 has a wrong header checksum, which its readers expect.
 
     Raises:
@@ -62,7 +54,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None, magic: 
     """
     if codec == Compression.NONE:
         return bytes(data)
-    module = _CODECS[codec]
+    module = _codec(int(codec))
     if level is not None and module.LEVELS is not None:
         low, high = module.LEVELS
         if not low <= level <= high:
@@ -86,4 +78,9 @@ def decompress(
     """
     if codec == Compression.NONE:
         return bytes(data)
-    return _CODECS[codec].decompress(memoryview(data).cast("B"), limit, magic)
+    return _codec(int(codec)).decompress(memoryview(data).cast("B"), limit, magic)
+
+
+@cache  # by number: hashing a member of an enumeration takes longer than all else here
+def _codec(number: int) -> Codec:
+    return cast(Codec, import_module(f"{__package__}.{Compression(number).name.lower()}"))

@@ -79,7 +79,7 @@ class BatchBuilder:
     Args:
         limit_bytes: the size before compression that further records must not exceed; the first is always taken.
         compression: of the records.
-        level: of the compression, see `LEVELS`.
+        level: of the compression, see `compress`.
         timestamp_type: who sets the timestamps; with LOG_APPEND_TIME all records have `log_append_time`.
         log_append_time: ms since the epoch.
         base_offset: of the first record; a client leaves it 0, the broker sets it.

@@ -12,11 +12,16 @@ from importlib import import_module
 import pytest
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
-from kafkawire.sdk.records import LEVELS, Compression, compress, decompress
+from kafkawire.sdk.records import Compression, compress, decompress
 
 CODECS = [codec for codec in Compression if codec != Compression.NONE]
 #: Codecs whose streams may follow each other.
 JOINED = (Compression.GZIP, Compression.SNAPPY, Compression.ZSTD)
+LEVELS = {
+    codec: levels
+    for codec in CODECS
+    if (levels := import_module(f"kafkawire.sdk.records.compression.{codec.name.lower()}").LEVELS) is not None
+}
 SAMPLE = b"some records, some more records, and yet more records " * 20
 
 
@@ -66,7 +71,6 @@ def test_every_codec_of_the_schema_has_a_module() -> None:
     for codec in CODECS:
         module = import_module(f"kafkawire.sdk.records.compression.{codec.name.lower()}")
         assert {"LEVELS", "compress", "decompress"} <= set(module.__all__)
-        assert LEVELS.get(codec) == module.LEVELS
 
 
 @pytest.mark.parametrize("codec", CODECS)
