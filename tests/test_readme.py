@@ -1,6 +1,7 @@
-"""The code in the README runs, and prints what its comments say.
+"""The code in the README and in the docstrings of the public modules runs.
 
-Method: the Python blocks of the README are run as they stand, in a process of their own.
+Method: the Python block of the README is run as it stands, in a process of its own, and what it prints is compared with
+its comments; the examples of docstrings, which assert what they show, are run among the names of their module.
 """
 
 from __future__ import annotations
@@ -8,7 +9,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -22,3 +27,12 @@ def test_the_code_runs() -> None:
     assert stored.startswith("RecordMetadata(topic='greetings', partition=0, offset=0, timestamp_ms=")
     assert record == "greetings 0 b'en' b'hello' (('tone', b'friendly'),)"
     assert request == "HeartbeatRequest(group_id='g', generation_id=7, member_id='m')"
+
+
+@pytest.mark.parametrize("name", ["kafkawire.protocol", "kafkawire.records", "kafkawire.testing"])
+def test_the_example_of_a_module_runs(name: str) -> None:
+    module = import_module(name)
+    lines = (module.__doc__ or "").splitlines()
+    example = textwrap.dedent("\n".join(line for line in lines if line.startswith("    ")))
+    assert example.count("\n") >= 1
+    exec(compile(example, f"the docstring of {name}", "exec"), dict(vars(module)))

@@ -1,8 +1,10 @@
-"""Messages of Kafka's protocol: read them, write them, turn them into JSON and back.
+"""Messages of Kafka's protocol: read them, write them, convert them to JSON and back.
 
-    codec("FetchRequest", 12).parse(data)                 # any construct.Construct: parse, build, nest
-    message, end = codec(FetchRequest, 12).decode(buffer, offset)
-    from_json("FetchRequest", 12, {"maxWaitMs": 500, …})
+    heartbeat = codec("HeartbeatRequest", 0)  # a construct.Construct: parse, build, nest
+    message = from_json("HeartbeatRequest", 0, {"groupId": "g", "generationId": 7, "memberId": "m"})
+    data = heartbeat.build(message)
+    assert heartbeat.parse(data) == message
+    assert heartbeat.decode(b"before" + data, offset=6) == (message, 6 + len(data))
 
 The classes live in `kafkawire.sdk.protocol.messages`, one module for each API.
 """

@@ -1,9 +1,12 @@
-"""Record batches: put them together, find them in bytes, read them, compress them.
+"""Record batches: build them, find them in bytes, read them.
 
-batch = BatchBuilder(compression=Compression.LZ4)
-batch.append(timestamp, b"key", b"value", (("name", b"content"),))
-for found in walk(batch.seal()):
-    found.records()
+    builder = BatchBuilder(compression=Compression.LZ4)
+    builder.append(1_700_000_000_000, b"key", b"value", (("name", b"content"),))
+    for batch in walk(builder.build()):
+        for record in batch.records():
+            assert (record.offset, record.key, record.value) == (0, b"key", b"value")
+
+Message sets, the formats before record batches, are read by `walk` too and written by `MessageSetBuilder`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """A real broker inside the test process:
 
-with Broker() as broker:
-    client = connect(broker.bootstrap)
+    with Broker(num_partitions=2) as broker:
+        host, port = broker.bootstrap.split(":")
+
+Its files are Kafka's own, on disk; `kill` and `start` show what a client makes of a crash.
 """
 
 from __future__ import annotations

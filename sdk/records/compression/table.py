@@ -17,7 +17,7 @@ from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC, Compression
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 
-__all__ = ["Codec", "compress", "decompress"]
+__all__ = ["Codec", "compress", "decompress", "level_range"]
 
 
 class Codec(Protocol):
@@ -79,6 +79,11 @@ def decompress(
     if codec == Compression.NONE:
         return bytes(data)
     return _codec(int(codec)).decompress(memoryview(data).cast("B"), limit, magic)
+
+
+def level_range(codec: Compression) -> tuple[int, int] | None:
+    """Return the lowest and highest level of a codec, None if it has no levels."""
+    return None if codec == Compression.NONE else _codec(int(codec)).LEVELS
 
 
 @cache  # by number: hashing a member of an enumeration takes longer than all else here

@@ -10,7 +10,7 @@ from typing import Any
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
-from kafkawire.sdk.records.compression import LEVELS
+from kafkawire.sdk.records.compression import level_range
 
 __all__ = ["checked_compression", "checked_number", "checked_timestamp_type", "pairs", "whole_number"]
 
@@ -33,7 +33,7 @@ def checked_compression(compression: Any, level: Any) -> Compression:
     codec = Compression(number)
     if level is not None:
         level = whole_number("level", level)
-        low, high = LEVELS.get(codec, (level, level))
+        low, high = level_range(codec) or (level, level)
         if not low <= level <= high:
             raise EncodeError("level", f"{codec.name.lower()} has levels {low} to {high}, not {level}")
     return codec

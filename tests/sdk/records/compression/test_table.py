@@ -13,15 +13,12 @@ import pytest
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
 from kafkawire.sdk.records import Compression, compress, decompress
+from kafkawire.sdk.records.compression import level_range
 
 CODECS = [codec for codec in Compression if codec != Compression.NONE]
 #: Codecs whose streams may follow each other.
 JOINED = (Compression.GZIP, Compression.SNAPPY, Compression.ZSTD)
-LEVELS = {
-    codec: levels
-    for codec in CODECS
-    if (levels := import_module(f"kafkawire.sdk.records.compression.{codec.name.lower()}").LEVELS) is not None
-}
+LEVELS = {codec: levels for codec in CODECS if (levels := level_range(codec)) is not None}
 SAMPLE = b"some records, some more records, and yet more records " * 20
 
 
