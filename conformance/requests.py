@@ -14,7 +14,15 @@ from typing import Any
 from kafkawire.sdk.protocol.messages import MODULES
 from kafkawire.sdk.protocol.schema import Api, Field, Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import AclOperation, AclPermissionType, PatternType, ResourceType
+from kafkawire.sdk.protocol.tables.enums import (
+    CONSUMER_REPLICA_ID,
+    FINAL_FETCH_SESSION_EPOCH,
+    Acks,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourceType,
+)
 
 __all__ = ["READ_ONLY", "UNSAFE", "Names", "message_class", "requests"]
 
@@ -39,7 +47,7 @@ UNSAFE = {
     ApiKey.BEGIN_QUORUM_EPOCH: "is for controllers",
     ApiKey.END_QUORUM_EPOCH: "is for controllers",
     ApiKey.ENVELOPE: "is for brokers",
-    ApiKey.ADD_PARTITIONS_TO_TXN: "is never answered by Kafka 4.3.0 when it lists no transaction",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "is never answered by Kafka when it lists no transaction",
 }
 
 #: APIs that change nothing, whatever the request; these are also sent filled.
@@ -79,12 +87,12 @@ _VALUES: dict[tuple[str, str], Any] = {
     ("MetadataRequest", "allow_auto_topic_creation"): False,
     ("FetchRequest", "max_wait_ms"): 0,
     ("FetchRequest", "max_bytes"): 1 << 20,
-    ("FetchRequest", "replica_id"): -1,
-    ("FetchRequest", "session_epoch"): -1,
+    ("FetchRequest", "replica_id"): CONSUMER_REPLICA_ID,
+    ("FetchRequest", "session_epoch"): FINAL_FETCH_SESSION_EPOCH,
     ("FetchRequest", "partition_max_bytes"): 1 << 16,
-    ("ProduceRequest", "acks"): 1,
-    ("ListOffsetsRequest", "replica_id"): -1,
-    ("OffsetForLeaderEpochRequest", "replica_id"): -1,
+    ("ProduceRequest", "acks"): Acks.LEADER,
+    ("ListOffsetsRequest", "replica_id"): CONSUMER_REPLICA_ID,
+    ("OffsetForLeaderEpochRequest", "replica_id"): CONSUMER_REPLICA_ID,
     ("DescribeAclsRequest", "resource_type_filter"): ResourceType.ANY,
     ("DescribeAclsRequest", "pattern_type_filter"): PatternType.ANY,
     ("DescribeAclsRequest", "operation"): AclOperation.ANY,

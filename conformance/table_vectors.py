@@ -17,6 +17,7 @@ from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.protocol.versions import VersionRange
 
 __all__ = ["check_api_keys", "check_coverage", "check_error_codes", "check_schema_parity"]
@@ -122,7 +123,7 @@ def _expected_default(field: dict[str, Any]) -> object:
         return str(value).lower() == "true"
     if kind == "float64":
         return float(value or 0)
-    simple = {"uuid": bytes(16), "bytes": b"", "records": None}
+    simple = {"uuid": ZERO_UUID, "bytes": b"", "records": None}
     if kind in simple:
         return simple[kind]
     return "structure" if kind[0].isupper() else int(str(value or 0), 0)

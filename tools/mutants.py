@@ -162,11 +162,11 @@ def explain(source: bytes, fault: Fault, survivors: Iterable[Survivor]) -> str |
     return next((survivor.reason for survivor in survivors if survivor[:4] == wanted[:4]), None)
 
 
-def stale(root: Path, survivors: Iterable[Survivor]) -> list[Survivor]:
+def stale(sources: Mapping[str, bytes], survivors: Iterable[Survivor]) -> list[Survivor]:
     """Return the survivors whose fault cannot be planted any more, since the source has changed."""
     found = []
     for survivor in survivors:
-        source = (root / survivor.path).read_bytes() if (root / survivor.path).exists() else b""
+        source = sources.get(survivor.path, b"")
         faults = find_faults(survivor.path, source)
         if not any(explain(source, fault, [survivor]) for fault in faults if fault.place == survivor.place):
             found.append(survivor)
@@ -307,7 +307,7 @@ def run(
 
 
 def report(
-    root: Path,
+    sources: Mapping[str, bytes],
     plans: Mapping[str, Plan],
     planted: Sequence[Fault],
     survived: Sequence[Fault],
@@ -316,7 +316,7 @@ def report(
     """Print the survivors and a line for each room; return the exit status."""
     unexplained = []
     for fault in survived:
-        source = (root / fault.path).read_bytes()
+        source = sources[fault.path]
         reason = explain(source, fault, table)
         print(f"\nsurvived: {fault.path}:{fault.line} {fault.place}: {fault.kind}", *diff(source, fault), sep="\n")
         if reason is None:
@@ -332,7 +332,7 @@ def report(
         entries = FOLDER / "survivors.toml"
         entries.write_text("\n".join(map(_entry, unexplained)), "utf-8")
         print(f"{len(unexplained)} survivors are not explained: kill them, or move them from {entries} to {SURVIVORS}")
-    gone = stale(root, [survivor for survivor in table if survivor.path in plans])
+    gone = stale(sources, [survivor for survivor in table if survivor.path in plans])
     for survivor in gone:
         print(f"{SURVIVORS} explains what is gone: {survivor.path} {survivor.place}: {survivor.old!r}")
     share = 1 - len(survived) / len(planted)
@@ -361,11 +361,12 @@ def main() -> int:
     started = time.monotonic()
     try:
         plans, table = read_table(root, arguments.room), read_survivors(root)
-        found = {path: find_faults(path, (root / path).read_bytes()) for path in plans}
+        sources = {path: (root / path).read_bytes() for path in plans}
+        found = {path: find_faults(path, source) for path, source in sources.items()}
         faults = choose({path: of_it for path, of_it in found.items() if of_it}, arguments.faults, arguments.seed)
         print(f"{sum(map(len, found.values()))} places, {len(faults)} faults, seed {arguments.seed}", flush=True)
         survived, unbuildable = run(root, plans, faults, arguments.processes)
-        status = report(root, plans, [fault for fault in faults if fault not in unbuildable], survived, table)
+        status = report(sources, plans, [fault for fault in faults if fault not in unbuildable], survived, table)
     except MutantsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

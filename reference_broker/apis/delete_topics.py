@@ -11,10 +11,9 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["handle"]
-
-_NO_ID = bytes(16)
 
 
 @serves(ApiKey.DELETE_TOPICS)
@@ -28,7 +27,7 @@ def _delete(call: Call, state: DeleteTopicsRequest.DeleteTopicState) -> DeleteTo
     result = DeleteTopicsResponse.DeletableTopicResult(state.name, state.topic_id)
     directory = call.core.directory
     try:
-        if state.name is not None and state.topic_id != _NO_ID:
+        if state.name is not None and state.topic_id != ZERO_UUID:
             raise BrokerError(ErrorCode.INVALID_REQUEST, "Topic name and topic id can not both be specified.")
         if state.name is None:
             topic = directory.topics_by_id.get(state.topic_id)

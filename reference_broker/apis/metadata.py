@@ -16,10 +16,9 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataRe
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["handle"]
-
-_NO_ID = bytes(16)
 
 
 @serves(ApiKey.METADATA)
@@ -43,7 +42,7 @@ def _find(
     call: Call, wanted: MetadataRequest.MetadataRequestTopic, may_create: bool
 ) -> MetadataResponse.MetadataResponseTopic:
     core = call.core
-    if wanted.name is None or wanted.topic_id != _NO_ID:
+    if wanted.name is None or wanted.topic_id != ZERO_UUID:
         topic = core.directory.topics_by_id.get(wanted.topic_id)
         if topic is None:
             return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, wanted.name, wanted.topic_id)

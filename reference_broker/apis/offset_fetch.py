@@ -16,13 +16,12 @@ from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, Off
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH, UNKNOWN_OFFSET
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["handle"]
 
 _SEVERAL_SINCE = since(OffsetFetchRequest, "groups")
 _BY_ID_SINCE = since(OffsetFetchRequest.OffsetFetchRequestTopics, "topic_id")
-
-_NO_ID = bytes(16)
 
 
 @serves(ApiKey.OFFSET_FETCH)
@@ -57,12 +56,12 @@ def _group(
         wanted = []
         for name, numbers in _all(call, group.group_id):
             topic = directory.topics.get(name)
-            wanted.append(_topic(call, group.group_id, name, topic.topic_id if topic else _NO_ID, numbers))
+            wanted.append(_topic(call, group.group_id, name, topic.topic_id if topic else ZERO_UUID, numbers))
         return OffsetFetchResponse.OffsetFetchResponseGroup(group.group_id, wanted)
     topics = []
     for asked in group.topics:
         if call.version < _BY_ID_SINCE:
-            topics.append(_topic(call, group.group_id, asked.name, _NO_ID, asked.partition_indexes))
+            topics.append(_topic(call, group.group_id, asked.name, ZERO_UUID, asked.partition_indexes))
         elif (topic := directory.topics_by_id.get(asked.topic_id)) is not None:
             topics.append(_topic(call, group.group_id, topic.name, topic.topic_id, asked.partition_indexes))
         else:

@@ -21,6 +21,7 @@ from kafkawire.reference_broker.log.validation import InvalidBatch, validate
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import Acks
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -33,9 +34,7 @@ _BY_ID_SINCE = since(ProduceRequest.TopicProduceData, "topic_id")
 #: Zstandard came with KIP-110, which added no field.
 _ZSTANDARD_SINCE = 7
 
-_NO_ACKNOWLEDGEMENT = 0
-_LEADER = 1
-_ALL_REPLICAS = -1
+_ACKS = frozenset(Acks)
 
 
 @serves(ApiKey.PRODUCE)
@@ -53,7 +52,7 @@ def handle(call: Call, request: ProduceRequest) -> ProduceResponse | DelayedOper
             )
         )
     response = ProduceResponse(responses)
-    if request.acks == _NO_ACKNOWLEDGEMENT:
+    if request.acks == Acks.NONE:
         call.core.sync(to_sync, lambda error: None)
         _close_on_error(response)
         return None
@@ -80,7 +79,7 @@ def _append(
     to_sync: list[PartitionLog],
 ) -> PartitionResponse:
     try:
-        if request.acks not in (_ALL_REPLICAS, _NO_ACKNOWLEDGEMENT, _LEADER):
+        if request.acks not in _ACKS:
             raise BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}, expected -1, 0 or 1")
         if topic is None:
             raise BrokerError(missing)

@@ -6,11 +6,11 @@ Source: `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kafkawire.reference_broker.log.file import replace_file
+from kafkawire.sdk.protocol.uuids import format_uuid
 
 __all__ = [
     "CLEAN_SHUTDOWN",
@@ -25,8 +25,6 @@ __all__ = [
     "read_epochs",
     "read_offsets",
     "read_properties",
-    "uuid_bytes",
-    "uuid_text",
     "write_epochs",
     "write_offsets",
 ]
@@ -87,22 +85,12 @@ def properties_text(properties: Mapping[str, object]) -> str:
 
 def partition_metadata_text(topic_id: bytes) -> str:
     """Return the content of `partition.metadata`."""
-    return f"version: 0\ntopic_id: {uuid_text(topic_id)}"
+    return f"version: 0\ntopic_id: {format_uuid(topic_id)}"
 
 
 def clean_shutdown_text() -> str:
     """Return the content of the file that marks a clean shutdown."""
     return '{"version":0,"brokerEpoch":-1}'
-
-
-def uuid_text(value: bytes) -> str:
-    """Return a UUID as Kafka writes it: URL-safe base64 without padding."""
-    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
-
-
-def uuid_bytes(text: str) -> bytes:
-    """Return the 16 bytes of a UUID in Kafka's form."""
-    return base64.urlsafe_b64decode(text + "==")
 
 
 def _read_checkpoint(path: Path) -> list[list[str]]:

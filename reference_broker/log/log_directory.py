@@ -28,14 +28,13 @@ from kafkawire.reference_broker.log.checkpoints import (
     properties_text,
     read_offsets,
     read_properties,
-    uuid_bytes,
-    uuid_text,
     write_offsets,
 )
 from kafkawire.reference_broker.log.config import LogConfig, log_config
 from kafkawire.reference_broker.log.file import replace_file
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.protocol.uuids import format_uuid, parse_uuid
 
 __all__ = ["LogDirectory", "Topic"]
 
@@ -106,8 +105,8 @@ class LogDirectory:
         if not known:
             known = {
                 "version": str(_META_VERSION),
-                "cluster.id": uuid_text(self._new_uuid()),
-                "directory.id": uuid_text(self._new_uuid()),
+                "cluster.id": format_uuid(self._new_uuid()),
+                "directory.id": format_uuid(self._new_uuid()),
                 "node.id": str(node_id),
             }
             replace_file(file, properties_text(known))
@@ -123,7 +122,7 @@ class LogDirectory:
         for file in sorted((self.path / _TOPICS).glob(f"*{_TOPIC_SUFFIX}")):
             configs = read_properties(file)
             name = file.name.removesuffix(_TOPIC_SUFFIX)
-            topic_id, count = uuid_bytes(configs.pop(_TOPIC_ID)), int(configs.pop(_PARTITIONS))
+            topic_id, count = parse_uuid(configs.pop(_TOPIC_ID)), int(configs.pop(_PARTITIONS))
             topic = Topic(name, topic_id, configs)
             for number in range(count):
                 self._open_log(topic, number, starts.get((name, number), 0), recovery_points.get((name, number), 0))
@@ -169,7 +168,7 @@ class LogDirectory:
             OSError: a file could not be written.
         """
         topic = Topic(name, self._new_uuid(), dict(configs))
-        content = {**configs, _TOPIC_ID: uuid_text(topic.topic_id), _PARTITIONS: partitions}
+        content = {**configs, _TOPIC_ID: format_uuid(topic.topic_id), _PARTITIONS: partitions}
         replace_file(self._topic_file(name), properties_text(content))
         for number in range(partitions):
             self._open_log(topic, number, 0, 0)
@@ -182,7 +181,7 @@ class LogDirectory:
         del self.topics[topic.name], self.topics_by_id[topic.topic_id]
         for number, log in enumerate(topic.logs):
             # Renamed first, since a folder of this name may be created again before all files are gone.
-            doomed = self.path / f"{uuid_text(topic.topic_id)}.{number}{_DELETED_SUFFIX}"
+            doomed = self.path / f"{format_uuid(topic.topic_id)}.{number}{_DELETED_SUFFIX}"
             log.folder.rename(doomed)
             shutil.rmtree(doomed, ignore_errors=True)
 

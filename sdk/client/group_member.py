@@ -18,13 +18,10 @@ from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, Heartbea
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID, UNKNOWN_MEMBER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["Generation", "GroupMember", "GroupSettings", "MemberInfo", "Step"]
-
-#: Member id and generation before the coordinator has assigned them.
-_NO_MEMBER_ID = ""
-_NO_GENERATION = -1
 
 
 class GroupSettings(NamedTuple):
@@ -113,8 +110,8 @@ class GroupMember:
         self.protocol_name = ""
         self.assignment = b""
         self.lost = False
-        self._member_id = _NO_MEMBER_ID
-        self._generation_id = _NO_GENERATION
+        self._member_id = UNKNOWN_MEMBER_ID
+        self._generation_id = UNKNOWN_GENERATION_ID
         self._protocols: list[tuple[str, bytes]] = []
         self._assignments: dict[str, bytes] = {}
         self._reason = "first join"
@@ -243,7 +240,7 @@ class GroupMember:
 
         The coordinator knows that a member with a pending join or sync request is alive.
         """
-        if self._generation_id == _NO_GENERATION or self.step in (Step.JOIN, Step.SYNC, Step.OUTSIDE):
+        if self._generation_id == UNKNOWN_GENERATION_ID or self.step in (Step.JOIN, Step.SYNC, Step.OUTSIDE):
             return None
         return max(0, self._last_heartbeat_ms + self.settings.heartbeat_interval_ms - now_ms)
 
@@ -282,17 +279,17 @@ class GroupMember:
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 self.rejoin(f"a rebalance was in progress at {action}")
             case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION:
-                self.lost = self.lost or self._generation_id != _NO_GENERATION
+                self.lost = self.lost or self._generation_id != UNKNOWN_GENERATION_ID
                 if error_code == ErrorCode.UNKNOWN_MEMBER_ID:
-                    self._member_id = _NO_MEMBER_ID
-                self._generation_id = _NO_GENERATION
+                    self._member_id = UNKNOWN_MEMBER_ID
+                self._generation_id = UNKNOWN_GENERATION_ID
                 self.rejoin(f"the generation was lost at {action}")
             case _:
                 raise BrokerError(error_code, f"{action} in group {self.settings.group_id}")
 
     def _reset(self) -> None:
-        self._member_id = _NO_MEMBER_ID
-        self._generation_id = _NO_GENERATION
+        self._member_id = UNKNOWN_MEMBER_ID
+        self._generation_id = UNKNOWN_GENERATION_ID
         self.assignment = b""
         self.members = {}
 

@@ -11,15 +11,12 @@ from typing import NamedTuple
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
+from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["Broker", "Metadata", "Partition", "Topic"]
-
-#: Stands for "no broker" where the protocol has a node id.
-_NO_NODE = -1
-
-_ZERO_UUID = bytes(16)
 
 
 class Broker(NamedTuple):
@@ -134,7 +131,7 @@ class Metadata:
     def topic_id(self, name: str) -> bytes:
         """Return the id of a topic, zeros if it is not known."""
         topic = self.topics.get(name)
-        return _ZERO_UUID if topic is None else topic.topic_id
+        return ZERO_UUID if topic is None else topic.topic_id
 
     def name_of(self, topic_id: bytes) -> str | None:
         """Return the name of the topic with this id, None if it is not known."""
@@ -173,7 +170,7 @@ class Metadata:
         }
         self._forget(name)
         self.topics[name] = Topic(name, topic.topic_id, partitions, topic.is_internal)
-        if topic.topic_id != _ZERO_UUID:
+        if topic.topic_id != ZERO_UUID:
             self._names[topic.topic_id] = name
 
     def _forget(self, name: str) -> None:
@@ -192,7 +189,7 @@ def _newer(former: Partition | None, partition: MetadataResponse.MetadataRespons
 
 
 def _node(node_id: int) -> int | None:
-    return None if node_id == _NO_NODE else node_id
+    return None if node_id == NO_LEADER_ID else node_id
 
 
 def _error_code(code: int) -> ErrorCode:

@@ -15,12 +15,10 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_REPLICA_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["commit_offsets", "fetch_committed", "list_offsets"]
-
-#: Stands for "a client" where the protocol has the node id of a replica.
-_NO_REPLICA = -1
 
 _NO_GROUP = Generation(-1, "", None)
 
@@ -120,7 +118,7 @@ def _list_request(cluster: Cluster, timestamps: Mapping[TopicPartition, int]) ->
             epoch = -1 if known is None else known.leader_epoch
             partitions.append(ListOffsetsRequest.ListOffsetsPartition(number, epoch, timestamps[key]))
         topics.append(ListOffsetsRequest.ListOffsetsTopic(topic, partitions))
-    return ListOffsetsRequest(_NO_REPLICA, topics=topics)
+    return ListOffsetsRequest(CONSUMER_REPLICA_ID, topics=topics)
 
 
 def _take_listed(response: ListOffsetsResponse, found: dict[TopicPartition, OffsetAndTimestamp]) -> None:

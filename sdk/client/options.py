@@ -10,18 +10,17 @@ Source: Apache Kafka, `CommonClientConfigs`, `ProducerConfig`, `ConsumerConfig`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeVar, cast
+from typing import TypeVar, cast
 
 from kafkawire.sdk.client.partitioner import Partitioner
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX, REQUIRED, Options, choice, flag, number, option, text
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES
+from kafkawire.sdk.protocol.tables.enums import Acks
 from kafkawire.sdk.records import Compression
 from kafkawire.sdk.transport.wire import Address, addresses
 
 __all__ = ["AdminOptions", "ClientOptions", "ConsumerOptions", "ProducerOptions", "read_options"]
-
-_ALL_REPLICAS: Final = -1
 
 
 def _bootstrap_servers(name: str, value: object) -> tuple[Address, ...]:
@@ -31,7 +30,7 @@ def _bootstrap_servers(name: str, value: object) -> tuple[Address, ...]:
 
 
 def _acks(name: str, value: object) -> int:
-    known = {"all": _ALL_REPLICAS, "-1": _ALL_REPLICAS, "0": 0, "1": 1}
+    known = {"all": Acks.ALL, **{str(int(acks)): acks for acks in Acks}}
     if isinstance(value, bool) or str(value) not in known:
         raise ConfigurationError(name, value, 'expected "all", 1 or 0')
     return known[str(value)]
@@ -108,7 +107,7 @@ class ProducerOptions(ClientOptions):
             batch after the other.
     """
 
-    acks: int = option(_ALL_REPLICAS, _acks, kafka="acks")
+    acks: int = option(Acks.ALL, _acks, kafka="acks")
     linger_ms: int = number(5, 0, kafka="linger.ms")
     batch_size: int = number(128 * 1024, 128, 16 * 1024 * 1024, kafka="batch.size")
     buffer_memory: int = number(32 * 1024 * 1024, 1024, 2**62, kafka="buffer.memory")

@@ -16,6 +16,7 @@ from kafkawire.sdk.protocol.messages.groups.consumer_protocol_assignment import 
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID
 
 __all__ = ["Subscription", "decode_assignment", "decode_subscription", "encode_assignment", "encode_subscription"]
 
@@ -39,7 +40,7 @@ class Subscription(NamedTuple):
 
     topics: tuple[str, ...]
     owned_partitions: tuple[TopicPartition, ...] = ()
-    generation_id: int = -1
+    generation_id: int = UNKNOWN_GENERATION_ID
     rack_id: str | None = None
     user_data: bytes | None = None
     group_instance_id: str | None = None

@@ -17,6 +17,7 @@ from kafkawire.sdk.consumer.fetcher import Fetched, Fetcher
 from kafkawire.sdk.consumer.positions import RESET_TIMESTAMPS, Positions
 from kafkawire.sdk.errors import KafkaWireError, NoOffset
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["FetchLoop"]
 
@@ -169,7 +170,7 @@ class FetchLoop:
         try:
             connection = await self._cluster.connection(node_id)
             while (request := self._fetcher.request(node_id)) is not None:
-                named = any(topic.topic_id == bytes(16) for topic in request.topics)
+                named = any(topic.topic_id == ZERO_UUID for topic in request.topics)
                 version = connection.version_for(FetchRequest, (FetchRequest.FetchTopic, "topic") if named else None)
                 response = await connection.request(request, FetchResponse, version, timeout_ms)
                 trouble = self._fetcher.receive(node_id, response)

@@ -16,15 +16,13 @@ from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import BufferFull, DeliveryTimedOut, KafkaWireError, RecordTooLarge
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.records import BatchBuilder, HeadersLike
 
 __all__ = ["Accumulator", "PartitionQueue", "ProducerBatch"]
 
 #: Upper bound of a record's size beyond its key, value and headers: lengths, deltas, attributes.
 _RECORD_OVERHEAD_BYTES = 32
-
-#: Size of a batch beyond its records.
-_BATCH_OVERHEAD_BYTES = 61
 
 
 class ProducerBatch:
@@ -205,10 +203,10 @@ class Accumulator:
         for name, content in headers:
             size += 4 * len(name) + (len(content) if content is not None else 0) + _RECORD_OVERHEAD_BYTES
         limit = self._options.buffer_memory
-        if size + _BATCH_OVERHEAD_BYTES > self._options.max_request_size:
+        if size + BATCH_HEADER_BYTES > self._options.max_request_size:
             raise RecordTooLarge(
                 f"record of up to {size} bytes, max_request_size={self._options.max_request_size} leaves "
-                f"{self._options.max_request_size - _BATCH_OVERHEAD_BYTES}"
+                f"{self._options.max_request_size - BATCH_HEADER_BYTES}"
             )
         if self.bytes_held + size > limit:
             raise BufferFull(
@@ -317,11 +315,11 @@ class Accumulator:
                 self._finish(batch)
 
     def _open(self, queue: PartitionQueue, size: int, now_ms: int) -> ProducerBatch:
-        builder = BatchBuilder(max(self._options.batch_size, size + _BATCH_OVERHEAD_BYTES), self._options.compression)
+        builder = BatchBuilder(max(self._options.batch_size, size + BATCH_HEADER_BYTES), self._options.compression)
         self._batches_made += 1
         batch = ProducerBatch(self._batches_made, queue.partition, builder, now_ms)
-        batch.bytes_held = _BATCH_OVERHEAD_BYTES
-        self.bytes_held += _BATCH_OVERHEAD_BYTES
+        batch.bytes_held = BATCH_HEADER_BYTES
+        self.bytes_held += BATCH_HEADER_BYTES
         self._unfinished[batch.number] = batch
         queue.batches.append(batch)
         self._note(queue)

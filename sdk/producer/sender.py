@@ -20,14 +20,14 @@ from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.producer.accumulator import Accumulator, ProducerBatch
 from kafkawire.sdk.producer.requests import Outcome, outcomes, produce_request
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkawire.sdk.protocol.tables.enums import Acks
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.transport.connection import BrokerConnection
 
 __all__ = ["Sender"]
 
 #: Longest sleep while batches wait, so that batches with an unknown leader still expire.
 _LONGEST_SLEEP_MS = 1_000
-
-_NO_ACKS = 0
 
 
 class Sender:
@@ -138,11 +138,11 @@ class Sender:
         metadata = self._cluster.metadata
         options = self._options
         request = produce_request(batches, metadata, options.acks, options.request_timeout_ms)
-        named = any(topic.topic_id == bytes(16) for topic in request.topic_data)
+        named = any(topic.topic_id == ZERO_UUID for topic in request.topic_data)
         carrying = (ProduceRequest.TopicProduceData, "name") if named else None
         try:
             version = connection.version_for(ProduceRequest, carrying)
-            if options.acks == _NO_ACKS:
+            if options.acks == Acks.NONE:
                 connection.post(request, version)
                 for batch in batches:
                     self._accumulator.succeed(batch, -1, -1)

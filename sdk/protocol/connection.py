@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError, UnsupportedVersion
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES
+from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
+from kafkawire.sdk.protocol.primitives import FIXED
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Api, Buffer, Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
@@ -42,7 +44,7 @@ MAX_IN_FLIGHT = 1000
 _CORRELATION_IDS = 2**31
 
 #: What every request header begins with: API key, version, correlation id.
-_HEADER_START = Struct(">hhi")
+_HEADER_START = Struct(">" + "".join(FIXED[field.kind].format for field in layout(RequestHeader, 1).fields[:3]))
 
 _ERROR_CODE = Struct(">h")
 

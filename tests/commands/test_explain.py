@@ -24,6 +24,7 @@ from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.programs import message_class
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import BatchBuilder, Compression
 
 VECTORS = SCHEMAS.parent / "conformance" / "vectors"
@@ -109,7 +110,7 @@ def test_cut_message() -> None:
 
 def test_own_message(own: Path) -> None:
     cls: Any = load_message("GreetRequest", own)
-    message = cls(people=[cls.Person("Ada", bytes(16))])
+    message = cls(people=[cls.Person("Ada", ZERO_UUID)])
     rows, error = explain_message(cls, 1, codec(cls, 1).encode(message))
     assert error is None
     assert [row.path for row in rows] == [

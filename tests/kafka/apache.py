@@ -20,10 +20,12 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from kafkawire.sdk.protocol.tables.enums import KAFKA_RELEASE
+
 __all__ = ["RELEASE", "ApacheKafka", "fetch_jars", "run_tool"]
 
-#: The release that the schemas describe.
-RELEASE = "4.3.0"
+#: The release that is fetched and run.
+RELEASE = KAFKA_RELEASE
 
 #: A node answers after 4 seconds on two idle cores; a loaded machine takes its time.
 START_TIMEOUT_SECONDS = 120

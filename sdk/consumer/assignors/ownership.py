@@ -12,11 +12,9 @@ from typing import NamedTuple
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.assignors.assignor import PartitionCounts
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID
 
-__all__ = ["NO_GENERATION", "Claim", "Ownership", "resolve_claims"]
-
-#: The generation of a member that was in none, or does not state it.
-NO_GENERATION = -1
+__all__ = ["Claim", "Ownership", "resolve_claims"]
 
 
 class Claim(NamedTuple):
@@ -24,7 +22,7 @@ class Claim(NamedTuple):
 
     Attributes:
         partitions: those it owns.
-        generation_id: the generation in which it got them, or `NO_GENERATION`.
+        generation_id: the generation in which it got them, or `UNKNOWN_GENERATION_ID`.
     """
 
     partitions: Sequence[TopicPartition]
@@ -74,7 +72,7 @@ def resolve_claims(claims: Mapping[str, Claim], partition_counts: PartitionCount
 
 
 def _former(claims: Mapping[str, Claim]) -> dict[TopicPartition, str]:
-    newest = max((claim.generation_id for claim in claims.values()), default=NO_GENERATION)
+    newest = max((claim.generation_id for claim in claims.values()), default=UNKNOWN_GENERATION_ID)
     former: dict[TopicPartition, str] = {}
     for member, (partitions, generation_id) in claims.items():
         if generation_id < newest:

@@ -13,9 +13,10 @@ from typing import Any
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.assignors.assignor import Assignment, PartitionCounts, ReplicaRacks, Subscriptions
-from kafkawire.sdk.consumer.assignors.ownership import NO_GENERATION, Claim
+from kafkawire.sdk.consumer.assignors.ownership import Claim
 from kafkawire.sdk.consumer.assignors.sticky_assignment import assign_sticky
 from kafkawire.sdk.consumer.consumer_protocol import Subscription
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID
 
 __all__ = ["StickyAssignor"]
 
@@ -28,7 +29,7 @@ class StickyAssignor:
 
     def user_data(self, partitions: Iterable[TopicPartition], generation_id: int) -> bytes | None:
         """Return the last assignment and its generation; None before the first."""
-        if generation_id == NO_GENERATION:
+        if generation_id == UNKNOWN_GENERATION_ID:
             return None
         topics: dict[str, list[int]] = {}
         for topic, number in partitions:
@@ -52,11 +53,11 @@ def _claim(subscription: Subscription) -> Claim:
     try:
         had = _user_data().parse(subscription.user_data or b"")
     except (ConstructError, UnicodeDecodeError):
-        return Claim((), NO_GENERATION)
+        return Claim((), UNKNOWN_GENERATION_ID)
     partitions = [
         TopicPartition(topic.topic, number) for topic in had.previous_assignment for number in topic.partitions
     ]
-    return Claim(partitions, NO_GENERATION if had.generation_id is None else had.generation_id)
+    return Claim(partitions, UNKNOWN_GENERATION_ID if had.generation_id is None else had.generation_id)
 
 
 @cache

@@ -8,6 +8,7 @@ import pytest
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.enums import KAFKA_RELEASE
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import versions_of
 
@@ -32,7 +33,7 @@ def test_unknown_version_is_answered_with_the_list(bench):
 @pytest.mark.parametrize(
     ("name", "software_version", "code"),
     [
-        ("apache-kafka-java", "4.3.0", ErrorCode.NONE),
+        ("apache-kafka-java", KAFKA_RELEASE, ErrorCode.NONE),
         ("", "1", ErrorCode.INVALID_REQUEST),
         ("a", "", ErrorCode.INVALID_REQUEST),
         ("-a", "1", ErrorCode.INVALID_REQUEST),

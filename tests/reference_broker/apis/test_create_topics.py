@@ -9,6 +9,7 @@ from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import ConfigSource
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.broker_bench import versions_of
 
 Topic = CreateTopicsRequest.CreatableTopic
@@ -28,7 +29,7 @@ def test_every_version(bench, version):
         shown = {config.name: (config.value, config.config_source) for config in result.configs}
         assert shown["retention.ms"] == ("1000", ConfigSource.TOPIC_CONFIG)
         assert shown["cleanup.policy"] == ("delete", ConfigSource.DEFAULT_CONFIG)
-    assert result.topic_id == (made.topic_id if version >= 7 else bytes(16))
+    assert result.topic_id == (made.topic_id if version >= 7 else ZERO_UUID)
 
 
 @pytest.mark.parametrize(

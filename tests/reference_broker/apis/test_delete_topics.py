@@ -9,6 +9,7 @@ from kafkawire.reference_broker.groups.offsets import Committed
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.broker_bench import versions_of
 from tests.reference_broker.log.produced_batches import produced
 
@@ -22,7 +23,7 @@ def test_every_version(bench, version):
     request = DeleteTopicsRequest([State("t")]) if version >= 6 else DeleteTopicsRequest(topic_names=["t"])
     (result,) = bench.ask(request, version).responses
     assert (result.name, result.error_code) == ("t", ErrorCode.NONE)
-    assert result.topic_id == (topic_id if version >= 6 else bytes(16))
+    assert result.topic_id == (topic_id if version >= 6 else ZERO_UUID)
     assert not bench.core.directory.topics
     assert not [path for path in bench.folder.iterdir() if path.name.startswith("t-")]
     assert bench.create() != topic_id

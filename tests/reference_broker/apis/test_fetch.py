@@ -10,6 +10,7 @@ from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 from tests.reference_broker.log.produced_batches import produced, values_in
 
@@ -23,7 +24,7 @@ def partition(number=0, offset=0, max_bytes=MEBIBYTE, **fields):
     return Partition(number, fetch_offset=offset, partition_max_bytes=max_bytes, **fields)
 
 
-def request(*partitions, name="t", topic_id=bytes(16), wait=0, min_bytes=1, max_bytes=50 * MEBIBYTE, **fields):
+def request(*partitions, name="t", topic_id=ZERO_UUID, wait=0, min_bytes=1, max_bytes=50 * MEBIBYTE, **fields):
     topics = [Topic(name, topic_id, list(partitions))] if partitions else []
     return FetchRequest(max_wait_ms=wait, min_bytes=min_bytes, max_bytes=max_bytes, topics=topics, **fields)
 

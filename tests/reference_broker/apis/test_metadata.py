@@ -8,6 +8,7 @@ import pytest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 
 Topic = MetadataRequest.MetadataRequestTopic
@@ -20,7 +21,7 @@ def test_every_version(bench, version):
     assert [(broker.node_id, broker.host, broker.port) for broker in response.brokers] == [(1, "broker", 9092)]
     (topic,) = response.topics
     assert (topic.error_code, topic.name, topic.is_internal) == (ErrorCode.NONE, "t", False)
-    assert topic.topic_id == (topic_id if version >= 10 else bytes(16))
+    assert topic.topic_id == (topic_id if version >= 10 else ZERO_UUID)
     assert response.controller_id == (1 if version >= 1 else -1)
     assert response.cluster_id == (bench.core.directory.cluster_id if version >= 2 else None)
     for number, partition in enumerate(topic.partitions):

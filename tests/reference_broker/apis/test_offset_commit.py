@@ -10,6 +10,7 @@ from kafkawire.reference_broker.groups.offsets import Committed
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.apis.group_of_one import stable
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 
@@ -17,7 +18,7 @@ Topic = OffsetCommitRequest.OffsetCommitRequestTopic
 Partition = OffsetCommitRequest.OffsetCommitRequestPartition
 
 
-def request(*partitions, generation=-1, member="", name="t", topic_id=bytes(16), group="g"):
+def request(*partitions, generation=-1, member="", name="t", topic_id=ZERO_UUID, group="g"):
     return OffsetCommitRequest(group, generation, member, topics=[Topic(name, topic_id, list(partitions))])
 
 
@@ -28,7 +29,7 @@ def test_every_version(bench, version, end):
     bench.ask(request(Partition(1, 5, 0, "old"), topic_id=topic_id), version)
     response = bench.ask(request(Partition(1, 7, 0, "meta"), Partition(2, 1), topic_id=topic_id), version)
     (topic,) = response.topics
-    assert (topic.name, topic.topic_id) == (("", topic_id) if version >= 10 else ("t", bytes(16)))
+    assert (topic.name, topic.topic_id) == (("", topic_id) if version >= 10 else ("t", ZERO_UUID))
     codes = [(partition.partition_index, partition.error_code) for partition in topic.partitions]
     assert codes == [(1, ErrorCode.NONE), (2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
     epoch = 0 if version >= 6 else -1

@@ -9,6 +9,7 @@ from kafkawire.reference_broker.groups.offsets import Committed
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.broker_bench import versions_of
 
 Topic = OffsetFetchRequest.OffsetFetchRequestTopic
@@ -52,7 +53,7 @@ def test_several_groups(bench, topic_id, version):
     name = "t" if version < 10 else ""
     assert found(named.topics) == [(name, 2, 7, "meta", 0), (name, 0, -1, "", 0)]
     assert found(everything.topics) == [(name, 2, 7, "meta", 0)]
-    assert everything.topics[0].topic_id == (topic_id if version >= 10 else bytes(16))
+    assert everything.topics[0].topic_id == (topic_id if version >= 10 else ZERO_UUID)
     assert (nothing.group_id, nothing.topics, nothing.error_code) == ("other", (), ErrorCode.NONE)
 
 

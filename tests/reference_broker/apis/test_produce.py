@@ -11,6 +11,7 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceRespo
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.record_formats import Compression
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 from tests.reference_broker.log.produced_batches import produced
 
@@ -18,7 +19,7 @@ Topic = ProduceRequest.TopicProduceData
 Partition = ProduceRequest.PartitionProduceData
 
 
-def request(*partitions, name="t", topic_id=bytes(16), acks=1):
+def request(*partitions, name="t", topic_id=ZERO_UUID, acks=1):
     return ProduceRequest(None, acks, 1000, [Topic(name, topic_id, list(partitions))])
 
 
@@ -32,7 +33,7 @@ def test_every_version(bench, version):
         assert (answer.index, answer.error_code, answer.base_offset) == (1, ErrorCode.NONE, start)
         assert answer.log_append_time_ms == -1
         assert answer.log_start_offset == (0 if version >= 5 else -1)
-        assert (topic.name, topic.topic_id) == (("", topic_id) if version >= 13 else ("t", bytes(16)))
+        assert (topic.name, topic.topic_id) == (("", topic_id) if version >= 13 else ("t", ZERO_UUID))
 
 
 @pytest.mark.parametrize(

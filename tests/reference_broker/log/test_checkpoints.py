@@ -3,8 +3,6 @@
 Method: exact contents, written by hand from files of Apache Kafka 4.3.
 """
 
-import pytest
-
 from kafkawire.reference_broker.log.checkpoints import (
     clean_shutdown_text,
     partition_metadata_text,
@@ -12,11 +10,10 @@ from kafkawire.reference_broker.log.checkpoints import (
     read_epochs,
     read_offsets,
     read_properties,
-    uuid_bytes,
-    uuid_text,
     write_epochs,
     write_offsets,
 )
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 
 def test_offsets(tmp_path):
@@ -43,15 +40,6 @@ def test_properties(tmp_path):
     assert read_properties(tmp_path / "none") == {}
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(bytes(16), "A" * 22), (b"\xff" * 16, "_" * 21 + "w"), (bytes(range(16)), "AAECAwQFBgcICQoLDA0ODw")],
-)
-def test_uuid(value, text):
-    assert uuid_text(value) == text
-    assert uuid_bytes(text) == value
-
-
 def test_texts():
-    assert partition_metadata_text(bytes(16)) == "version: 0\ntopic_id: " + "A" * 22
+    assert partition_metadata_text(ZERO_UUID) == "version: 0\ntopic_id: " + "A" * 22
     assert clean_shutdown_text() == '{"version":0,"brokerEpoch":-1}'

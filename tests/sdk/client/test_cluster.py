@@ -21,6 +21,7 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.sdk.scripted_broker import BROKER, Later, StoringBroker
 
 T0 = TopicPartition("t", 0)
@@ -91,7 +92,7 @@ def test_leaders() -> None:
 def test_a_partition_without_a_leader() -> None:
     def headless(request: object) -> MetadataResponse:
         partition = MetadataResponse.MetadataResponsePartition(0, 0, -1, 1)
-        topic = MetadataResponse.MetadataResponseTopic(0, "t", bytes(16), partitions=[partition])
+        topic = MetadataResponse.MetadataResponseTopic(0, "t", ZERO_UUID, partitions=[partition])
         return MetadataResponse(brokers=[MetadataResponse.MetadataResponseBroker(1, *BROKER)], topics=[topic])
 
     async def test(broker: StoringBroker, cluster: Cluster) -> None:

@@ -18,6 +18,7 @@ from kafkawire.sdk.errors import BrokerError, DecodeError, NoOffset, RemoteProto
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import BatchBuilder, stamp
 
 ID = b"T" * 16
@@ -59,7 +60,7 @@ def batch(base_offset: int, records: int = 3, size: int = 10) -> bytes:
 def fetch_response(*partitions: FetchResponse.PartitionData, by_id: bool = True) -> FetchResponse:
     """Return a response about topic t."""
     return FetchResponse(
-        responses=[FetchResponse.FetchableTopicResponse("" if by_id else "t", ID if by_id else bytes(16), partitions)]
+        responses=[FetchResponse.FetchableTopicResponse("" if by_id else "t", ID if by_id else ZERO_UUID, partitions)]
     )
 
 

@@ -27,6 +27,7 @@ from kafkawire.sdk.protocol.frames import frame
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import Compression, walk
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
@@ -359,7 +360,7 @@ def test_topic_ids_are_used_where_the_broker_knows_them() -> None:
         await producer.send("t", b"v")
         (request,) = broker.asked(ApiKey.PRODUCE)
         assert isinstance(request, ProduceRequest)
-        assert request.topic_data[0].topic_id != bytes(16)
+        assert request.topic_data[0].topic_id != ZERO_UUID
         assert request.topic_data[0].name == ""
 
     producing(test)

@@ -15,6 +15,7 @@ from kafkawire.sdk.producer.requests import outcomes, produce_request
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import BatchBuilder
 
 IDS = {"a": b"A" * 16, "b": b"B" * 16}
@@ -41,7 +42,7 @@ def produce_response(
     *partitions: ProduceResponse.PartitionProduceResponse, name: str = "a", by_id: bool = False
 ) -> ProduceResponse:
     """Return a response about one topic."""
-    topic = ProduceResponse.TopicProduceResponse("" if by_id else name, IDS[name] if by_id else bytes(16), partitions)
+    topic = ProduceResponse.TopicProduceResponse("" if by_id else name, IDS[name] if by_id else ZERO_UUID, partitions)
     return ProduceResponse([topic])
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.consumer.assignors.ownership import NO_GENERATION, Claim, resolve_claims
+from kafkawire.sdk.consumer.assignors.ownership import Claim, resolve_claims
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID
 from tests.sdk.consumer.assignors.groups import partition, partitions
 
 
@@ -20,7 +21,7 @@ from tests.sdk.consumer.assignors.groups import partition, partitions
         ({"x": ("a-0 a-1", 1), "y": ("a-1", 2)}, {"x": "a-0", "y": "a-1"}, "", {"a-0": "x", "a-1": "x"}),
         ({"x": ("a-0", 2), "y": ("a-0 a-1", 1)}, {"x": "a-0", "y": "a-1"}, "", {"a-0": "y", "a-1": "y"}),
         ({"x": ("a-0", 1), "y": ("a-0", 2), "z": ("", 3)}, {"x": "", "y": "a-0", "z": ""}, "", {"a-0": "y"}),
-        ({"x": ("a-0", NO_GENERATION), "y": ("", 0)}, {"x": "a-0", "y": ""}, "", {"a-0": "x"}),
+        ({"x": ("a-0", UNKNOWN_GENERATION_ID), "y": ("", 0)}, {"x": "a-0", "y": ""}, "", {"a-0": "x"}),
         ({"x": ("gone-0 a-0 a-3", 1)}, {"x": "a-0"}, "", {}),
         ({}, {}, "", {}),
     ],

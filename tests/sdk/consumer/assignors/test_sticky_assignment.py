@@ -5,12 +5,13 @@ Method: small groups by hand for the choice between the two and for moved partit
 
 from __future__ import annotations
 
-from kafkawire.sdk.consumer.assignors.ownership import NO_GENERATION, Claim
+from kafkawire.sdk.consumer.assignors.ownership import Claim
 from kafkawire.sdk.consumer.assignors.sticky_assignment import assign_sticky
 from kafkawire.sdk.consumer.consumer_protocol import Subscription
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID
 from tests.sdk.consumer.assignors.groups import partition, partitions
 
-NOTHING = Claim((), NO_GENERATION)
+NOTHING = Claim((), UNKNOWN_GENERATION_ID)
 
 
 def test_moved_partitions_with_equal_subscriptions() -> None:
