@@ -46,6 +46,7 @@ def test_fields(tmp_path: Path) -> None:
         Versions.parse("2+"),
     )
     assert (timeout.default, wait.default) == (127, True)
+    assert [field.zero_copy for field in ping.fields] == [False] * 5
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ def test_a_format(write: Write) -> None:
         ("crc32c", "md5", 6, "field crc: checksum 'md5': one of crc32, crc32c"),
         ("covers: flags", "covers: labels", 6, "field crc: covers: there is no field labels"),
         ("at: 0-2", "at: low", 10, "field flags: bits kind: at: 'low' is no bit"),
+        ("at: 5, about", "at: 5, abuot", 11, "unknown key 'abuot'"),
         ("{at: 5, about: handle with care}", "5", 9, "field flags: bits is_fragile: 5 is not a mapping"),
         ("name: label", "name: crc", 12, "field crc: it is there twice"),
         (

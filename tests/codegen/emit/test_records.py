@@ -30,6 +30,7 @@ def test_numbers() -> None:
         21,
         12,
     )
+    assert (names["BATCH_MAGIC"], names["MESSAGE_V0_MAGIC"], names["MESSAGE_V1_MAGIC"]) == (2, 0, 1)
     assert (names["BATCH_COMPRESSION_MASK"], names["BATCH_IS_CONTROL_MASK"]) == (7, 32)
     assert (names["RECORD_MIN_BYTES"], names["RECORD_HEADER_MIN_BYTES"]) == (7, 2)
     assert (names["MESSAGE_V0_MIN_BYTES"], names["MESSAGE_V1_MIN_BYTES"]) == (26, 34)

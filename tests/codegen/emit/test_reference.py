@@ -16,6 +16,8 @@ from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.emit.reference import reference_tree
 from kafkawire.codegen.generate import reference_of
 from kafkawire.codegen.load import load_file, load_folder
+from kafkawire.codegen.record_formats import load_record_formats
+from kafkawire.codegen.spec import ApiFile
 from kafkawire.codegen.tables import load_enumerations, load_errors
 from tests.codegen.emit.test_html import Reader
 
@@ -87,6 +89,22 @@ def test_tables(tree: dict[Path, str]) -> None:
     enumerations, constants = load_enumerations(SCHEMAS / "enumerations.yaml")
     for item in (*enumerations, *constants):
         assert item.name in tree[Path("enumerations.html")]
+
+
+def test_the_index_lists_apis_by_key(tree: dict[Path, str]) -> None:
+    keys = [file.request.key for file in load_folder(SCHEMAS).values() if isinstance(file, ApiFile)]
+    links = re.findall(r"<td[^>]*>(\d+)</td><td[^>]*><a href=\"messages/", tree[Path("index.html")])
+    assert [int(key) for key in links] == sorted(key for key in keys if key is not None)
+
+
+def test_record_formats(tree: dict[Path, str]) -> None:
+    text = tree[Path("records.html")]
+    for name, item in load_record_formats(SCHEMAS).items():
+        assert f'id="{name}"' in text
+        for field in item.fields:
+            assert f"<code>{field.name}</code>" in text
+            if field.const is not None:
+                assert f"always {field.const}" in text
 
 
 def test_page_of_an_api(sample: str) -> None:

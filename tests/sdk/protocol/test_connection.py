@@ -162,6 +162,14 @@ def test_a_response_nobody_asked_for() -> None:
         ClientConnection().receive(bytes(10))
 
 
+@pytest.mark.parametrize("body", [b"", b"\0"])
+def test_an_api_versions_response_without_an_error_code(body: bytes) -> None:
+    client = ClientConnection()
+    client.handshake()
+    with pytest.raises(RemoteProtocolError, match="error_code at byte 4"):
+        client.receive(bytes(4) + body)
+
+
 def test_a_response_to_another_request() -> None:
     client, server = ClientConnection(), ServerConnection(ALL)
     client.request(HeartbeatRequest(), 4)

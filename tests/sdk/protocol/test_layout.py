@@ -92,6 +92,37 @@ def test_absent_fields_say_where_they_exist() -> None:
     assert (inner.structure, inner.default, inner.versions) == (Inner, DEFAULT, "1-3")
 
 
+def test_a_tagged_field_that_is_not_on_the_wire_has_the_value_of_a_new_message() -> None:
+    tagged = {}
+    for name in MODULES:
+        cls = message_class(name)
+        one = layout(cls, cls.SCHEMA.versions.last)
+        tagged |= {(name, field.name): (field.new_default(), getattr(cls(), field.name)) for field in one.tagged}
+    assert {key for key, (default, value) in tagged.items() if default != value} == set()
+    assert {type(default).__name__ for default, _ in tagged.values()} > {"ReplicaState", "int", "tuple"}
+
+
+def test_the_size_of_a_structure_that_is_always_the_same() -> None:
+    class Fixed(Message):
+        __slots__ = ("number", "many", "unknown_tags")
+        FIELDS = (Field("number", "int32", V(0, 3), default=0), Field("many", "int64", V(1, 3), default=(), array=True))
+        SCHEMA = Schema("Fixed", "data", None, V(0, 3), V(3, 3))
+
+        def __init__(self, number: int = 0, many: tuple[int, ...] = (), unknown_tags: UnknownTags = ()) -> None:
+            self.number, self.many, self.unknown_tags = number, many, unknown_tags
+
+    class Holder(Message):
+        __slots__ = ("one", "unknown_tags")
+        FIELDS = (Field("one", Fixed, V(0, 3), nullable=V(2, 3)),)
+        SCHEMA = Schema("Holder", "data", None, V(0, 3), V(3, 3))
+
+        def __init__(self, one: Fixed | None = DEFAULT, unknown_tags: UnknownTags = ()) -> None:
+            self.one, self.unknown_tags = one, unknown_tags
+
+    assert [layout(Fixed, version).size for version in (0, 1, 3)] == [4, None, None]
+    assert [layout(Holder, version).size for version in (0, 1, 2, 3)] == [4, None, None, None]
+
+
 def test_a_field_that_is_only_ever_tagged() -> None:
     state = next(field for field in absent_fields(FetchRequest, 4) if field.name == "replica_state")
     assert state.versions == "15-18"
