@@ -4,7 +4,7 @@ Every advertised API and version that is safe to call gets well-formed requests.
 byte and re-encode to the same bytes; what it says is not compared with Apache Kafka yet. Malformed input follows: as in
 Apache Kafka, an ApiVersions request in an unknown version gets a response, and anything else closes the connection.
 
-Source: observed with Apache Kafka 4.3.0; KIP-511; `SocketServer` and `RequestContext` in Apache Kafka.
+Source: observed with Apache Kafka; KIP-511; `SocketServer` and `RequestContext` in Apache Kafka.
 """
 
 from __future__ import annotations

@@ -196,10 +196,8 @@ class Workshop:
         """Run the tests of a source as it is, and return how long they take.
 
         Raises:
-            MutantsError: there are no tests, or they fail.
+            MutantsError: the tests fail.
         """
-        if not plan.tests:
-            raise MutantsError(f"{plan.path} has no test module, and {TABLE} names no other tests for it")
         started = time.monotonic()
         if (failed := self._run(plan.engine, self._test_command(plan), 600)) is not None:
             raise MutantsError(f"the tests of {plan.path} fail without a fault:\n{failed}")
@@ -266,8 +264,11 @@ def run(
         Those that survived, and those with which the extension could not be built.
 
     Raises:
-        MutantsError: tests fail without a fault, or run on code outside the copy.
+        MutantsError: a source has no tests, tests fail without a fault, or they run on code outside the copy.
     """
+    for path in {fault.path for fault in faults}:
+        if not plans[path].tests:
+            raise MutantsError(f"{path} has no test module, and {TABLE} names no other tests for it")
     workshops: SimpleQueue[Workshop] = SimpleQueue()
     for number in range(processes):
         workshops.put(Workshop(root, FOLDER / str(number)))
