@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkawire.sdk.protocol.tables.enums import KAFKA_RELEASE
+
 README = Path(__file__).parent.parent / "README.md"
 
 
@@ -36,3 +38,7 @@ def test_the_example_of_a_module_runs(name: str) -> None:
     example = textwrap.dedent("\n".join(line for line in lines if line.startswith("    ")))
     assert example.count("\n") >= 1
     exec(compile(example, f"the docstring of {name}", "exec"), dict(vars(module)))
+
+
+def test_it_names_the_release_of_the_schemas() -> None:
+    assert f"Apache Kafka {KAFKA_RELEASE}" in README.read_text(encoding="utf-8")
