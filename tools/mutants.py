@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from tools.faults import Fault, diff, find_faults, plant
@@ -178,12 +179,11 @@ class Workshop:
 
     Args:
         root: the tree that is copied; nothing in it is changed.
-        folder: where the copy goes; what was there is removed.
+        folder: where the copy goes.
     """
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.folder = folder.resolve()
-        shutil.rmtree(folder, ignore_errors=True)
         paths = [*Tree(root).paths, *(path.relative_to(root) for pattern in BUILT for path in root.glob(pattern))]
         for path in paths:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -256,9 +256,9 @@ class Workshop:
 
 
 def run(
-    root: Path, plans: Mapping[str, Plan], faults: Sequence[Fault], processes: int
+    root: Path, folder: Path, plans: Mapping[str, Plan], faults: Sequence[Fault], processes: int
 ) -> tuple[list[Fault], list[Fault]]:
-    """Plant the faults one by one.
+    """Plant the faults one by one, in copies of the tree below `folder`.
 
     Returns:
         Those that survived, and those with which the extension could not be built.
@@ -271,7 +271,7 @@ def run(
             raise MutantsError(f"{path} has no test module, and {TABLE} names no other tests for it")
     workshops: SimpleQueue[Workshop] = SimpleQueue()
     for number in range(processes):
-        workshops.put(Workshop(root, FOLDER / str(number)))
+        workshops.put(Workshop(root, folder / str(number)))
     done = 0
     survivors, unbuildable = [], []
 
@@ -366,7 +366,9 @@ def main() -> int:
         found = {path: find_faults(path, source) for path, source in sources.items()}
         faults = choose({path: of_it for path, of_it in found.items() if of_it}, arguments.faults, arguments.seed)
         print(f"{sum(map(len, found.values()))} places, {len(faults)} faults, seed {arguments.seed}", flush=True)
-        survived, unbuildable = run(root, plans, faults, arguments.processes)
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=FOLDER) as folder:
+            survived, unbuildable = run(root, Path(folder), plans, faults, arguments.processes)
         status = report(sources, plans, [fault for fault in faults if fault not in unbuildable], survived, table)
     except MutantsError as error:
         print(f"error: {error}", file=sys.stderr)
