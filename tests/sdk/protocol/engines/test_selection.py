@@ -1,4 +1,4 @@
-"""`KAFKAWIRE_ENGINE` selects the engine; without it the extension is used where it is, the twin elsewhere.
+"""`KAFKAWIRE_ENGINE` selects the engine; without it the extension is used where it is, the Python engine elsewhere.
 
 Method: a fresh interpreter for each choice, also one in which the extension cannot be imported.
 """
