@@ -197,31 +197,42 @@ cdef class Program:
     def decode(self, buffer, Py_ssize_t offset=0):
         """Read the message at `offset`."""
         cdef Reader r
+        cdef Py_buffer held
         cdef PyObject *message
-        cdef Py_ssize_t size
-        if PyBytes_CheckExact(<PyObject *>buffer):
-            r.view = NULL
-            r.start = <const uint8_t *>PyBytes_AS_STRING(<PyObject *>buffer)
-            size = PyBytes_GET_SIZE(<PyObject *>buffer)
+        cdef PyObject *source = <PyObject *>buffer
+        cdef bint exported = False
+        r.view = NULL
+        if PyBytes_CheckExact(source):
+            held.buf = PyBytes_AS_STRING(source)
+            held.len = PyBytes_GET_SIZE(source)
+        elif PyByteArray_CheckExact(source) or PyMemoryView_Check(source):
+            # As long as this is held, another look gives the same memory.
+            if PyObject_GetBuffer(source, &held, PyBUF_SIMPLE) < 0:
+                reraise()
+            exported = True
         else:
-            r.view = whole_view(<PyObject *>buffer)
+            r.view = whole_view(source)
             if r.view == NULL:
                 reraise()
-            r.start = <const uint8_t *>buffer_of(r.view).buf
-            size = buffer_of(r.view).len
-        if offset < 0 or offset > size:
-            Py_XDECREF(r.view)
-            raise ValueError(f"offset {offset} is outside the buffer of {size} bytes")
-        r.source = <PyObject *>buffer
-        r.p = r.start + offset
-        r.end = r.start + size
+            held.buf = buffer_of(r.view).buf
+            held.len = buffer_of(r.view).len
+        r.start = <const uint8_t *>held.buf
+        r.end = r.start + held.len
+        r.source = source
         r.failure = NONE
         r.steps = 0
-        message = read_structure(&self.shape, &r)
-        Py_XDECREF(r.view)
-        if message == NULL:
-            raise_failure(&r)
-        return take_object(message), r.p - r.start
+        try:
+            if offset < 0 or offset > held.len:
+                raise ValueError(f"offset {offset} is outside the buffer of {held.len} bytes")
+            r.p = r.start + offset
+            message = read_structure(&self.shape, &r)
+            if message == NULL:
+                raise_failure(&r)
+            return take_object(message), r.p - r.start
+        finally:
+            Py_XDECREF(r.view)
+            if exported:
+                PyBuffer_Release(&held)
 
     def encode(self, message):
         """Return the encoding of `message`."""

@@ -165,6 +165,8 @@ cdef extern from "Python.h":
     Py_ssize_t PyBytes_GET_SIZE(PyObject *) noexcept
     bint PyBytes_Check(PyObject *) noexcept
     bint PyBytes_CheckExact(PyObject *) noexcept
+    bint PyByteArray_CheckExact(PyObject *) noexcept
+    bint PyMemoryView_Check(PyObject *) noexcept
     int _PyBytes_Resize(PyObject **, Py_ssize_t) noexcept
     PyObject *PyLong_FromLong(long) noexcept
     PyObject *PyLong_FromLongLong(long long) noexcept

@@ -51,7 +51,7 @@ class Program:
         """Read the message at `offset`."""
         view = data = buffer
         if type(buffer) is not bytes:
-            view = as_bytes(buffer)
+            view = memoryview(buffer) if type(buffer) is bytearray else as_bytes(buffer)
             data = bytes(view)
         if not 0 <= offset <= len(data):
             raise ValueError(f"offset {offset} is outside the buffer of {len(data)} bytes")
