@@ -208,12 +208,10 @@ def test_work_of_explaining_damaged_bytes(make: Callable[[int], Message], versio
     assert work_of_decoding("python", make(200), version)[1] <= 2.1 * refusing
 
 
-@pytest.mark.parametrize("engine", [engine for engine in AVAILABLE if engine == "native"])
+@pytest.mark.skipif(native is None, reason="the extension is not built or not wanted")
 @pytest.mark.parametrize(("make", "version"), DAMAGED)
-def test_the_extension_explains_damaged_bytes_by_itself(
-    engine: str, make: Callable[[int], Message], version: int
-) -> None:
-    once, twice = (work_of_decoding(engine, make(size), version)[1] for size in (100, 200))
+def test_the_native_engine_explains_damaged_bytes_by_itself(make: Callable[[int], Message], version: int) -> None:
+    once, twice = (work_of_decoding("native", make(size), version)[1] for size in (100, 200))
     assert twice <= once + 20
 
 
