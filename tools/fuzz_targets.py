@@ -1,7 +1,7 @@
 """What `tools/fuzz.py` feeds with damaged bytes, and what must hold whatever the bytes are.
 
-A target makes cases from its inputs, the golden vectors, and checks one case at a time. A check is a function of the
-case alone, also where it cuts or samples, so that a case that failed fails again. It returns what is wrong; every
+A target makes cases from its inputs, the golden vectors, and checks one case at a time. A check depends on the case alone,
+even where it cuts or samples, so a case that failed fails again. It returns what is wrong; every
 exception that leaves it is a finding too.
 """
 

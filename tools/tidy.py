@@ -22,8 +22,8 @@ from tools.facts import second_homes
 __all__ = ["EXCEPTIONS", "RULES", "Finding", "Source", "Tree", "check"]
 
 LINE_LENGTH_MAX = 120
-#: Modules stay near 500 lines; at this length one holds two things.
-FILE_LINES_MAX = 600
+#: Modules stay near 400 lines; a longer one holds two things.
+FILE_LINES_MAX = 450
 #: Functions stay near 60 lines.
 FUNCTION_LINES_MAX = 70
 DOCSTRING_LINES_MAX = 12
@@ -54,12 +54,12 @@ HOUSES = {"src": "src/kafkawire", "tools": "tools"}
 #: (rule, path pattern): why the rule does not hold there.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("names", "conformance/vectors/misc.jsonl.gz"): "the vector format names its files",
+    ("file-length", "reference_broker/groups/coordinator.py"): "the coordinator runtime replaces it",
+    ("file-length", "reference_broker/server.py"): "the request path is rebuilt with the broker's core",
+    ("file-length", "sdk/consumer/consumer.py"): "the client core's state machines replace it",
+    ("file-length", "tests/reference_broker/groups/test_coordinator.py"): "goes with the coordinator",
+    ("file-length", "tests/sdk/consumer/test_consumer.py"): "goes with the consumer",
     ("second-home", "reference_broker/log/index.py"): "an entry of a time index, which no schema describes",
-    ("words", "docs/architecture.md"): "until the page names the engines alone",
-    ("words", "docs/benchmarks.md"): "until the page names the engines alone",
-    ("words", "docs/decisions/0007*"): "until the page names the engines alone",
-    ("words", "sdk/*/engines/*"): "until the engines name each other alone",
-    ("words", "tests/sdk/*/engines/*"): "until the engines name each other alone",
     ("sleeping", "tests/kafka/apache.py"): "polls a process of another language that gives no signal when it is up",
 }
 

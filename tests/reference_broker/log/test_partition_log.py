@@ -14,7 +14,7 @@ from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.records import walk
+from kafkawire.sdk.records import RecordBatch, walk
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
 
 CONFIG = dataclasses.replace(log_config({}), index_interval_bytes=100)
@@ -194,7 +194,9 @@ def damage_a_length(path):
 def test_damage_in_the_middle_of_a_closed_log_is_told(tmp_path, caplog):
     filled(tmp_path / "t-0").close()
     files = sorted((tmp_path / "t-0").glob("*.log"))
-    timestamp = next(walk(files[1].read_bytes())).base_timestamp
+    batch = next(walk(files[1].read_bytes()))
+    assert isinstance(batch, RecordBatch)
+    timestamp = batch.base_timestamp
     damage_a_length(files[1])
     log = PartitionLog(tmp_path / "t-0", SMALL, is_clean=True, recovery_point=60)
     assert "partial batch" in caplog.text

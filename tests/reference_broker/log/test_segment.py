@@ -109,7 +109,9 @@ def test_no_flipped_bit_of_a_length_loses_a_batch(tmp_path, size_bytes):
         damaged = bytearray(content)
         damaged[size_bytes + 8 + bit // 8] ^= 0x80 >> bit % 8
         path.write_bytes(damaged)
-        assert segment.find(BASE).base_offset == BASE
+        found = segment.find(BASE)
+        assert found is not None
+        assert found.base_offset == BASE
         with pytest.raises(DecodeError):
             list(segment.headers(0))
         with pytest.raises(DecodeError):

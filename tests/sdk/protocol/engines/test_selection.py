@@ -32,7 +32,7 @@ def test_an_engine_of_choice(choice: str) -> None:
     assert run(SHOW, choice).stdout == f"{choice} False\n"
 
 
-def test_the_twin_where_there_is_no_extension() -> None:
+def test_python_where_there_is_no_extension() -> None:
     assert run(BLOCK + SHOW, "").stdout == "python False\n"
 
 
