@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records.engines.python_record import Headers, Record
 from kafkawire.sdk.records.engines.selection import native
 
-__all__ = ["BinaryColumn", "Headers", "HeadersLike", "Record", "restored"]
+__all__ = ["BinaryColumn", "Headers", "HeadersLike", "Record"]
 
 #: Headers to write: names and values in order; a name may come more than once.
 HeadersLike = Sequence[tuple[str, Buffer | None]]
 
 if not TYPE_CHECKING and native is not None:
     Record = native.Record
-
-
-def restored(*content: Any) -> Record:
-    """Return the record that was copied or pickled, on the engine that is in use here."""
-    return Record(*content)
 
 
 class BinaryColumn:

@@ -44,6 +44,7 @@ from kafkawire.sdk.records.engines.builder_options import (
     pairs,
     whole_number,
 )
+from kafkawire.sdk.records.engines import python_record
 from kafkawire.sdk.records.engines.python_record import check_record
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
 

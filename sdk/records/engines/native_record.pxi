@@ -91,20 +91,20 @@ cdef class RecordView:
     cdef Payload payload
     cdef RecordParts parts
 
-    def __cinit__(self):
-        self.payload = NOWHERE
+    cdef inline const Region* region(self) noexcept:
+        return &NOWHERE.region if self.payload is None else &self.payload.region
 
     @property
     def offset(self):
-        return offset_of(&self.payload.region, &self.parts)
+        return offset_of(self.region(), &self.parts)
 
     @property
     def timestamp(self):
-        return timestamp_of(&self.payload.region, &self.parts)
+        return timestamp_of(self.region(), &self.parts)
 
     @property
     def sequence(self):
-        return sequence_after(self.payload.region.base_sequence, self.parts.offset_delta)
+        return sequence_after(self.region().base_sequence, self.parts.offset_delta)
 
     @property
     def key(self):
@@ -116,7 +116,7 @@ cdef class RecordView:
 
     @property
     def headers(self):
-        return headers_of(&self.parts, self.payload.region.end)
+        return headers_of(&self.parts, self.region().end)
 
     @property
     def topic(self):
@@ -202,6 +202,4 @@ cdef str described(record):
 
 cdef tuple restored(record):
     """Return how a record is made again, by whatever engine is there."""
-    from kafkawire.sdk.records.record import restored as restored_record
-
-    return restored_record, content_of(record)
+    return python_record.restored, content_of(record)

@@ -270,7 +270,10 @@ cdef class BatchBuilder:
         cdef int64_t length, total
         if self.is_sealed:
             raise EncodeError("", "the batch is sealed")
-        parts.offset_delta = self.next_delta(place)
+        if place == NULL and header.last_offset_delta < INT32_MAX:
+            parts.offset_delta = header.last_offset_delta + 1
+        else:
+            parts.offset_delta = self.next_delta(place)
         if is_first and self.delete_horizon_ms is None:
             base_timestamp = timestamp
         parts.timestamp_delta = wrap64(<uint64_t>timestamp - <uint64_t>base_timestamp)

@@ -5,9 +5,9 @@ Records are immutable, and so is what they may hold: the same records are equal 
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
-__all__ = ["Headers", "Record", "check_record", "new_record"]
+__all__ = ["Headers", "Record", "check_record", "new_record", "restored"]
 
 #: Names and values in the order of the wire; a name may come more than once.
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -99,8 +99,6 @@ class Record(_Fields):
         )
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        from kafkawire.sdk.records.record import restored
-
         return restored, _content(self)
 
 
@@ -118,6 +116,14 @@ def new_record(
     record = _Fields(offset, timestamp, key, value, headers, sequence, topic, partition)
     record.__class__ = Record
     return record  # type: ignore[return-value]  # it is one since the line above
+
+
+def restored(*content: Any) -> Record:
+    """Return the record that was copied or pickled, on the engine that is in use here."""
+    from kafkawire.sdk.records.engines.selection import native
+
+    record_class: type[Record] = Record if native is None else native.Record
+    return record_class(*content)
 
 
 def check_record(key: object, value: object, headers: object, topic: object) -> None:

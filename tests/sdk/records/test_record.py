@@ -13,7 +13,6 @@ from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.records import BinaryColumn, Record
 from kafkawire.sdk.records.engines import python_record
 from kafkawire.sdk.records.engines import selection as engines
-from kafkawire.sdk.records.record import restored
 
 
 def offsets(*numbers: int) -> bytes:
@@ -22,7 +21,7 @@ def offsets(*numbers: int) -> bytes:
 
 def test_the_record_is_that_of_the_engine() -> None:
     assert Record is (python_record.Record if engines.native is None else engines.native.Record)
-    assert restored(1, 2, None, b"v") == Record(1, 2, None, b"v")
+    assert python_record.restored(1, 2, None, b"v") == Record(1, 2, None, b"v")
 
 
 def test_column() -> None:
