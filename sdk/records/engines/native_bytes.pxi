@@ -1,5 +1,5 @@
-# What the record engine does with single bytes: variable length integers and CRC-32C. Nothing here depends on alignment,
-# and sums are unsigned, so that nothing overflows.
+# What the record engine does with single bytes: variable-length integers and CRC-32C. Nothing here depends on
+# alignment, and sums are unsigned, so nothing overflows.
 
 cdef extern from *:
     """

@@ -93,7 +93,8 @@ cdef const uint8_t* fill(const Region* region, Py_ssize_t row, int32_t number, T
         memcpy(target.timestamps + row * 8, &timestamp, 8)
         put_view(target.keys + row * VIEW_BYTES, parts.key, parts.key_size, number, <int32_t>(parts.key - region.start))
         put_view(
-            target.values + row * VIEW_BYTES, parts.value, parts.value_size, number, <int32_t>(parts.value - region.start)
+            target.values + row * VIEW_BYTES, parts.value, parts.value_size, number,
+            <int32_t>(parts.value - region.start),
         )
         if parts.key_size >= 0:
             target.key_validity[row >> 3] |= <uint8_t>(1 << (row & 7))

@@ -14,6 +14,7 @@ import pickle
 import struct
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -181,9 +182,10 @@ def test_columns_that_were_changed(builder: BatchBuilder) -> None:
     ):
         column = BinaryColumn(ends(0, 1, 3), b"abc", b"\x03")
         setattr(column, name, content)
-        for arguments in ((column, 1), (BinaryColumn(ends(0, 1, 3), b"abc"), 1, column)):
-            with pytest.raises(EncodeError, match=reason):
-                builder.append_columns(*arguments)
+        with pytest.raises(EncodeError, match=reason):
+            builder.append_columns(column, 1)
+        with pytest.raises(EncodeError, match=reason):
+            builder.append_columns(BinaryColumn(ends(0, 1, 3), b"abc"), 1, column)
     held(builder)
 
 
@@ -301,7 +303,8 @@ def test_errors_at_every_call(builder: BatchBuilder, error: type[BaseException])
         text: Any = hostile.HostileBuffer(b"b", fuse=fuse) if sys.version_info >= (3, 12) else b"b"
         headers: Any = hostile.LyingSequence(1, [("h", text), ("i", None)], fuse)
         builder.append(hostile.Number(1, fuse), text, text, headers)  # type: ignore[arg-type]  # on purpose
-        builder.append_many(hostile.LyingSequence(9, [text, text], fuse), hostile.Number(1, fuse))  # type: ignore[arg-type]
+        number: Any = hostile.Number(1, fuse)
+        builder.append_many(hostile.LyingSequence(9, [text, text], fuse), number)
 
     raised = list(hostile.raised_at_every_call(run, error))
     assert raised.pop() is None
@@ -316,9 +319,9 @@ def test_sizes_that_do_not_fit() -> None:
     """Sizes above an int32, and two below it that are not together; nothing of this memory is ever touched."""
     builder = batch_builder_class("native")(2**40)
     builder.append(1, None, b"v")
-    with mmap.mmap(-1, 2**31) as huge, memoryview(huge)[: 2**30] as half:
-        for arguments in ((huge, None), (None, huge), (half, half), (huge, huge)):
-            assert builder.append(1, *arguments) is None
+    with mmap.mmap(-1, 2**31) as pages, memoryview(pages) as huge, huge[: 2**30] as half:
+        for key, value in ((huge, None), (None, huge), (half, half), (huge, huge)):
+            assert builder.append(1, key, value) is None
         assert builder.append_many([huge], 1) == 0
         assert builder.append_columns(BinaryColumn(ends(0, 2**31 - 1), huge), 1) == 0
     assert len(held(builder)) == 1
@@ -342,7 +345,8 @@ def native_types() -> list[type]:
 def test_every_type_of_the_extension_survives_what_it_is_not_made_for() -> None:
     for kind in native_types():
         objects: list[Any] = []
-        for make in (kind, lambda kind=kind: kind.__new__(kind), lambda kind=kind: object.__new__(kind)):
+        makers: list[Callable[[], object]] = [kind, lambda kind=kind: kind.__new__(kind), partial(object.__new__, kind)]
+        for make in makers:
             try:
                 objects.append(make())
             except (TypeError, EncodeError):
@@ -399,7 +403,7 @@ class Link(bytes):
 
 def test_a_long_chain_of_records_is_freed() -> None:
     """Freeing them must not use the C stack for each."""
-    record = Record(0, 0, None, None)
+    record, link = Record(0, 0, None, None), Link(b"")
     for _ in range(200_000):
         link = Link(b"")
         link.next = record
