@@ -1,7 +1,7 @@
 """What `tools/fuzz.py` feeds with damaged bytes, and what must hold whatever the bytes are.
 
-A target makes cases of the golden vectors and checks one at a time. A check depends on the case alone, even where it cuts
-or samples, so a failed case fails again. It returns what is wrong; every exception that leaves it is a finding too.
+A target makes cases of the golden vectors and checks one at a time. A check depends on the case alone, even where it
+cuts or samples, so a failed case fails again. It returns what is wrong; any exception it raises is a finding too.
 """
 
 from __future__ import annotations

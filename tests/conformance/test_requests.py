@@ -11,6 +11,7 @@ from kafkawire.conformance.requests import READ_ONLY, UNSAFE, Names, requests
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+from kafkawire.sdk.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
 from kafkawire.sdk.protocol.messages.list_transactions import ListTransactionsRequest
 from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
@@ -52,6 +53,9 @@ def test_every_array_of_a_filled_request_has_an_element() -> None:
     filled = dict(requests(APIS[ApiKey.LIST_TRANSACTIONS], 0, Names()))["filled"]
     assert isinstance(filled, ListTransactionsRequest)
     assert (len(filled.state_filters), filled.producer_id_filters) == (1, (0,))
+    filled = dict(requests(APIS[ApiKey.LIST_CONFIG_RESOURCES], 1, Names()))["filled"]
+    assert isinstance(filled, ListConfigResourcesRequest)
+    assert filled.resource_types == (0,)
 
 
 def test_an_unsafe_api_is_refused() -> None:
