@@ -1,0 +1,130 @@
+"""Check how the engines read and write variable length integers against golden vectors of Apache Kafka.
+
+An engine shows such a number only inside a format, so the checks put it there: an unsigned one is the tag of a field
+that no version knows, a zigzag one the offset or the timestamp of a record. `vectors/README.md` explains the fields.
+
+Source: `ByteUtils` in Apache Kafka; KIP-482 (flexible versions).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.messages.headers import ResponseHeader
+from kafkawire.sdk.protocol.primitives import MAX_TAG
+from kafkawire.sdk.protocol.programs import program
+from kafkawire.sdk.protocol.tables.record_codec import pack_batch_header
+from kafkawire.sdk.protocol.tables.record_formats import (
+    BATCH_BATCH_LENGTH_COUNTS_FROM,
+    BATCH_HEADER_BYTES,
+    BATCH_MAGIC,
+)
+from kafkawire.sdk.records import Record, batch_builder_class, walk
+
+__all__ = ["check_varint", "check_varint_read", "check_varlong"]
+
+Vector = dict[str, Any]
+
+_INT64_MAX = 2**63 - 1
+
+#: A response header of version 1 up to its only tagged field: the correlation id 0, and the count of 1.
+_BEFORE_TAG = bytes(4) + b"\1"
+
+
+def check_varint(vector: Vector, engine: str) -> str | None:
+    """Read and write an int32 in both encodings; return what differs, or None.
+
+    Negative tags and offset deltas are never written; `check_varlong` writes negative zigzag numbers of any size.
+    """
+    value = vector["value"]
+    zigzag, unsigned = bytes.fromhex(vector["zigzag_hex"]), bytes.fromhex(vector["unsigned_hex"])
+    if (found := _read_varint(zigzag, engine)) != value:
+        return f"zigzag: read as {found}, expected {value}"
+    if (found := _read_unsigned(unsigned, engine)) != value:
+        return f"unsigned: read as {found}, expected {value}"
+    if 0 <= value <= MAX_TAG:
+        written = program(ResponseHeader, 1, engine).encode(ResponseHeader(unknown_tags=((value, b""),)))
+        if written != (expected := _BEFORE_TAG + unsigned + b"\0"):
+            return f"unsigned: written as the tag in {written.hex()}, expected {expected.hex()}"
+    return _written(value, 0, _record(offset_delta=zigzag), engine) if value >= 0 else None
+
+
+def check_varlong(vector: Vector, engine: str) -> str | None:
+    """Read and write a zigzag int64; return what differs, or None. No format has an unsigned one."""
+    value, zigzag = vector["value"], bytes.fromhex(vector["zigzag_hex"])
+    if (found := _read_varlong(zigzag, engine)) != value:
+        return f"zigzag: read as {found}, expected {value}"
+    return _written(0, value, _record(timestamp_delta=zigzag), engine)
+
+
+def check_varint_read(vector: Vector, engine: str) -> str | None:
+    """Read bytes that no writer makes, in each encoding; return what differs, or None."""
+    data = bytes.fromhex(vector["hex"])
+    for name, read in (("unsigned_varint", _read_unsigned), ("varint", _read_varint), ("varlong", _read_varlong)):
+        expected = vector[name]
+        # Another field follows at once, so that an engine that finds the end elsewhere fails; or Kafka finds no end.
+        for end in range(len(data) + 1) if "error" in expected else [expected["consumed"]]:
+            if (value := read(data[:end], engine)) != expected.get("value"):
+                return f"{name} {value} of {end} bytes, expected {expected}"
+    return None
+
+
+def _read_unsigned(data: bytes, engine: str) -> int | None:
+    """Read the number as a tag; None if it is refused."""
+    try:
+        header, _ = program(ResponseHeader, 1, engine).decode(_BEFORE_TAG + data + b"\0")
+    except DecodeError:
+        return None
+    ((tag, _),) = header.unknown_tags
+    return tag
+
+
+def _read_varint(data: bytes, engine: str) -> int | None:
+    record = _read(_record(offset_delta=data), engine)
+    return None if record is None else record.offset
+
+
+def _read_varlong(data: bytes, engine: str) -> int | None:
+    record = _read(_record(timestamp_delta=data), engine)
+    return None if record is None else record.timestamp
+
+
+def _record(timestamp_delta: bytes = b"\0", offset_delta: bytes = b"\0") -> bytes:
+    """Return a record without key, value and headers after its length, its numbers as they are given."""
+    content = b"\0" + timestamp_delta + offset_delta + b"\1\1\0"
+    return bytes([2 * len(content)]) + content
+
+
+def _read(record: bytes, engine: str) -> Record | None:
+    """Read a batch of this record, whose offset and timestamp are the deltas; None if it is refused."""
+    header = pack_batch_header(
+        attributes=0,
+        base_offset=0,
+        base_sequence=-1,
+        base_timestamp=0,
+        batch_length=BATCH_HEADER_BYTES - BATCH_BATCH_LENGTH_COUNTS_FROM + len(record),
+        crc=0,
+        last_offset_delta=0,
+        magic=BATCH_MAGIC,
+        max_timestamp=0,
+        partition_leader_epoch=-1,
+        producer_epoch=-1,
+        producer_id=-1,
+        records_count=1,
+    )
+    (batch,) = walk(header + record, check_crc=False, engine=engine)
+    try:
+        (found,) = batch.records()
+    except DecodeError:
+        return None
+    return found
+
+
+def _written(offset: int, timestamp_delta: int, expected: bytes, engine: str) -> str | None:
+    """Write a record and compare; a delete horizon sets the base of timestamps, which are never below -1."""
+    base_timestamp = min(max(0, -timestamp_delta), _INT64_MAX)
+    builder = batch_builder_class(engine)(delete_horizon_ms=base_timestamp)
+    builder.append_at(offset, base_timestamp + timestamp_delta, None, None)
+    record = builder.build()[BATCH_HEADER_BYTES:]
+    return None if record == expected else f"zigzag: written as the record {record.hex()}, expected {expected.hex()}"
