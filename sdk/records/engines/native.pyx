@@ -59,7 +59,7 @@ cdef bytes MALFORMED = MALFORMED_UTF8.encode()
 
 include "native_record.pxi"
 include "native_batch.pxi"
+include "native_values.pxi"
 include "native_read.pxi"
 include "native_columns.pxi"
-include "native_values.pxi"
 include "native_write.pxi"

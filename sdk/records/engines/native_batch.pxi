@@ -51,10 +51,8 @@ cdef class RecordBatch:
         cdef Py_ssize_t left
         PyObject_GetBuffer(buffer, &self.buffer, PyBUF_SIMPLE)
         if position < 0 or position > self.buffer.len - BATCH_HEADER_BYTES:
-            left = self.buffer.len
-            raise DecodeError(
-                "batch", position, f"a batch has a header of {BATCH_HEADER_BYTES} bytes, {left - position} are left"
-            )
+            rest = <object>self.buffer.len - position  # in Python: the position may be any
+            raise DecodeError("batch", position, f"a batch has a header of {BATCH_HEADER_BYTES} bytes, {rest} are left")
         left = self.buffer.len - position
         self.start = <const uint8_t*>self.buffer.buf + position
         read_batch_header(self.start, &self.header)

@@ -7,33 +7,32 @@ cdef class Walk:
     What is not plainly a whole batch of magic 2 is left to `other`: it returns an older message, or raises.
     """
 
-    cdef Py_buffer buffer
+    cdef Content content
     cdef object source, other
     cdef Py_ssize_t position, limit
     cdef bint check_crc
 
     def __init__(self, source, bint check_crc, Py_ssize_t limit, other):
-        if self.source is not None:
+        cdef Content content = Content.__new__(Content)
+        PyObject_GetBuffer(source, &content.buffer, PyBUF_SIMPLE)
+        if self.content is not None:
             raise TypeError("a buffer is walked over once")
-        PyObject_GetBuffer(source, &self.buffer, PyBUF_SIMPLE)
         self.source = source
         self.check_crc = check_crc
         self.limit = limit
         self.other = other
-
-    def __dealloc__(self):
-        if self.source is not None:
-            PyBuffer_Release(&self.buffer)
+        self.content = content
 
     def __iter__(self):
         return self
 
     def __next__(self):
-        cdef const uint8_t* p = <const uint8_t*>self.buffer.buf + self.position
-        cdef Py_ssize_t left = self.buffer.len - self.position
-        cdef Py_ssize_t position = self.position, size = 0
-        if left == 0:
+        cdef const uint8_t* p
+        cdef Py_ssize_t position = self.position, left, size = 0
+        if self.content is None or position == self.content.buffer.len:
             raise StopIteration
+        p = <const uint8_t*>self.content.buffer.buf + position
+        left = self.content.buffer.len - position
         if left >= BATCH_HEADER_BYTES:
             size = <Py_ssize_t>wrap32(load32(p + BATCH_BATCH_LENGTH_AT)) + BATCH_BATCH_LENGTH_COUNTS_FROM
         if size > left or size < BATCH_HEADER_BYTES or p[BATCH_MAGIC_AT] != BATCH_MAGIC:
@@ -46,5 +45,5 @@ cdef class Walk:
             batch = RecordBatch(self.source, position, self.limit)
         if self.check_crc:
             batch.check_crc()
-        self.position += size
+        self.position = position + size
         return batch

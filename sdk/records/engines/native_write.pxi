@@ -83,8 +83,8 @@ cdef class BatchBuilder:
             PyMem_Free(self.memory)
 
     def __getbuffer__(self, Py_buffer* buffer, int flags):
-        if not self.is_sealed:
-            raise BufferError("a batch is given out when it is sealed")
+        if not self.is_sealed or self.memory == NULL:
+            raise BufferError("a batch is given out when it is sealed and has records")
         PyBuffer_FillInfo(buffer, self, self.memory, self.used, 1, flags)
 
     @property
@@ -318,6 +318,9 @@ cdef class BatchBuilder:
             memory = <uint8_t*>PyMem_Realloc(self.memory, <size_t>wanted)
         if memory == NULL:
             raise MemoryError
+        if self.memory == NULL:
+            # A compressed batch has its header elsewhere, and this memory is given out too.
+            memset(memory, 0, BATCH_HEADER_BYTES)
         self.memory = memory
         self.reserved = wanted
         return 0

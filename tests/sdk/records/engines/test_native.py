@@ -21,6 +21,8 @@ from tests.sdk.records.conftest import ROWS
 
 pytestmark = pytest.mark.skipif(engines.built is None, reason="the extension is not built here")
 
+HEADER_BYTES = 61
+
 
 def batch_of(compression: Compression = Compression.NONE) -> bytes:
     builder = batch_builder_class("native")(2**20, compression)
@@ -82,8 +84,39 @@ def test_objects_that_were_not_made() -> None:
     batch_class = record_batch_class("native")
     with pytest.raises(TypeError, match="argument"):
         batch_class.__new__(batch_class)
-    with pytest.raises(BufferError, match="sealed"):
-        memoryview(batch_builder_class("native")())  # type: ignore[arg-type]  # a buffer once it is sealed
+    builder: Any = batch_builder_class("native")()
+    for _ in range(2):
+        with pytest.raises(BufferError, match="sealed and has records"):
+            memoryview(builder)
+        assert builder.seal() == b""  # it has no memory, which must not be given out either
+
+
+def test_no_memory_is_given_out_that_nobody_wrote() -> None:
+    for _ in range(3):  # what the last batch leaves behind is reserved for the next
+        batch_of()
+        builder: Any = batch_builder_class("native")(2**20, Compression.GZIP)
+        builder.append(1, None, b"value")
+        builder.build()
+        assert bytes(memoryview(builder)[:HEADER_BYTES]) == bytes(HEADER_BYTES)
+
+
+def test_a_walk_in_a_cycle_gives_its_buffer_back() -> None:
+    class Other:
+        walk: Any
+
+    data = bytearray(batch_of())
+    walk_class: Any = engines.built.Walk  # type: ignore[union-attr]  # see `pytestmark`
+    walk = walk_class.__new__(walk_class)
+    assert list(walk) == []
+    other = Other()
+    walk.__init__(data, True, 2**20, other)
+    other.walk = walk
+    with pytest.raises(TypeError, match="walked over once"):
+        walk.__init__(data, True, 2**20, other)
+    assert len(list(walk)) == 1
+    del walk, other
+    gc.collect()
+    data.clear()
 
 
 def test_memory_that_changes_meanwhile_is_not_overrun() -> None:
