@@ -179,6 +179,8 @@ cdef extern from "Python.h":
     bint PyUnicode_Check(PyObject *) noexcept
     bint PyUnicode_CheckExact(PyObject *) noexcept
     PyObject *PyTuple_New(Py_ssize_t) noexcept
+    void PyObject_GC_Track(PyObject *) noexcept
+    void PyObject_GC_UnTrack(PyObject *) noexcept
     bint PyTuple_Check(PyObject *) noexcept
     bint PyTuple_CheckExact(PyObject *) noexcept
     bint PyList_Check(PyObject *) noexcept

@@ -201,6 +201,9 @@ cdef PyObject *read_array(Op *op, Reader *r) noexcept:
     elements = made(r, PyTuple_New(min(count, fitting)))
     if elements == NULL:
         return NULL
+    # Nobody who asks the garbage collector for all tuples must get one that is half filled. What it holds is not
+    # tracked either, records apart.
+    PyObject_GC_UnTrack(elements)
     for index in range(count):
         element = read_structure(op.sub, r) if op.kind == STRUCT else read_element(&single, r)
         if element == NULL:
@@ -208,6 +211,8 @@ cdef PyObject *read_array(Op *op, Reader *r) noexcept:
             Py_DECREF(elements)
             return NULL
         tuple_set(elements, index, element)
+    if op.kind == RECORDS:
+        PyObject_GC_Track(elements)
     return elements
 
 

@@ -216,8 +216,9 @@ cdef PyObject *unknown_tags(Shape *shape, PyObject *message) noexcept:
     if value == NULL:
         return NULL
     try:
+        held = <object>value  # from here on the collector may run, and with it code that changes the message
         known = [shape.tagged[i].tag for i in range(shape.tagged_count)]
-        tags = tuple([(int(tag), bytes(content)) for tag, content in as_tags(<object>value, known)])
+        tags = tuple([(int(tag), bytes(content)) for tag, content in as_tags(held, known)])
     except BaseException as error:
         set_again(error)
         return NULL
