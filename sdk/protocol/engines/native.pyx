@@ -55,6 +55,7 @@ cdef enum Failure:
 #: What a bool field may hold, see `primitives.py`.
 cdef dict BOOLEANS = {False: False, True: True}
 cdef tuple EMPTY = ()
+cdef object BUILT_IN = type(len)
 
 cdef struct Shape
 
@@ -128,62 +129,64 @@ cdef class Program:
         self.first_bytes = FIRST_BYTES
         if not is_sealed(<PyObject *>self.cls):
             raise TypeError(f"{self.cls!r} is no message class of this extension")
-        self.shape.cls = <PyTypeObject *>self.cls
         self.shape.flexible = layout.flexible
         self.shape.unknown_slot = slot_of(self.cls, "unknown_tags")
-        self.shape.fields = self.compile(fields)
+        self.shape.fields = allocate(len(fields))
+        self.compile(self.shape.fields, fields)
         self.shape.field_count = len(fields)
-        self.shape.tagged = self.compile(tagged)
+        self.shape.tagged = allocate(len(tagged))
+        self.compile(self.shape.tagged, tagged)
         self.shape.tagged_count = len(tagged)
-        self.shape.absent = self.compile_absent(absent)
+        self.shape.absent = allocate(len(absent))
+        self.compile_absent(self.shape.absent, absent)
         self.shape.absent_count = len(absent)
         self.shape.least_bytes = least_bytes(&self.shape)
+        # Last: a layout may run code, which could find this program half made.
+        self.shape.cls = <PyTypeObject *>self.cls
 
     def __dealloc__(self):
         PyMem_Free(self.shape.fields)
         PyMem_Free(self.shape.tagged)
         PyMem_Free(self.shape.absent)
 
-    cdef Op *compile(self, tuple fields) except? NULL:
-        cdef Op *ops = self.allocate(len(fields))
-        cdef Op *op = ops
+    cdef int compile(self, Op *op, tuple fields) except -1:
         cdef Program sub
         for field in fields:
+            structure = field.structure
             self.compile_slot(op, field)
             op.kind = KINDS[field.kind]
-            if (op.kind == STRUCT) != (field.structure is not None):
+            if (op.kind == STRUCT) != (structure is not None):
                 raise TypeError(f"{field!r}: a structure needs its layout, and nothing else has one")
+            if op.default == <PyObject *>DEFAULT and structure is None:
+                raise TypeError(f"{field!r}: a new structure is its default, but it is none")
             op.array = field.array
             op.nullable = field.nullable
             op.compact = field.compact
             op.tag = -1 if field.tag is None else field.tag
-            if field.structure is not None:
-                sub = Program(field.structure)
+            if structure is not None:
+                sub = Program(structure)
                 self.held.append(sub)
                 op.sub = &sub.shape
             op += 1
-        return ops
+        return 0
 
-    cdef Op *compile_absent(self, tuple fields) except? NULL:
-        cdef Op *ops = self.allocate(len(fields))
-        cdef Op *op = ops
+    cdef int compile_absent(self, Op *op, tuple fields) except -1:
         for field in fields:
+            structure = field.structure
             self.compile_slot(op, field)
             op.ignorable = field.ignorable
-            structure = field.structure
             if structure is not None:
                 self.held.append(structure)
                 op.new_default = <PyObject *>structure
             elif op.default == <PyObject *>DEFAULT:
                 raise TypeError(f"{field!r}: a new structure is its default, but it is none")
             op += 1
-        return ops
+        return 0
 
-    cdef Op *allocate(self, Py_ssize_t count) except? NULL:
-        cdef Op *ops = <Op *>PyMem_Calloc(count if count else 1, sizeof(Op))
-        if ops == NULL:
-            raise MemoryError
-        return ops
+    cdef int check_made(self) except -1:
+        if self.shape.cls == NULL:
+            raise TypeError("this program is not made yet")
+        return 0
 
     cdef int compile_slot(self, Op *op, field) except -1:
         cdef str name = field.name
@@ -201,6 +204,7 @@ cdef class Program:
         cdef PyObject *message
         cdef PyObject *source = <PyObject *>buffer
         cdef bint exported = False
+        self.check_made()
         r.view = NULL
         if PyBytes_CheckExact(source):
             held.buf = PyBytes_AS_STRING(source)
@@ -251,6 +255,7 @@ cdef class Program:
         return cut(data, apart)
 
     cdef object write(self, message, Writer *w, threshold):
+        self.check_made()
         w.n = 0
         w.size = self.first_bytes
         w.data = PyBytes_FromStringAndSize(NULL, w.size)
@@ -279,12 +284,24 @@ def new_class(mcs, str name, tuple bases, dict namespace):
         bases: one class of the same metaclass, without slots.
         namespace: of the class; it has nothing but slots.
     """
-    # Of one metaclass, so that `type` itself makes the class and nothing else is called.
-    if len(bases) != 1 or type(bases[0]) is not mcs:
+    # Of one metaclass, so that `type` itself makes the class. Nothing that it calls may make an instance with a header.
+    if len(bases) != 1 or type(bases[0]) is not mcs or mcs.mro is not type.mro:
         raise TypeError(f"{name} needs one base of the type {mcs!r}")
+    if type(bases[0].__init_subclass__) is not BUILT_IN:
+        raise TypeError(f"{name}: its base has __init_subclass__, which would run before the class is complete")
+    for key, value in namespace.items():
+        if type(value) is not property and hasattr(type(value), "__set_name__"):
+            raise TypeError(f"{name}.{key} has __set_name__, which would run before the class is complete")
     cls = type.__new__(mcs, name, bases, namespace)
     seal_type(<PyTypeObject *>cls)
     return cls
+
+
+cdef Op *allocate(Py_ssize_t count) except NULL:
+    cdef Op *ops = <Op *>PyMem_Calloc(count if count else 1, sizeof(Op))
+    if ops == NULL:
+        raise MemoryError
+    return ops
 
 
 cdef Py_ssize_t slot_of(cls, str name) except -1:
