@@ -62,9 +62,7 @@ def test_one():
     assert (one([]), one([7])) == ([0], [7])
 """
 
-EQUAL = Survivor(
-    "sdk/split.py", "largest", "return a if a > b else b", "return a if a >= b else b", "equal values are the same"
-)
+EQUAL = Survivor("sdk/split.py", "largest", "> -> >=", "equal values are the same")
 
 RESULT = "2 faults, 50.0% killed"
 
@@ -206,10 +204,15 @@ def test_every_explanation_of_the_project_is_about_a_fault_that_can_be_planted()
     assert stale(sources, survivors) == []
 
 
-def test_an_explanation_goes_with_its_line() -> None:
+def test_an_explanation_goes_with_its_edit_and_its_function() -> None:
     source = SPLIT.encode()
     (fault,) = [fault for fault in find_faults(EQUAL.path, source) if fault.new == ">="]
     assert describe(source, fault, EQUAL.reason) == EQUAL
-    assert stale({EQUAL.path: source}, [EQUAL]) == []
-    assert stale({EQUAL.path: source.replace(b"a > b", b"b < a")}, [EQUAL]) == [EQUAL]
+    for changed, found in (
+        (source, []),
+        (source.replace(b"return a if a > b", b"return a if (a) > abs(b)"), []),
+        (source.replace(b"a > b", b"b < a"), [EQUAL]),
+        (source.replace(b"largest", b"larger"), [EQUAL]),
+    ):
+        assert stale({EQUAL.path: changed}, [EQUAL]) == found
     assert stale({}, [EQUAL]) == [EQUAL]

@@ -80,14 +80,13 @@ class Survivor(NamedTuple):
 
     Attributes:
         path, place: where it is, see `Fault`.
-        old, new: the lines before and after, blanks at their ends removed, as one line.
+        edit: what is replaced and by what, as `77 -> 78`; whatever else its line says.
         reason: why it changes nothing that anybody could see, or why that is accepted.
     """
 
     path: str
     place: str
-    old: str
-    new: str
+    edit: str
     reason: str
 
 
@@ -130,7 +129,7 @@ def read_survivors(root: Path) -> list[Survivor]:
     found = [Survivor(**entry) for entry in tomllib.loads((root / SURVIVORS).read_text("utf-8")).get("survivors", [])]
     for survivor in found:
         if not survivor.reason.strip():
-            raise MutantsError(f"{SURVIVORS}: {survivor.path} {survivor.place}: {survivor.new!r} has no reason")
+            raise MutantsError(f"{SURVIVORS}: {survivor.path} {survivor.place}: {survivor.edit!r} has no reason")
     return found
 
 
@@ -152,26 +151,20 @@ def choose(faults: Mapping[str, Sequence[Fault]], count: int, seed: int) -> list
 
 def describe(source: bytes, fault: Fault, reason: str = "") -> Survivor:
     """Return how a fault stands in the table of survivors."""
-    lines = diff(source, fault)
-    old, new = (" ".join(line[1:].strip() for line in lines if line[0] == sign) for sign in "-+")
-    return Survivor(fault.path, fault.place, old, new, reason)
+    old = " ".join(source[fault.start : fault.end].decode().split())
+    return Survivor(fault.path, fault.place, f"{old} -> {' '.join(fault.new.split())}", reason)
 
 
 def explain(source: bytes, fault: Fault, survivors: Iterable[Survivor]) -> str | None:
     """Return the reason of a survivor, None if the table does not have it."""
     wanted = describe(source, fault)
-    return next((survivor.reason for survivor in survivors if survivor[:4] == wanted[:4]), None)
+    return next((survivor.reason for survivor in survivors if survivor[:3] == wanted[:3]), None)
 
 
 def stale(sources: Mapping[str, bytes], survivors: Iterable[Survivor]) -> list[Survivor]:
     """Return the survivors whose fault cannot be planted any more, since the source has changed."""
-    found = []
-    for survivor in survivors:
-        source = sources.get(survivor.path, b"")
-        faults = find_faults(survivor.path, source)
-        if not any(explain(source, fault, [survivor]) for fault in faults if fault.place == survivor.place):
-            found.append(survivor)
-    return found
+    faults = {describe(source, fault)[:3] for path, source in sources.items() for fault in find_faults(path, source)}
+    return [survivor for survivor in survivors if survivor[:3] not in faults]
 
 
 class Workshop:
@@ -335,7 +328,7 @@ def report(
         print(f"{len(unexplained)} survivors are not explained: kill them, or move them from {entries} to {SURVIVORS}")
     gone = stale(sources, [survivor for survivor in table if survivor.path in plans])
     for survivor in gone:
-        print(f"{SURVIVORS} explains what is gone: {survivor.path} {survivor.place}: {survivor.old!r}")
+        print(f"{SURVIVORS} explains what is gone: {survivor.path} {survivor.place}: {survivor.edit!r}")
     share = 1 - len(survived) / len(planted)
     print(f"{len(planted)} faults, {share:.1%} killed, {KILLED_SHARE_MIN:.0%} needed")
     return 1 if unexplained or gone or share < KILLED_SHARE_MIN else 0
