@@ -193,11 +193,12 @@ class MessageBatch:
         Raises:
             DecodeError: the message, or one inside it, is not what it should be.
         """
+        compression = self.compression  # its error has the position already
         try:
             outer = _message(self._view)
-            if self.compression == Compression.NONE:
+            if compression == Compression.NONE:
                 return [_record(outer, outer.offset, outer.timestamp, topic, partition)]
-            records = list(self._unwrapped(outer, topic, partition))
+            records = list(self._unwrapped(outer, compression, topic, partition))
         except struct.error:
             reason = f"the message of {self.size_in_bytes} bytes ends early"
             raise DecodeError("message", self.position, reason) from None
@@ -226,9 +227,8 @@ class MessageBatch:
             self._base_offset_and_count = (records := self.records())[0].offset, len(records)
         return self._base_offset_and_count
 
-    def _unwrapped(self, outer: _Message, topic: str, partition: int) -> Iterator[Record]:
+    def _unwrapped(self, outer: _Message, compression: Compression, topic: str, partition: int) -> Iterator[Record]:
         """Give the records in a wrapper."""
-        compression = self.compression
         if compression not in _COMPRESSIONS:
             name = compression.name.lower()
             raise DecodeError("attributes", 0, f"messages of magic {self.magic} are never compressed with {name}")

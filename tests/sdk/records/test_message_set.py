@@ -120,6 +120,10 @@ def test_a_wrapper_is_decompressed_once_for_what_it_says(monkeypatch: pytest.Mon
     monkeypatch.setattr(sys.modules[MessageBatch.__module__], "decompress", counted)
     assert [(batch.base_offset, batch.records_count) for _ in range(3)] == [(50, 3)] * 3
     assert len(calls) == 1
+    (batch,) = walk(message_set(1, Compression.GZIP))
+    batch.records()
+    assert (batch.base_offset, batch.records_count) == (50, 3)
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("cut", [1, 20, 26])
@@ -143,8 +147,10 @@ def test_a_partial_message_at_the_end_of_a_wrapper_is_passed_over(cut: int) -> N
 )
 def test_refused_wrappers(inner: bytes | None, attributes: int, reason: str) -> None:
     value = None if inner is None else compress(Compression.GZIP, inner)
-    with pytest.raises(DecodeError, match=reason):
-        read(message(20, 1, attributes, value))
+    first = message(19, 1, 0, b"v")
+    with pytest.raises(DecodeError, match=reason) as caught:
+        read(first + message(20, 1, attributes, value))
+    assert caught.value.offset == len(first)
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP, Compression.LZ4])
@@ -203,7 +209,7 @@ def test_refused_sets(arguments: Any, path: str) -> None:
 )
 def test_refused_messages(row: Any, path: str) -> None:
     builder = MessageSetBuilder(1, base_offset=50)
-    assert builder.append(0, None, b"") == 0
+    assert (builder.append(0, None, b""), builder.count) == (0, 1)
     with pytest.raises(EncodeError) as caught:
         builder.append_at(*row)
     assert caught.value.path == path
