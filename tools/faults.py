@@ -241,7 +241,7 @@ class _Finder(ast.NodeVisitor):
             return
         if isinstance(node.func, ast.Name) and name in FUNCTIONS:
             self._add("min, max", node.func, FUNCTIONS[name])
-        if name not in UNSWAPPED_CALLS:
+        if name not in UNSWAPPED_CALLS | FUNCTIONS.keys():
             self._swap(node.args[:2])
         self.generic_visit(node)
 

@@ -86,7 +86,7 @@ def _checksum_at(data: memoryview) -> int:
     if flags >> 6 != 1 or flags & 0x03 or not flags & 0x20:
         reason = f"flags {flags:#04x}: version 1 with independent blocks is expected"
         raise damaged(_NAME, _FLAGS_AT, reason)
-    if block & 0x8F or block < 0x40:
+    if block & 0xCF != 0x40:
         reason = f"block descriptor {block:#04x}: a maximum size and nothing else is expected"
         raise damaged(_NAME, _BLOCK_AT, reason)
     at = _CONTENT_SIZE_AT + (_CONTENT_SIZE_BYTES if flags & _HAS_CONTENT_SIZE else 0)

@@ -189,7 +189,7 @@ class ConstructBatch(python_batch.RecordBatch):
 
 
 def _construct(field: FormatField) -> Construct:
-    if field.array and field.count is not None:
+    if field.count is not None:
         return Counted(_leaf(field.count), form(field.type))
     if field.length is not None:
         return Sized(_leaf(field.length), field.nullable, field.type == "string")

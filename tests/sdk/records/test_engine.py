@@ -9,6 +9,7 @@ import pytest
 
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.records import RecordBatch, batch_builder_class, record_batch_class, walk
+from kafkawire.sdk.records.engines import selection
 from tests.sdk.records.conftest import AVAILABLE, batch_of
 
 
@@ -20,3 +21,10 @@ def test_engines_by_name() -> None:
     for find in (record_batch_class, batch_builder_class):
         with pytest.raises(LocalProtocolError, match=r"'rust' is not available, .*python"):
             find("rust")
+
+
+def test_an_engine_that_is_not_built_is_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    for built, offered in ((None, "python, construct are"), (selection, "native, python, construct are")):
+        monkeypatch.setattr(selection, "built", built)
+        with pytest.raises(LocalProtocolError, match=f"'rust' is not available, {offered}"):
+            record_batch_class("rust")

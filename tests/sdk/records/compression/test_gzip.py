@@ -25,8 +25,17 @@ def test_gzip_member_with_every_part_of_a_header() -> None:
         decompress(Compression.GZIP, header + b"\x00\x00" + plain[10:])
     long_name = plain[:3] + b"\x08" + plain[4:10] + b"n" * 1000 + b"\x00" + plain[10:]
     assert decompress(Compression.GZIP, long_name * 2) == SAMPLE * 2
+    endless = plain[:3] + b"\x08" + plain[4:10] + b"name without an end"
     with pytest.raises(DecodeError):
-        decompress(Compression.GZIP, plain[:3] + b"\x08" + plain[4:10] + b"name without an end")
+        decompress(Compression.GZIP, endless)
+    assert decompress(Compression.GZIP, plain + endless) == SAMPLE
+
+
+def test_gzip_flags_that_announce_nothing() -> None:
+    """As Java does, for "probably text" and the reserved bits."""
+    plain = compress(Compression.GZIP, SAMPLE)
+    for flag in (0x01, 0x20, 0x40, 0x80):
+        assert decompress(Compression.GZIP, plain[:3] + bytes([flag]) + plain[4:]) == SAMPLE
 
 
 def test_gzip_ignores_what_is_no_member() -> None:

@@ -5,6 +5,8 @@ Method: frames of the library with other options, and headers put together by ha
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 import zstandard
 
@@ -39,3 +41,37 @@ def test_zstd_frames_without_a_size_name_the_limit() -> None:
     for data, limit in ((unsized, len(SAMPLE) - 1), (unsized * 2, len(SAMPLE)), (unsized, 0)):
         with pytest.raises(DecodeError, match=f"zstd: more than the {limit} bytes"):
             decompress(Compression.ZSTD, data, limit)
+
+
+def test_zstd_takes_no_more_memory_than_the_limit_has_left() -> None:
+    stream = zstandard.ZstdCompressor().compressobj()
+    large = stream.compress(bytes(4_000_000)) + stream.flush()
+    stream = zstandard.ZstdCompressor().compressobj()
+    bomb = stream.compress(bytes(64_000_000)) + stream.flush()
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecodeError, match="more than the 5000000 bytes"):
+            decompress(Compression.ZSTD, large + bomb, 5_000_000)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 7_000_000
+
+
+@pytest.mark.parametrize(("code", "width"), [(1, 1), (2, 2), (3, 4)])
+def test_zstd_dictionary_0_is_no_dictionary(code: int, width: int) -> None:
+    frame = b"\x28\xb5\x2f\xfd" + bytes([0x20 | code]) + bytes(width) + b"\x01" + b"\x09\x00\x00a"
+    assert decompress(Compression.ZSTD, frame) == b"a"
+
+
+@pytest.mark.parametrize(
+    ("size_and_blocks", "reason"),
+    [
+        (b"\x02\x09\x00\x00a", "zstd: declares a content of 2 bytes, its blocks hold 1"),
+        (b"\x01\x0f\x00\x00a", "zstd: block of kind 3 and 1 bytes"),
+        (b"\x01\x09\x00\x10" + bytes(2**17 + 1), "zstd: block of kind 0 and 131073 bytes"),
+    ],
+)
+def test_zstd_blocks_that_are_refused(size_and_blocks: bytes, reason: str) -> None:
+    with pytest.raises(DecodeError, match=reason):
+        decompress(Compression.ZSTD, b"\x28\xb5\x2f\xfd\x20" + size_and_blocks)

@@ -38,3 +38,10 @@ def test_every_format_has_a_form() -> None:
 def test_a_length_must_be_true() -> None:
     with pytest.raises(DecodeError, match="7 bytes announced, there are 8"):
         parsed("Record", bytes.fromhex("0e 00 00 00 01 04 61 61 00"))
+
+
+def test_a_count_beyond_the_data_is_where_it_says() -> None:
+    with pytest.raises(DecodeError) as caught:
+        parsed("Record", bytes.fromhex("0e 00 00 00 01 02 61 14"))
+    assert (caught.value.path, caught.value.reason) == ("headers", "10 elements in 0 bytes")
+    assert caught.value.offset == 8

@@ -8,7 +8,9 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.records import Compression
 from kafkawire.sdk.records.engines.python_batch import RecordBatch, parts
+from kafkawire.sdk.records.engines.python_builder import BatchBuilder
 
 
 def record(body: str) -> bytes:
@@ -61,6 +63,17 @@ def test_cut_record_is_not_given_before_the_error() -> None:
 def test_a_batch_must_be_there(position: int) -> None:
     with pytest.raises(DecodeError, match="a batch has a header of 61 bytes"):
         RecordBatch(bytes(61), position)
+
+
+def test_damage_of_compressed_records_is_where_it_says() -> None:
+    builder = BatchBuilder(2**20, Compression.LZ4)
+    builder.append(0, None, b"value")
+    first = builder.build()
+    second = bytearray(first)
+    second[61 + 6] ^= 1  # the checksum of the frame's header
+    with pytest.raises(DecodeError, match="checksum of the header") as caught:
+        RecordBatch(first + second, len(first)).records()
+    assert caught.value.offset == len(first) + 61 + 6
 
 
 def test_repr() -> None:
