@@ -53,7 +53,7 @@ __all__ = ["BatchBuilder", "Record", "RecordBatch", "Walk", "crc32c", "crc32c_by
 cdef object NONE = Compression.NONE
 cdef object CREATE_TIME = TimestampType.CREATE_TIME
 cdef object LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
-cdef object MINUS_ONE = -1
+cdef object MINUS_ONE = -1, ZERO = 0
 cdef tuple EMPTY = ()
 cdef bytes MALFORMED = MALFORMED_UTF8.encode()
 

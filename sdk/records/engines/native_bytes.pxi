@@ -14,20 +14,29 @@ cdef extern from *:
     static inline int32_t wrap32(uint32_t v) { int32_t r; memcpy(&r, &v, sizeof r); return r; }
 
     static inline uint64_t zigzag(int64_t v) { return ((uint64_t)v << 1) ^ (v < 0 ? UINT64_MAX : 0); }
-    static inline Py_ssize_t varint_size(int64_t v) {
-        uint64_t bits = zigzag(v);
+    /* Nearly all numbers of a record have one byte or two: these go without a loop, and without a call. */
+    static Py_ssize_t long_varint_size(uint64_t bits) {
         Py_ssize_t size = 1;
         for (; bits >= 128; bits >>= 7) size++;
         return size;
     }
-    static inline uint8_t *put_varint(uint8_t *p, int64_t v) {
+    static inline Py_ssize_t varint_size(int64_t v) {
         uint64_t bits = zigzag(v);
+        return bits < 128 ? 1 : bits < 16384 ? 2 : long_varint_size(bits);
+    }
+    static uint8_t *put_long_varint(uint8_t *p, uint64_t bits) {
         while (bits >= 128) { *p++ = (uint8_t)(bits | 128); bits >>= 7; }
         *p++ = (uint8_t)bits;
         return p;
     }
-    /* Both return where the number ends, NULL if it does not or is too long. Bits that do not fit are dropped. */
-    static inline const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, int32_t *value) {
+    static inline uint8_t *put_varint(uint8_t *p, int64_t v) {
+        uint64_t bits = zigzag(v);
+        if (bits < 128) { p[0] = (uint8_t)bits; return p + 1; }
+        if (bits < 16384) { p[0] = (uint8_t)(bits | 128); p[1] = (uint8_t)(bits >> 7); return p + 2; }
+        return put_long_varint(p, bits);
+    }
+    /* All return where the number ends, NULL if it does not or is too long. Bits that do not fit are dropped. */
+    static const uint8_t *get_long_varint(const uint8_t *p, const uint8_t *end, int32_t *value) {
         uint32_t bits = 0;
         for (int shift = 0; shift < 35 && p < end; shift += 7) {
             uint8_t byte = *p++;
@@ -36,7 +45,19 @@ cdef extern from *:
         }
         return NULL;
     }
-    static inline const uint8_t *get_varlong(const uint8_t *p, const uint8_t *end, int64_t *value) {
+    static inline const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, int32_t *value) {
+        if (end - p >= 2) {
+            uint32_t bits = p[0], next = p[1];
+            if (bits < 128) { *value = (int32_t)(bits >> 1) ^ -(int32_t)(bits & 1); return p + 1; }
+            if (next < 128) {
+                bits = (bits & 127) | next << 7;
+                *value = (int32_t)(bits >> 1) ^ -(int32_t)(bits & 1);
+                return p + 2;
+            }
+        }
+        return get_long_varint(p, end, value);
+    }
+    static const uint8_t *get_long_varlong(const uint8_t *p, const uint8_t *end, int64_t *value) {
         uint64_t bits = 0;
         for (int shift = 0; shift < 70 && p < end; shift += 7) {
             uint8_t byte = *p++;
@@ -44,6 +65,13 @@ cdef extern from *:
             if (byte < 128) { *value = wrap64((bits >> 1) ^ (0 - (bits & 1))); return p; }
         }
         return NULL;
+    }
+    static inline const uint8_t *get_varlong(const uint8_t *p, const uint8_t *end, int64_t *value) {
+        if (p < end) {
+            uint32_t bits = p[0];
+            if (bits < 128) { *value = (int32_t)(bits >> 1) ^ -(int32_t)(bits & 1); return p + 1; }
+        }
+        return get_long_varlong(p, end, value);
     }
 
     /* CRC-32C, eight bytes at a step through tables: for processors without an instruction for it. */
@@ -139,11 +167,11 @@ cdef extern from *:
     int64_t wrap64(uint64_t v) noexcept nogil
     int32_t wrap32(uint32_t v) noexcept nogil
     Py_ssize_t varint_size(int64_t v) noexcept nogil
-    uint8_t* put_varint(uint8_t* p, int64_t v) noexcept nogil
-    const uint8_t* get_varint(const uint8_t* p, const uint8_t* end, int32_t *value) noexcept nogil
-    const uint8_t* get_varlong(const uint8_t* p, const uint8_t* end, int64_t *value) noexcept nogil
-    uint32_t crc_by_table(uint32_t crc, const uint8_t* p, size_t size) noexcept nogil
-    uint32_t crc32c_of(uint32_t crc, const uint8_t* p, size_t size) noexcept nogil
+    uint8_t *put_varint(uint8_t *p, int64_t v) noexcept nogil
+    const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, int32_t *value) noexcept nogil
+    const uint8_t *get_varlong(const uint8_t *p, const uint8_t *end, int64_t *value) noexcept nogil
+    uint32_t crc_by_table(uint32_t crc, const uint8_t *p, size_t size) noexcept nogil
+    uint32_t crc32c_of(uint32_t crc, const uint8_t *p, size_t size) noexcept nogil
     void prepare_crc() noexcept
 
 prepare_crc()
@@ -153,7 +181,7 @@ cdef enum:
     UNLOCKED_BYTES = 65536
 
 
-cdef uint32_t checksum_of(const uint8_t* p, Py_ssize_t size) noexcept:
+cdef uint32_t checksum_of(const uint8_t *p, Py_ssize_t size) noexcept:
     cdef uint32_t crc
     if size < UNLOCKED_BYTES:
         return crc32c_of(0, p, <size_t>size)

@@ -81,8 +81,6 @@ cdef inline int64_t number(str path, value, int64_t low, int64_t high) except? -
     """Return a number that fits into a field."""
     cdef int overflow = 0
     cdef int64_t found
-    if value is MINUS_ONE and low < 0:  # the default of nearly every field
-        return -1
     value = integer(path, value)
     found = PyLong_AsLongLongAndOverflow(value, &overflow)
     if overflow or found < low or found > high:

@@ -63,17 +63,27 @@ cdef class BatchBuilder:
         self.compression = compression
         self.level = level
         self.timestamp_type = timestamp_type
-        self.log_append_time = number("log_append_time", log_append_time, INT64_MIN, INT64_MAX)
         self.header.magic = BATCH_MAGIC
         self.header.attributes = <int16_t>attributes
         self.header.last_offset_delta = -1
-        self.header.base_offset = number("base_offset", base_offset, INT64_MIN, INT64_MAX)
-        self.header.producer_id = number("producer_id", producer_id, INT64_MIN, INT64_MAX)
-        self.header.producer_epoch = <int16_t>number("producer_epoch", producer_epoch, INT16_MIN, INT16_MAX)
-        self.header.base_sequence = <int32_t>number("base_sequence", base_sequence, INT32_MIN, INT32_MAX)
-        self.header.partition_leader_epoch = <int32_t>number(
-            "partition_leader_epoch", partition_leader_epoch, INT32_MIN, INT32_MAX
-        )
+        self.log_append_time = self.header.producer_id = -1
+        self.header.producer_epoch = -1
+        self.header.base_sequence = self.header.partition_leader_epoch = -1
+        # Most builders take all of these as they are: a look at each is a good part of a batch of one record.
+        if log_append_time is not MINUS_ONE:
+            self.log_append_time = number("log_append_time", log_append_time, INT64_MIN, INT64_MAX)
+        if base_offset is not ZERO:
+            self.header.base_offset = number("base_offset", base_offset, INT64_MIN, INT64_MAX)
+        if producer_id is not MINUS_ONE:
+            self.header.producer_id = number("producer_id", producer_id, INT64_MIN, INT64_MAX)
+        if producer_epoch is not MINUS_ONE:
+            self.header.producer_epoch = <int16_t>number("producer_epoch", producer_epoch, INT16_MIN, INT16_MAX)
+        if base_sequence is not MINUS_ONE:
+            self.header.base_sequence = <int32_t>number("base_sequence", base_sequence, INT32_MIN, INT32_MAX)
+        if partition_leader_epoch is not MINUS_ONE:
+            self.header.partition_leader_epoch = <int32_t>number(
+                "partition_leader_epoch", partition_leader_epoch, INT32_MIN, INT32_MAX
+            )
 
     def __dealloc__(self):
         global spare
@@ -171,8 +181,19 @@ cdef class BatchBuilder:
     def append_many(self, values, timestamp):
         cdef int64_t time = time_of(timestamp)
         cdef Py_ssize_t added = 0
+        cdef RecordParts parts
+        cdef int fits
+        parts.key = NULL
+        parts.key_size = -1
+        no_headers(&parts)
         for value in values:
-            if not self.add(time, None, value, EMPTY, NULL):
+            if PyBytes_CheckExact(value) and PyBytes_GET_SIZE(value) <= INT32_MAX:
+                parts.value = <const uint8_t*>PyBytes_AS_STRING(value)
+                parts.value_size = <int32_t>PyBytes_GET_SIZE(value)
+                fits = self.put(time, &parts, NULL)
+            else:
+                fits = self.add(time, None, value, EMPTY, NULL)
+            if not fits:
                 break
             added += 1
         return added
