@@ -39,22 +39,35 @@ cdef class Views:
 cdef class RecordBatch:
     """One batch in a buffer, see `python_batch.py`.
 
-    It holds one export of the buffer, from when it is made to its end: all pointers and views lead into that.
+    It holds the bytes, or one export of the buffer, from when it is made to its end: all pointers and views lead there.
     """
 
-    cdef Py_buffer buffer
+    cdef object owner
+    cdef bint is_readonly
     cdef BatchHeader header
     cdef const uint8_t* start
     cdef readonly Py_ssize_t position, size_in_bytes, limit
 
     def __cinit__(self, buffer, Py_ssize_t position=0, Py_ssize_t limit=MAX_DECOMPRESSED_BYTES):
+        cdef Content content
         cdef Py_ssize_t left
-        PyObject_GetBuffer(buffer, &self.buffer, PyBUF_SIMPLE)
-        if position < 0 or position > self.buffer.len - BATCH_HEADER_BYTES:
-            rest = <object>self.buffer.len - position  # in Python: the position may be any
-            raise DecodeError("batch", position, f"a batch has a header of {BATCH_HEADER_BYTES} bytes, {rest} are left")
-        left = self.buffer.len - position
-        self.start = <const uint8_t*>self.buffer.buf + position
+        if PyBytes_CheckExact(buffer):  # they neither move nor change, and need no export
+            self.start = <const uint8_t*>PyBytes_AS_STRING(buffer)
+            left = PyBytes_GET_SIZE(buffer)
+            self.is_readonly = True
+            self.owner = buffer
+        else:
+            content = buffer if type(buffer) is Content else export_of(buffer)
+            self.start = <const uint8_t*>content.buffer.buf
+            left = content.buffer.len
+            self.is_readonly = content.buffer.readonly
+            self.owner = content
+        if position < 0 or position > left - BATCH_HEADER_BYTES:
+            raise DecodeError(
+                "batch", position, f"a batch has a header of {BATCH_HEADER_BYTES} bytes, {<object>left - position} are left"
+            )
+        left -= position
+        self.start += position
         read_batch_header(self.start, &self.header)
         self.position = position
         self.limit = limit
@@ -66,11 +79,8 @@ cdef class RecordBatch:
                 f"batch of {self.size_in_bytes} bytes, at least {BATCH_HEADER_BYTES} are needed and {left} are left",
             )
 
-    def __dealloc__(self):
-        PyBuffer_Release(&self.buffer)
-
     def __getbuffer__(self, Py_buffer* buffer, int flags):
-        PyBuffer_FillInfo(buffer, self, <void*>self.start, self.size_in_bytes, self.buffer.readonly, flags)
+        PyBuffer_FillInfo(buffer, self, <void*>self.start, self.size_in_bytes, self.is_readonly, flags)
 
     def __repr__(self):
         return f"<RecordBatch of {self.records_count} records, offsets {self.base_offset} to {self.last_offset}>"

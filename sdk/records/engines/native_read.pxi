@@ -7,14 +7,13 @@ cdef class Walk:
     What is not plainly a whole batch of magic 2 is left to `other`: it returns an older message, or raises.
     """
 
-    cdef Content content
+    cdef Content content  # the one export of all its batches
     cdef object source, other
     cdef Py_ssize_t position, limit
     cdef bint check_crc
 
     def __init__(self, source, bint check_crc, Py_ssize_t limit, other):
-        cdef Content content = Content.__new__(Content)
-        PyObject_GetBuffer(source, &content.buffer, PyBUF_SIMPLE)
+        cdef Content content = export_of(source)
         if self.content is not None:
             raise TypeError("a buffer is walked over once")
         self.source = source
@@ -42,7 +41,7 @@ cdef class Walk:
             if size <= 0 or size > left:
                 raise DecodeError("batch", position, f"batch of {size} bytes, {left} are left")
         else:
-            batch = RecordBatch(self.source, position, self.limit)
+            batch = RecordBatch(self.content, position, self.limit)
         if self.check_crc:
             batch.check_crc()
         self.position = position + size

@@ -2,6 +2,24 @@
 
 @cython.no_gc
 @cython.final
+@cython.freelist(16)
+cdef class Content:
+    """The one export of a buffer that is used."""
+
+    cdef Py_buffer buffer
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.buffer)
+
+
+cdef Content export_of(source):
+    cdef Content content = Content.__new__(Content)
+    PyObject_GetBuffer(source, &content.buffer, PyBUF_SIMPLE)
+    return content
+
+
+@cython.no_gc
+@cython.final
 @cython.freelist(1024)
 cdef class Record:
     """A record of a batch, see `python_record.py`. What it may hold cannot lead back to it, nor nest deeply."""

@@ -1,25 +1,11 @@
 # What a builder is given, brought into a form that no call into Python can change any more: numbers as C numbers, bytes
 # by one held export, headers encoded. All of it happens before memory is reserved.
 
-@cython.no_gc
-@cython.final
-@cython.freelist(16)
-cdef class Content:
-    """The one export of a buffer that is used."""
-
-    cdef Py_buffer buffer
-
-    def __dealloc__(self):
-        PyBuffer_Release(&self.buffer)
-
-
 cdef Content content(str path, value):
-    cdef Content found = Content.__new__(Content)
     try:
-        PyObject_GetBuffer(value, &found.buffer, PyBUF_SIMPLE)
+        return export_of(value)
     except (TypeError, BufferError) as error:
         raise EncodeError(path, f"expected bytes or None, got {type(value).__name__}") from error
-    return found
 
 
 cdef bytes encoded_headers(headers, int32_t* count):
