@@ -156,6 +156,10 @@ def _read_number(name: str, kind: str) -> Iterator[str]:
     yield f"if {name} < 0x80:"
     yield f"    {name} = ({name} >> 1) ^ -({name} & 1)"
     yield "    position += 1"
+    yield "elif data[position + 1] < 0x80:"
+    yield f"    {name} = {name} & 0x7F | data[position + 1] << 7"
+    yield f"    {name} = ({name} >> 1) ^ -({name} & 1)"
+    yield "    position += 2"
     yield "else:"
     yield f"    {name}, position = _read_zigzag(data, position, {VARINT_BITS[kind]})"
 

@@ -47,6 +47,10 @@ def _read_record_header(data: bytes, position: int) -> tuple[str, bytes | None, 
     if key_size < 0x80:
         key_size = (key_size >> 1) ^ -(key_size & 1)
         position += 1
+    elif data[position + 1] < 0x80:
+        key_size = key_size & 0x7F | data[position + 1] << 7
+        key_size = (key_size >> 1) ^ -(key_size & 1)
+        position += 2
     else:
         key_size, position = _read_zigzag(data, position, 32)
     if key_size < 0:
@@ -57,6 +61,10 @@ def _read_record_header(data: bytes, position: int) -> tuple[str, bytes | None, 
     if value_size < 0x80:
         value_size = (value_size >> 1) ^ -(value_size & 1)
         position += 1
+    elif data[position + 1] < 0x80:
+        value_size = value_size & 0x7F | data[position + 1] << 7
+        value_size = (value_size >> 1) ^ -(value_size & 1)
+        position += 2
     else:
         value_size, position = _read_zigzag(data, position, 32)
     value = None if value_size < 0 else data[position : position + value_size]
@@ -77,6 +85,10 @@ def read_record(
     if length < 0x80:
         length = (length >> 1) ^ -(length & 1)
         position += 1
+    elif data[position + 1] < 0x80:
+        length = length & 0x7F | data[position + 1] << 7
+        length = (length >> 1) ^ -(length & 1)
+        position += 2
     else:
         length, position = _read_zigzag(data, position, 32)
     start = position
@@ -85,18 +97,30 @@ def read_record(
     if timestamp_delta < 0x80:
         timestamp_delta = (timestamp_delta >> 1) ^ -(timestamp_delta & 1)
         position += 1
+    elif data[position + 1] < 0x80:
+        timestamp_delta = timestamp_delta & 0x7F | data[position + 1] << 7
+        timestamp_delta = (timestamp_delta >> 1) ^ -(timestamp_delta & 1)
+        position += 2
     else:
         timestamp_delta, position = _read_zigzag(data, position, 64)
     offset_delta = data[position]
     if offset_delta < 0x80:
         offset_delta = (offset_delta >> 1) ^ -(offset_delta & 1)
         position += 1
+    elif data[position + 1] < 0x80:
+        offset_delta = offset_delta & 0x7F | data[position + 1] << 7
+        offset_delta = (offset_delta >> 1) ^ -(offset_delta & 1)
+        position += 2
     else:
         offset_delta, position = _read_zigzag(data, position, 32)
     key_size = data[position]
     if key_size < 0x80:
         key_size = (key_size >> 1) ^ -(key_size & 1)
         position += 1
+    elif data[position + 1] < 0x80:
+        key_size = key_size & 0x7F | data[position + 1] << 7
+        key_size = (key_size >> 1) ^ -(key_size & 1)
+        position += 2
     else:
         key_size, position = _read_zigzag(data, position, 32)
     key = None if key_size < 0 else data[position : position + key_size]
@@ -105,6 +129,10 @@ def read_record(
     if value_size < 0x80:
         value_size = (value_size >> 1) ^ -(value_size & 1)
         position += 1
+    elif data[position + 1] < 0x80:
+        value_size = value_size & 0x7F | data[position + 1] << 7
+        value_size = (value_size >> 1) ^ -(value_size & 1)
+        position += 2
     else:
         value_size, position = _read_zigzag(data, position, 32)
     value = None if value_size < 0 else data[position : position + value_size]
@@ -113,6 +141,10 @@ def read_record(
     if count < 0x80:
         count = (count >> 1) ^ -(count & 1)
         position += 1
+    elif data[position + 1] < 0x80:
+        count = count & 0x7F | data[position + 1] << 7
+        count = (count >> 1) ^ -(count & 1)
+        position += 2
     else:
         count, position = _read_zigzag(data, position, 32)
     headers: tuple[tuple[str, bytes | None], ...] = ()

@@ -25,6 +25,8 @@ def checked_compression(compression: Any, level: Any) -> Compression:
     Raises:
         EncodeError: there is no such compression or level.
     """
+    if type(compression) is Compression and level is None:
+        return compression
     known = [int(codec) for codec in Compression]
     number = whole_number("compression", compression)
     if number not in known:
@@ -45,6 +47,8 @@ def checked_timestamp_type(timestamp_type: Any) -> TimestampType:
     Raises:
         EncodeError: there is no such type.
     """
+    if type(timestamp_type) is TimestampType:
+        return timestamp_type
     number = checked_number("timestamp_type", timestamp_type, min(TimestampType), max(TimestampType))
     return TimestampType(number)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.protocol.tables.record_codec import BatchHeader, read_record
 from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_BATCH_LENGTH_AT,
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from kafkawire.sdk.records.columns import Columns
 
 __all__ = ["Parts", "RecordBatch", "parts"]
+
+#: Nearer to 0 than this a number surely has 64 bits; and numbers of two digits in Python compare quickly.
+_FAR = 2**59
 
 
 class RecordBatch(BatchHeader):
@@ -202,18 +206,23 @@ class RecordBatch(BatchHeader):
 
     def _records(self, topic: str, partition: int) -> Iterator[Record]:
         payload = bytes(self.checked_payload())
+        base_offset, base_timestamp, base_sequence = self.base_offset, self.base_timestamp, self.base_sequence
         append_time = self.max_timestamp if self.attributes & BATCH_TIMESTAMP_TYPE_MASK else None
-        for headers, key, offset, timestamp, value, _ in parts(payload, self.records_count, self.position):
-            yield new_record(
-                int64(self.base_offset + offset),
-                int64(self.base_timestamp + timestamp) if append_time is None else append_time,
-                key,
-                value,
-                headers,
-                sequence_after(self.base_sequence, offset),
-                topic,
-                partition,
-            )
+        sequence = NO_SEQUENCE
+        for headers, key, delta, timestamp, value, _ in parts(payload, self.records_count, self.position):
+            # Sums that need no look at the 64th bit, as nearly all, are not worth a call.
+            offset = base_offset + delta
+            if not -_FAR < offset < _FAR:
+                offset = int64(offset)
+            if append_time is not None:
+                timestamp = append_time
+            else:
+                timestamp += base_timestamp
+                if not -_FAR < timestamp < _FAR:
+                    timestamp = int64(timestamp)
+            if base_sequence >= 0:
+                sequence = sequence_after(base_sequence, delta)
+            yield new_record(offset, timestamp, key, value, headers, sequence, topic, partition)
 
     def columns(self) -> Columns:
         """Return the records as columns.

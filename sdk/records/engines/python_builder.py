@@ -10,7 +10,7 @@ Source: `MemoryRecordsBuilder`, `DefaultRecord` in Apache Kafka; `schemas/record
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
+from typing import Generic, NoReturn, TypeVar, cast
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.schema import Buffer
@@ -55,6 +55,11 @@ _INT16 = (-(2**15), 2**15 - 1)
 _INT32 = (-(2**31), 2**31 - 1)
 _INT64 = (-(2**63), 2**63 - 1)
 _INT32_MAX = _INT32[1]
+_FIRST_OFFSET = 0
+_NO_HEADERS: tuple[()] = ()
+
+
+_T = TypeVar("_T")
 
 
 class _Number:
@@ -71,6 +76,19 @@ class _Number:
 
     def __set__(self, builder: BatchBuilder, value: int) -> None:
         setattr(builder, self._slot, checked_number(self._name, value, *self._limits))
+
+
+class _Given(Generic[_T]):
+    """What a builder shows, and nobody sets."""
+
+    def __set_name__(self, owner: type[BatchBuilder], name: str) -> None:
+        self._name, self._slot = name, f"_{name}"
+
+    def __get__(self, builder: BatchBuilder, owner: type[BatchBuilder]) -> _T:
+        return cast(_T, getattr(builder, self._slot))
+
+    def __set__(self, builder: BatchBuilder, value: object) -> NoReturn:
+        raise AttributeError(f"attribute '{self._name}' of a batch builder is not writable")
 
 
 class BatchBuilder:
@@ -106,22 +124,22 @@ class BatchBuilder:
         "_base_sequence",
         "_base_timestamp",
         "_compressed",
+        "_compression",
+        "_count",
         "_data",
+        "_delete_horizon_ms",
+        "_is_control",
         "_last_offset_delta",
+        "_level",
         "_limit_bytes",
+        "_log_append_time",
         "_max_timestamp",
         "_partition_leader_epoch",
         "_producer_epoch",
         "_producer_id",
         "_sealed",
-        "compression",
-        "count",
-        "delete_horizon_ms",
-        "is_control",
+        "_timestamp_type",
         "is_transactional",
-        "level",
-        "log_append_time",
-        "timestamp_type",
     )
 
     def __init__(
@@ -141,21 +159,31 @@ class BatchBuilder:
         partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
         delete_horizon_ms: int | None = None,
     ) -> None:
-        self.count = 0
+        self._count = 0
         self._last_offset_delta = -1
         self._limit_bytes = checked_number("limit_bytes", limit_bytes, 0, _INT64[1])
-        self.compression = checked_compression(compression, level)
-        self.level = level
-        self.timestamp_type = checked_timestamp_type(timestamp_type)
-        self.log_append_time = checked_number("log_append_time", log_append_time, *_INT64)
-        self.base_offset = base_offset
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.base_sequence = base_sequence
+        self._compression = checked_compression(compression, level)
+        self._level = level
+        self._timestamp_type = checked_timestamp_type(timestamp_type)
+        self._log_append_time = self._producer_id = self._producer_epoch = -1
+        self._base_sequence = self._partition_leader_epoch = -1
+        self._base_offset = 0
+        # Most builders take all of these as they are: a look at each costs more than to append a record.
+        if log_append_time is not NO_TIMESTAMP:
+            self._log_append_time = checked_number("log_append_time", log_append_time, *_INT64)
+        if base_offset is not _FIRST_OFFSET:
+            self.base_offset = base_offset
+        if producer_id is not NO_PRODUCER_ID:
+            self.producer_id = producer_id
+        if producer_epoch is not NO_PRODUCER_EPOCH:
+            self.producer_epoch = producer_epoch
+        if base_sequence is not NO_SEQUENCE:
+            self.base_sequence = base_sequence
+        if partition_leader_epoch is not NO_PARTITION_LEADER_EPOCH:
+            self.partition_leader_epoch = partition_leader_epoch
         self.is_transactional = is_transactional
-        self.is_control = bool(is_control)
-        self.partition_leader_epoch = partition_leader_epoch
-        self.delete_horizon_ms = delete_horizon_ms
+        self._is_control = bool(is_control)
+        self._delete_horizon_ms = delete_horizon_ms
         self._base_timestamp = NO_TIMESTAMP
         if delete_horizon_ms is not None:
             self._base_timestamp = checked_number("delete_horizon_ms", delete_horizon_ms, *_INT64)
@@ -164,6 +192,13 @@ class BatchBuilder:
         self._compressed: bytes | None = None
         self._sealed = False
 
+    compression = _Given[Compression]()
+    count = _Given[int]()
+    delete_horizon_ms = _Given[int | None]()
+    is_control = _Given[bool]()
+    level = _Given[int | None]()
+    log_append_time = _Given[int]()
+    timestamp_type = _Given[TimestampType]()
     base_offset = _Number(*_INT64)
     partition_leader_epoch = _Number(*_INT32)
     producer_id = _Number(*_INT64)
@@ -278,12 +313,12 @@ class BatchBuilder:
         """
         self._check()
         self._sealed = True
-        if not self.count:
+        if not self._count:
             return memoryview(b"")
         batch = self._data
-        if self.compression != Compression.NONE:
+        if self._compression != Compression.NONE:
             if self._compressed is None:
-                self._compressed = compress(self.compression, memoryview(self._data)[BATCH_HEADER_BYTES:], self.level)
+                self._compressed = compress(self._compression, memoryview(self._data)[BATCH_HEADER_BYTES:], self._level)
             batch = bytearray(BATCH_HEADER_BYTES)
             batch += self._compressed
         self._write_header(batch)
@@ -303,80 +338,88 @@ class BatchBuilder:
     ) -> bool:
         """Append a record, at an offset if there is one; return whether it fits."""
         # All that can run code of others comes first: what it does to this builder is then known.
-        timestamp = whole_number("timestamp", timestamp)
+        if type(timestamp) is not int:
+            timestamp = whole_number("timestamp", timestamp)
         if not NO_TIMESTAMP <= timestamp <= _INT64[1]:
             raise EncodeError("timestamp", f"{timestamp} is not a time in ms, nor -1 for none")
-        key, value = _content("key", key), _content("value", value)
-        encoded = _headers(headers)
+        if key is not None and type(key) is not bytes:
+            key = _content("key", key)
+        if value is not None and type(value) is not bytes:
+            value = _content("value", value)
+        encoded = [] if headers is _NO_HEADERS else _headers(headers)
         if self._sealed:
             raise EncodeError("", "the batch is sealed")
-        delta = self._next_delta(offset)
-        is_first = not self.count
-        if is_first and self.delete_horizon_ms is None:
+        delta = self._last_offset_delta + 1
+        if offset is not None or delta > _INT32_MAX:
+            delta = self._next_delta(offset)
+        is_first = not self._count
+        if is_first and self._delete_horizon_ms is None:
             self._base_timestamp = timestamp
-        record = write_record(encoded, key, delta, int64(timestamp - self._base_timestamp), value)
+        timestamp_delta = timestamp - self._base_timestamp
+        if not _INT32[0] <= timestamp_delta <= _INT32_MAX:  # beyond that it may have more than 64 bits
+            timestamp_delta = int64(timestamp_delta)
+        record = write_record(encoded, key, delta, timestamp_delta, value)
         size = len(self._data) + len(record)
         if size > _INT32_MAX or (size > self._limit_bytes and not is_first):
             return False
         self._data += record
-        self._max_timestamp = max(self._max_timestamp, timestamp)
+        if timestamp > self._max_timestamp:
+            self._max_timestamp = timestamp
         self._last_offset_delta = delta
-        self.count += 1
+        self._count += 1
         return True
 
     def _next_delta(self, offset: int | None) -> int:
         """Return the offset of the next record relative to the batch."""
         last = self._last_offset_delta
-        delta = last + 1 if offset is None else offset - self.base_offset
+        delta = last + 1 if offset is None else offset - self._base_offset
         if delta <= last or delta < 0:
-            raise EncodeError("offset", f"{offset} does not follow {self.base_offset + last}, offsets increase")
+            raise EncodeError("offset", f"{offset} does not follow {self._base_offset + last}, offsets increase")
         if delta > _INT32_MAX:
             raise EncodeError("offset", f"{delta} after the first of the batch, {_INT32_MAX} at most")
         return delta
 
     def _check(self) -> None:
         """Refuse what no broker would take."""
-        if self.producer_id == NO_PRODUCER_ID:
+        if self._producer_id == NO_PRODUCER_ID:
             if self.is_transactional:
                 raise EncodeError("producer_id", "a transactional batch has one")
-        elif self.producer_epoch < 0:
-            raise EncodeError("producer_epoch", f"{self.producer_epoch}, with a producer id it is at least 0")
-        elif self.base_sequence < 0 and not self.is_control:
-            raise EncodeError("base_sequence", f"{self.base_sequence}, with a producer id it is at least 0")
+        elif self._producer_epoch < 0:
+            raise EncodeError("producer_epoch", f"{self._producer_epoch}, with a producer id it is at least 0")
+        elif self._base_sequence < 0 and not self._is_control:
+            raise EncodeError("base_sequence", f"{self._base_sequence}, with a producer id it is at least 0")
 
     def _write_header(self, batch: bytearray) -> None:
-        is_append_time = self.timestamp_type == TimestampType.LOG_APPEND_TIME
-        attributes = self.compression * (BATCH_COMPRESSION_MASK & -BATCH_COMPRESSION_MASK)
+        is_append_time = self._timestamp_type == TimestampType.LOG_APPEND_TIME
+        attributes = self._compression * (BATCH_COMPRESSION_MASK & -BATCH_COMPRESSION_MASK)
         for flag, mask in (
             (is_append_time, BATCH_TIMESTAMP_TYPE_MASK),
             (self.is_transactional, BATCH_IS_TRANSACTIONAL_MASK),
-            (self.is_control, BATCH_IS_CONTROL_MASK),
-            (self.delete_horizon_ms is not None, BATCH_HAS_DELETE_HORIZON_MASK),
+            (self._is_control, BATCH_IS_CONTROL_MASK),
+            (self._delete_horizon_ms is not None, BATCH_HAS_DELETE_HORIZON_MASK),
         ):
             attributes |= mask if flag else 0
         batch[:BATCH_HEADER_BYTES] = pack_batch_header(
             attributes=attributes,
-            base_offset=self.base_offset,
-            base_sequence=self.base_sequence,
+            base_offset=self._base_offset,
+            base_sequence=self._base_sequence,
             base_timestamp=self._base_timestamp,
             batch_length=len(batch) - BATCH_BATCH_LENGTH_COUNTS_FROM,
             crc=0,
             last_offset_delta=self._last_offset_delta,
             magic=BATCH_MAGIC,
-            max_timestamp=self.log_append_time if is_append_time else self._max_timestamp,
-            partition_leader_epoch=self.partition_leader_epoch,
-            producer_epoch=self.producer_epoch,
-            producer_id=self.producer_id,
-            records_count=self.count,
+            max_timestamp=self._log_append_time if is_append_time else self._max_timestamp,
+            partition_leader_epoch=self._partition_leader_epoch,
+            producer_epoch=self._producer_epoch,
+            producer_id=self._producer_id,
+            records_count=self._count,
         )
         checksum = crc32c(memoryview(batch)[BATCH_CRC_COVERS_FROM:])
         batch[BATCH_CRC_AT:BATCH_CRC_COVERS_FROM] = checksum.to_bytes(BATCH_CRC_COVERS_FROM - BATCH_CRC_AT, "big")
 
 
-def _content(path: str, value: Buffer | None) -> Buffer | None:
+def _content(path: str, value: Buffer) -> Buffer:
     """Return bytes whose size does not change any more."""
-    if value is None or type(value) is bytes:
-        return value
     try:
         return memoryview(value).cast("B")
     except (TypeError, BufferError) as error:
@@ -388,7 +431,9 @@ def _headers(headers: HeadersLike) -> list[tuple[bytes, Buffer | None]]:
     for name, value in pairs(headers):
         if not isinstance(name, str):
             raise EncodeError("headers", f"expected a string as the name, got {type(name).__name__}")
-        encoded.append((str.encode(name, "utf-8", "replace"), _content("headers", value)))
+        if value is not None and type(value) is not bytes:
+            value = _content("headers", value)
+        encoded.append((str.encode(name, "utf-8", "replace"), value))
     return encoded
 
 

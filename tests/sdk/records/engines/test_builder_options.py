@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import EncodeError
-from kafkawire.sdk.records import Compression, TimestampType
+from kafkawire.sdk.records import Compression, TimestampType, batch_builder_class
 from kafkawire.sdk.records.compression import level_range
 from kafkawire.sdk.records.engines.builder_options import (
     checked_compression,
@@ -19,6 +19,7 @@ from kafkawire.sdk.records.engines.builder_options import (
     pairs,
     whole_number,
 )
+from tests.sdk.records.conftest import AVAILABLE
 
 
 class Index:
@@ -60,3 +61,16 @@ def test_pairs(wrong: Any) -> None:
     assert pairs(iter([("a", None), ["b", b""]])) == [("a", None), ("b", b"")]
     with pytest.raises(EncodeError, match=r"^headers: expected pairs of a name and a value: "):
         pairs(wrong)
+
+
+@pytest.mark.parametrize("engine", [name for name in AVAILABLE if name != "construct"])
+@pytest.mark.parametrize(
+    "name",
+    ["compression", "count", "delete_horizon_ms", "is_control", "level", "log_append_time", "timestamp_type"],
+)
+def test_what_the_records_follow_from_is_read_only(engine: str, name: str) -> None:
+    builder = batch_builder_class(engine)(compression=Compression.GZIP, level=1)
+    before = getattr(builder, name)
+    with pytest.raises(AttributeError, match=f"^attribute '{name}' of .* is not writable$"):
+        setattr(builder, name, before)
+    assert getattr(builder, name) == before
