@@ -186,7 +186,7 @@ def _measured(format_: RecordFormat, field: RecordField) -> Iterator[str]:
 
 def _writer(format_: RecordFormat) -> Iterator[str]:
     name = _name(format_)
-    yield f"cdef inline uint8_t *write_{name}(uint8_t *p, const {format_.name}Parts *parts) noexcept nogil:"
+    yield f"cdef inline uint8_t *write_{name}(uint8_t *p, {format_.name}Parts parts) noexcept nogil:"
     yield f'    """Write what `{name}_bytes` measured; return where it ends."""'
     for field in format_.fields:
         yield from _indented(_written(format_, field))

@@ -123,7 +123,7 @@ cdef inline int64_t record_bytes(const RecordParts *parts) noexcept nogil:
     return size
 
 
-cdef inline uint8_t *write_record_header(uint8_t *p, const RecordHeaderParts *parts) noexcept nogil:
+cdef inline uint8_t *write_record_header(uint8_t *p, RecordHeaderParts parts) noexcept nogil:
     """Write what `record_header_bytes` measured; return where it ends."""
     p = put_varint(p, parts.key_size)
     if parts.key_size > 0:
@@ -136,7 +136,7 @@ cdef inline uint8_t *write_record_header(uint8_t *p, const RecordHeaderParts *pa
     return p
 
 
-cdef inline uint8_t *write_record(uint8_t *p, const RecordParts *parts) noexcept nogil:
+cdef inline uint8_t *write_record(uint8_t *p, RecordParts parts) noexcept nogil:
     """Write what `record_bytes` measured; return where it ends."""
     p = put_varint(p, parts.length)
     p[0] = 0  # attributes

@@ -10,12 +10,18 @@ cdef extern from *:
     #define HAS_CRC_INSTRUCTION 1
     #endif
 
+    #ifdef __GNUC__
+    #define RARELY_CALLED __attribute__((cold, noinline))
+    #else
+    #define RARELY_CALLED
+    #endif
+
     static inline int64_t wrap64(uint64_t v) { int64_t r; memcpy(&r, &v, sizeof r); return r; }
     static inline int32_t wrap32(uint32_t v) { int32_t r; memcpy(&r, &v, sizeof r); return r; }
 
     static inline uint64_t zigzag(int64_t v) { return ((uint64_t)v << 1) ^ (v < 0 ? UINT64_MAX : 0); }
     /* Nearly all numbers of a record have one byte or two: these go without a loop, and without a call. */
-    static Py_ssize_t long_varint_size(uint64_t bits) {
+    RARELY_CALLED static Py_ssize_t long_varint_size(uint64_t bits) {
         Py_ssize_t size = 1;
         for (; bits >= 128; bits >>= 7) size++;
         return size;
@@ -24,7 +30,7 @@ cdef extern from *:
         uint64_t bits = zigzag(v);
         return bits < 128 ? 1 : bits < 16384 ? 2 : long_varint_size(bits);
     }
-    static uint8_t *put_long_varint(uint8_t *p, uint64_t bits) {
+    RARELY_CALLED static uint8_t *put_long_varint(uint8_t *p, uint64_t bits) {
         while (bits >= 128) { *p++ = (uint8_t)(bits | 128); bits >>= 7; }
         *p++ = (uint8_t)bits;
         return p;
@@ -138,8 +144,9 @@ cdef extern from *:
         for (; size >= 3 * SHORT_STRETCH; p += 3 * SHORT_STRETCH, size -= 3 * SHORT_STRETCH)
             crc = crc_stretches(crc, p, SHORT_STRETCH, over_short);
         for (; size >= 8; p += 8, size -= 8) crc = crc_step(crc, p);
-        uint32_t rest = (uint32_t)crc;
-        while (size--) rest = _mm_crc32_u8(rest, *p++);
+        uint32_t rest = (uint32_t)crc, four;
+        if (size & 4) { memcpy(&four, p, sizeof four); rest = _mm_crc32_u32(rest, four); p += 4; }
+        for (size &= 3; size--;) rest = _mm_crc32_u8(rest, *p++);
         return ~rest;
     }
     #endif

@@ -34,7 +34,7 @@ cdef bytes encoded_headers(headers, int32_t* count):
     p = <uint8_t*>PyBytes_AS_STRING(encoded)
     for name, value in exact:
         fill_header(&header, name, value)
-        p = write_record_header(p, &header)
+        p = write_record_header(p, header)
     return encoded
 
 

@@ -305,7 +305,7 @@ cdef class BatchBuilder:
         parts.length = <int32_t>length
         if self.used + total > self.reserved:
             self.reserve(self.used + total)
-        write_record(self.memory + self.used, parts)
+        write_record(self.memory + self.used, parts[0])
         self.used += total
         header.base_timestamp = base_timestamp
         header.last_offset_delta = parts.offset_delta
