@@ -79,6 +79,15 @@ def test_headers_that_lie_about_their_number(builder: BatchBuilder, claimed: int
     assert [record.headers for record in records] == [tuple(entries)] * 3
 
 
+@pytest.mark.parametrize("number", [64, 8192])
+def test_headers_whose_number_takes_more_bytes_than_the_claimed_one(builder: BatchBuilder, number: int) -> None:
+    headers: Any = hostile.LyingSequence(1, [("", None)] * number)
+    builder.append(1, None, None, headers)
+    builder.append(1, None, b"v")
+    records = held(builder)
+    assert [len(record.headers) for record in records] == [number, 0]
+
+
 def test_names_and_values_that_lie_about_their_size(builder: BatchBuilder) -> None:
     lying = LyingBytes(b"short")
     builder.append(1, lying, lying, [(hostile.LyingText("name"), lying)])
