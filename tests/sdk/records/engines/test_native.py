@@ -7,6 +7,7 @@ used in ways they are not made for.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 from typing import Any
@@ -89,6 +90,17 @@ def test_objects_that_were_not_made() -> None:
         with pytest.raises(BufferError, match="sealed and has records"):
             memoryview(builder)
         assert builder.seal() == b""  # it has no memory, which must not be given out either
+
+
+def test_a_batch_that_is_made_again_stays_what_it_was() -> None:
+    batch_class: Any = record_batch_class("native")
+    data = batch_of()
+    batch = batch_class.__new__(batch_class, data)
+    for other in (b"", bytes(HEADER_BYTES), bytes(8) + b"\0\x10\0\0" + bytes(49)):
+        with contextlib.suppress(DecodeError):
+            batch.__init__(other)
+        batch.check_crc()
+        assert bytes(batch.data) == data
 
 
 def test_no_memory_is_given_out_that_nobody_wrote() -> None:
