@@ -6,6 +6,7 @@ gives it objects that lie."""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import copy
 import gc
@@ -24,7 +25,7 @@ from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
-from kafkawire.sdk.protocol.primitives import APART_BYTES, MAX_STRING_BYTES
+from kafkawire.sdk.protocol.primitives import APART_BYTES, MALFORMED_UTF8, MAX_STRING_BYTES
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.values import DEFAULT
 
@@ -152,8 +153,8 @@ def test_known_tagged_fields_of_any_size(size: int) -> None:
 
 def test_a_half_filled_tuple_is_nowhere_to_be_seen() -> None:
     """While elements are read the collector may run, and whoever asks it for all tuples must not get that one."""
-    broker = MetadataResponse.MetadataResponseTopic
-    topics = [broker(name="t", partitions=[]) for _ in range(37)]
+    topic = MetadataResponse.MetadataResponseTopic
+    topics = [topic(name="t", partitions=[]) for _ in range(37)]
     messages = codec(MetadataResponse, 9, "native")
     data = messages.encode(MetadataResponse(topics=topics))
     seen: list[int] = []
@@ -171,6 +172,30 @@ def test_a_half_filled_tuple_is_nowhere_to_be_seen() -> None:
         gc.set_threshold(*threshold)
     assert not seen
     assert not any(gc.is_tracked(message.topics) for message in kept)
+
+
+def test_a_buffer_that_changes_while_it_is_decoded() -> None:
+    """Malformed text is handed to Python code, and with it the processor to any thread."""
+    topics = [MetadataResponse.MetadataResponseTopic(name="name", partitions=[]) for _ in range(3)]
+    messages = codec(MetadataResponse, 9, "native")
+    whole = messages.encode(MetadataResponse(topics=topics)).replace(b"name", b"nam\xff")
+    replace = codecs.lookup_error(MALFORMED_UTF8)
+
+    def meddle(error: UnicodeError) -> Any:
+        with pytest.raises(BufferError):
+            data.clear()
+        data[:] = bytes([filler]) * len(data)
+        return replace(error)
+
+    codecs.register_error(MALFORMED_UTF8, meddle)
+    try:
+        for filler in range(256):
+            data = bytearray(whole)
+            with contextlib.suppress(DecodeError):
+                assert messages.decode(data)[1] <= len(whole)
+            data.clear()
+    finally:
+        codecs.register_error(MALFORMED_UTF8, replace)
 
 
 def test_unknown_tags_that_the_collector_takes_away() -> None:
