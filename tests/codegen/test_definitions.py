@@ -152,13 +152,16 @@ def test_records_of_topics_before_they_had_types(tmp_path: Path) -> None:
     key = {"type": "data", "name": "VisitKey", "validVersions": "2", "fields": [field]}
     value = {"type": "data", "name": "VisitValue", "validVersions": "0-3", "fields": []}
     lonely = {"type": "data", "name": "HouseKey", "validVersions": "0", "fields": []}
-    found = read_jars([write_jar(tmp_path / "kafka-a.jar", key, value, lonely)])
+    others = [{**lonely, "name": name} for name in ("GardenValue", "Visit")]
+    found = read_jars([write_jar(tmp_path / "kafka-a.jar", key, value, lonely, *others)])
     assert [(message.name, message.kind, message.key, str(message.versions)) for message in found] == [
+        ("GardenValue", "data", None, "0"),
         ("HouseKey", "data", None, "0"),
+        ("Visit", "data", None, "0"),
         ("VisitKey", "coordinator-key", 2, "0"),
         ("VisitValue", "coordinator-value", 2, "0-3"),
     ]
-    assert 0 in found[1].fields[0].versions
+    assert 0 in found[3].fields[0].versions
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,17 @@ Method: one message is changed in one place; the table says which change is foun
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
+from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.change import Change, Verdict
-from kafkawire.codegen.evolution import compare
+from kafkawire.codegen.evolution import compare, steps
 from kafkawire.codegen.load import load_file
-from kafkawire.codegen.state import State
+from kafkawire.codegen.state import State, load_state
 from kafkawire.codegen.versions import Versions
 from tests.codegen.conftest import Write
 
@@ -181,6 +184,41 @@ def test_change_of_versions(write: Write, old: str, new: str, expected: list[tup
     assert changes == [
         Change("PingRequest", field, what, verdict, Versions.parse(v)) for v, field, what, verdict in expected
     ]
+
+
+def test_the_first_version_alone_is_left(write: Write) -> None:
+    def ping(versions: str) -> State:
+        body = f"  versions: {versions}\n  fields: []\n"
+        return state(write, f"api: Ping\nkey: 900\nlisteners: [broker]\nrequest:\n{body}response:\n{body}")
+
+    assert list(map(str, of_request(compare(ping("0-1"), ping("0"))))) == [
+        "PingRequest 1: the newest version was taken back (breaks the wire)"
+    ]
+
+
+def test_steps_of_a_message(write: Write) -> None:
+    (file,) = state(write, OLD).files.values()
+    assert {version: list(steps(file.messages[0], version)) for version in range(4)} == {
+        0: [],
+        1: [("items.text", "added, string")],
+        2: [("", "becomes flexible"), ("rack", "added, string?, tag 0")],
+        3: [],
+    }
+
+
+def test_tables_are_compared_if_both_have_them() -> None:
+    whole = load_state(SCHEMAS)
+    bare = State(whole.files)
+    emptied = {
+        "formats": replace(whole, formats={}),
+        "errors": replace(whole, errors=()),
+        "enumerations": replace(whole, enumerations=()),
+        "constants": replace(whole, constants=()),
+    }
+    assert compare(whole, whole) == compare(whole, bare) == compare(bare, whole) == []
+    found = {table: {change.subject for change in compare(whole, other)} for table, other in emptied.items()}
+    assert not any(one & other for one, other in combinations(found.values(), 2))
+    assert all(found.values())
 
 
 def test_new_version_says_what_is_new(write: Write) -> None:

@@ -103,7 +103,7 @@ def test_errors_alone(tmp_path: Path) -> None:
     ],
 )
 def test_tables_that_do_not_fit(tmp_path: Path, schemas: Path, codes: Any, numbers: Any, reason: str) -> None:
-    with pytest.raises(SchemaError, match=reason):
+    with pytest.raises(SchemaError, match=f"^{tmp_path}/{reason}"):
         imported(tables(tmp_path, codes, numbers), schemas)
     assert (schemas / "errors.yaml").read_text() == ERRORS
 
@@ -112,6 +112,9 @@ def test_not_json(tmp_path: Path, schemas: Path) -> None:
     tables(tmp_path)
     (tmp_path / "api_keys.json").write_text("{")
     with pytest.raises(SchemaError, match=r"api_keys\.json: not such a table"):
+        imported(tmp_path, schemas)
+    (tmp_path / "api_keys.json").unlink()
+    with pytest.raises(SchemaError, match=r"api_keys\.json: cannot be read: No such file"):
         imported(tmp_path, schemas)
 
 

@@ -113,8 +113,9 @@ def test_what_stays_must_fit(tmp_path: Path) -> None:
 def test_nothing_is_written_if_a_definition_is_wrong(tmp_path: Path, wrong: dict[str, object]) -> None:
     imported(tmp_path, PING, PONG)
     before = contents(tmp_path / "schemas")
-    with pytest.raises(SchemaError):
+    with pytest.raises(SchemaError) as caught:
         imported(tmp_path, *PENG, {**PING, **wrong}, PONG)
+    assert "--remove" not in str(caught.value)
     assert contents(tmp_path / "schemas") == before
 
 

@@ -106,6 +106,26 @@ def test_field(read: Read, text: str, differences: dict[str, object]) -> None:
     assert field.line == 6
 
 
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    [
+        ("int8", -128, 127),
+        ("int16", -32768, 32767),
+        ("uint16", 0, 65535),
+        ("int32", -2147483648, 2147483647),
+        ("uint32", 0, 4294967295),
+        ("int64", -9223372036854775808, 9223372036854775807),
+    ],
+)
+def test_defaults_at_the_limits_of_their_type(read: Read, kind: str, low: int, high: int) -> None:
+    for default in (low, high):
+        (field,) = read(FIELD.format(f"{{name: a, type: {kind}, default: {default}}}")).fields
+        assert field.default == default
+    for default in (low - 1, high + 1):
+        with pytest.raises(SchemaError, match=f"default {default}: not an integer within {low} and {high}"):
+            read(FIELD.format(f"{{name: a, type: {kind}, default: {default}}}"))
+
+
 def test_versions_of_inner_fields_follow_the_outer(read: Read) -> None:
     message = read("""\
         message: Sample
@@ -194,6 +214,44 @@ def test_all_mistakes_of_a_file(write: Write) -> None:
     ]
 
 
+SAMPLE = "message: Sample\nkind: data\nversions: 0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        (
+            SAMPLE.replace("data", "dat") + "fields: []",
+            ["2: Sample: kind 'dat': one of header, data, metadata is expected"],
+        ),
+        (SAMPLE, ["1: Sample: 'fields' is missing"]),
+        (
+            SAMPLE.replace("0", "1-0") + "fields: [{name: a, type: int8, versions: 9}]",
+            ["3: Sample: versions: version range 1-0 is reversed or exceeds 32767"],
+        ),
+        (SAMPLE + "structs: [{fields: []}]\nfields: []", ["4: Sample: 'name' is missing"]),
+        (
+            SAMPLE + "structs: [{name: A, versions: 1-0, fields: []}]\nfields: []",
+            ["4: Sample: structure A: versions: version range 1-0 is reversed or exceeds 32767"],
+        ),
+        (
+            A.replace("versions: 0-1", "versions: 1-0", 1),
+            ["5: ARequest: versions: version range 1-0 is reversed or exceeds 32767"],
+        ),
+        (A.replace("  versions: 0-1\n", "", 1), ["5: ARequest: 'versions' is missing"]),
+        (
+            "record: Visit\ntype: 3\ntopic: t\nkey: {versions: 0}\nvalue: {versions: 0, fields: []}",
+            ["4: VisitKey: 'fields' is missing"],
+        ),
+    ],
+)
+def test_a_mistake_is_named_with_its_place_and_nothing_else_is(write: Write, text: str, problems: list[str]) -> None:
+    path = write(text)
+    with pytest.raises(SchemaError) as caught:
+        load_file(path)
+    assert str(caught.value).splitlines() == [f"{path}:{problem}" for problem in problems]
+
+
 def test_the_same_name_twice(write: Write) -> None:
     with pytest.raises(SchemaError, match=":7: Sample: field a: it is there twice"):
         load_file(write(FIELD.format("{name: a, type: int8}\n  - {name: a, type: int8}")))
@@ -255,3 +313,8 @@ def test_tables_and_record_formats_are_left_to_others(tmp_path: Path) -> None:
 def test_folder_that_does_not_fit(tmp_path: Path, texts: dict[str, str], reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         load_folder(folder(tmp_path, **texts))
+
+
+def test_paths_of_a_folder_with_a_bad_file(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="apy"):
+        message_paths(folder(tmp_path, a="apy: A\n", b=A))

@@ -65,6 +65,9 @@ def test_a_format(write: Write) -> None:
         ("at: 5", "at: 16", 11, "at: 16 is no bit and no range of bits within 0-15"),
         ("at: 0-2, enum: [box, bag]", "at: 0, enum: [box, bag, tube]", 10, "enum: 3 different names for 1 bits"),
         ("length: varint", "lenght: varint", 12, "unknown key 'lenght'"),
+        ("type: bytes?, length: varint", "type: bytes?", 12, "length: bytes and strings, and only they, have one of"),
+        ("length: varint", "length: vary", 12, "length: bytes and strings, and only they, have one of int8, "),
+        ("type: bytes?, length: varint", "type: int8, length: int8", 12, "length: bytes and strings, and only they"),
         ("    about: Something with a label.\n", "", 1, "'about' is missing"),
     ],
 )

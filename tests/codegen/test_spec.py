@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.codegen.spec import snake_case
+from kafkawire.codegen.spec import FieldSpec, MessageSpec, snake_case
+from kafkawire.codegen.versions import ALL
 from tests.codegen.conftest import Read
 
 
@@ -26,6 +27,16 @@ from tests.codegen.conftest import Read
 )
 def test_case(name: str, snake: str) -> None:
     assert snake_case(name) == snake
+
+
+def test_a_message_of_which_nothing_is_said() -> None:
+    message = MessageSpec("Sample", "data", None, ALL)
+    assert not message.unstable
+    assert not message.deprecated
+    assert not message.flexible
+    field = FieldSpec("field", "int8")
+    assert not any((field.array, field.nullable, field.tagged, field.ignorable, field.map_key, field.zero_copy))
+    assert 0 in field.versions
 
 
 def test_structures_come_before_their_users(read: Read) -> None:

@@ -124,6 +124,16 @@ def test_page_of_an_api(sample: str) -> None:
         assert expected in texts
 
 
+def test_what_is_said_only_if_it_is_so(sample: str, tmp_path: Path) -> None:
+    path = tmp_path / "other.yaml"
+    path.write_text(SAMPLE.replace("2+\n", "2+\n  deprecated: 0-1\n", 1).replace("a & b}", "a & b, flexible: none}"))
+    other = reference_tree({Path("messages/ping.yaml"): load_file(path)})[Path("messages/ping.html")]
+    for words in ("deprecated: 0-1", "classic length"):
+        assert Reader(other).texts.count(words) == 1
+    for word in ("deprecated", "classic length"):
+        assert not any(text.startswith(word) for text in Reader(sample).texts)
+
+
 def test_changes_of_versions(sample: str) -> None:
     changes = [re.sub("<[^>]+>", " ", item).split() for item in re.findall(r"<li><code>v.*?</li>", sample)]
     assert [" ".join(words) for words in changes] == [
