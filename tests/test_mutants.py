@@ -76,8 +76,6 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(tmp_path, "sdk/split.py", SPLIT)
     write(tmp_path, "tests/sdk/test_split.py", TEST)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(mutants, "SECONDS_MORE", 1)
-    monkeypatch.setattr(mutants, "SECONDS_FACTOR", 1)
     monkeypatch.setattr(mutants, "KILLED_SHARE_MIN", 0.5)
     return tmp_path
 
@@ -127,6 +125,8 @@ def test_a_hang_and_a_greedy_fault_count_as_killed(
 ) -> None:
     write(tree, "sdk/split.py", LOOP)
     write(tree, "tests/sdk/test_split.py", LOOP_TEST)
+    monkeypatch.setattr(mutants, "SECONDS_MORE", 1)
+    monkeypatch.setattr(mutants, "SECONDS_FACTOR", 1)
     assert plant_all(monkeypatch) == 0
     assert "dropped statement: killed" in capsys.readouterr().out
 
