@@ -31,6 +31,8 @@ EDITS = [
     ("return True", {"return False"}),
     ("return min(a)", {"return max(a)"}),
     ("return f(a, b, c)", {"return f(b, a, c)"}),
+    ("return max(a, b)", {"return min(a, b)"}),
+    ("return zip(a, b, strict=True)", {"return zip(b, a, strict=True)"}),
     ("return a[b:c]", {"return a[(b) + 1:c]", "return a[b:(c) + 1]"}),
     ("return a if b else c", {"return a if (not (b)) else c"}),
     ("return [a for a in b if c]", {"return [a for a in b if (not (c))]"}),

@@ -1,8 +1,9 @@
 """Find the places of a source where a small fault can be planted, and plant one.
 
 Python sources are read as syntax trees, Cython sources as tokens, since only Cython knows their grammar. What no test
-could or should notice is left out: annotations, docstrings, `__repr__`, decorators, assertions for the type checker,
-the text of errors, and the number of a limit (`…_MAX`, `MAX_…`), which is a choice and not a fact.
+could or should notice is left out: annotations, docstrings, `__repr__`, decorators, assertions for the type checker and
+those of `zip(…, strict=True)`, the text of errors, and the number of a limit (`…_MAX`, `MAX_…`), which is a choice and
+not a fact.
 `tools/mutants.py` runs the tests against the faults.
 """
 
@@ -243,7 +244,8 @@ class _Finder(ast.NodeVisitor):
             self._add("min, max", node.func, FUNCTIONS[name])
         if name not in UNSWAPPED_CALLS | FUNCTIONS.keys():
             self._swap(node.args[:2])
-        self.generic_visit(node)
+        for child in (node.func, *node.args, *(each.value for each in node.keywords if each.arg != "strict")):
+            self.visit(child)
 
     def visit_Slice(self, node: ast.Slice) -> None:
         for bound in (node.lower, node.upper):
