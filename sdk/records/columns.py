@@ -28,7 +28,6 @@ _INLINE = struct.Struct("=i12s")
 _POINTER = struct.Struct("=i4sii")
 _INT64 = struct.Struct("=q")
 _INLINE_BYTES = 12
-_PREFIX_BYTES = 4
 
 
 class ReadableBatch(Protocol):
@@ -142,7 +141,7 @@ def binary_column(array: pyarrow.Array) -> BinaryColumn:
     if plain.offset:  # a slice shares the buffers of the whole
         plain = pyarrow.concat_arrays([plain.slice(0, 0), plain])
     validity, offsets, data = plain.buffers()
-    ends = memoryview(offsets)[plain.offset * 4 : (plain.offset + len(plain) + 1) * 4] if offsets else bytes(4)
+    ends = memoryview(offsets)[: (len(plain) + 1) * 4] if offsets else bytes(4)
     return BinaryColumn(ends, data or b"", validity if plain.null_count else None)
 
 
@@ -185,7 +184,7 @@ class _Views:
         if content is None or len(content) <= _INLINE_BYTES:
             self._views += _INLINE.pack(len(content or b""), content or b"")
             return
-        self._views += _POINTER.pack(len(content), content[:_PREFIX_BYTES], 0, len(self._data))
+        self._views += _POINTER.pack(len(content), content, 0, len(self._data))  # of the content the first four bytes
         self._data += content
 
     def column(self, buffers: tuple[Buffer, ...]) -> ViewColumn:

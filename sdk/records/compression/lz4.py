@@ -103,7 +103,7 @@ def _header_checksum(data: Buffer) -> bytes:
     prime2, prime3, prime4, prime5, mask = 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1, 0xFFFFFFFF
     prime1 = 0x9E3779B1
     value = (prime5 + len(data)) & mask
-    words = len(data) // 4 * 4
+    words = len(data) - len(data) % 4
     for start in range(0, words, 4):
         value = (value + int.from_bytes(data[start : start + 4], "little") * prime3) & mask
         value = (((value << 17) | (value >> 15)) & mask) * prime4 & mask

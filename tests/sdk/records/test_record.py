@@ -28,6 +28,8 @@ def test_column() -> None:
     column = BinaryColumn(offsets(0, 1, 1, 3), b"abc", b"\x05")
     assert [column[index] for index in range(len(column))] == [b"a", None, b"bc"]
     assert len(BinaryColumn(offsets(0), b"")) == 0
+    byte_of_rows = BinaryColumn(offsets(*[0] * 9), b"", b"\x80")
+    assert [byte_of_rows[index] for index in range(8)] == [None] * 7 + [b""]
 
 
 @pytest.mark.parametrize(

@@ -16,3 +16,4 @@ def test_damaged() -> None:
 def test_too_long() -> None:
     assert too_long("lz4", 10).reason == "lz4: more than the 10 bytes that a batch may have when decompressed"
     assert too_long("lz4", 10, 99).reason.endswith("when decompressed: 99 are announced")
+    assert (too_long("lz4", 10).path, too_long("lz4", 10).offset) == ("records", 0)

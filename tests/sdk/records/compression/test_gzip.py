@@ -31,6 +31,17 @@ def test_gzip_member_with_every_part_of_a_header() -> None:
     assert decompress(Compression.GZIP, plain + endless) == SAMPLE
 
 
+def test_gzip_header_with_an_extra_field_alone() -> None:
+    plain = compress(Compression.GZIP, SAMPLE)
+    assert decompress(Compression.GZIP, plain[:3] + b"\x04" + plain[4:10] + b"\x03\x00abc" + plain[10:]) == SAMPLE
+
+
+def test_gzip_content_that_is_damaged() -> None:
+    plain = compress(Compression.GZIP, SAMPLE)
+    with pytest.raises(DecodeError, match=r"records at byte 10: gzip: .*invalid block type"):
+        decompress(Compression.GZIP, plain[:10] + b"\xff" + plain[11:])
+
+
 def test_gzip_flags_that_announce_nothing() -> None:
     """As Java does, for "probably text" and the reserved bits."""
     plain = compress(Compression.GZIP, SAMPLE)

@@ -33,3 +33,10 @@ def test_snappy_block_one_byte_longer_than_the_data() -> None:
     stream[19] += 1
     with pytest.raises(DecodeError, match=r"snappy: block of \d+ bytes, \d+ are left"):
         decompress(Compression.SNAPPY, stream)
+
+
+def test_snappy_block_longer_than_the_data_by_its_highest_byte() -> None:
+    stream = bytearray(compress(Compression.SNAPPY, b"some content"))
+    stream[16] = 1
+    with pytest.raises(DecodeError, match=rf"snappy: block of {2**24 + len(stream) - 20} bytes, \d+ are left"):
+        decompress(Compression.SNAPPY, stream)

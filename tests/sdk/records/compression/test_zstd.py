@@ -75,3 +75,18 @@ def test_zstd_dictionary_0_is_no_dictionary(code: int, width: int) -> None:
 def test_zstd_blocks_that_are_refused(size_and_blocks: bytes, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason):
         decompress(Compression.ZSTD, b"\x28\xb5\x2f\xfd\x20" + size_and_blocks)
+
+
+def test_zstd_level_without_one_is_kafka_s() -> None:
+    words = b" ".join(b"%d" % (number * number % 977) for number in range(20_000))
+    levels = [compress(Compression.ZSTD, words, level) for level in (2, 3, 4)]
+    assert len(set(levels)) == 3
+    assert compress(Compression.ZSTD, words) == levels[1]
+
+
+def test_zstd_windows() -> None:
+    """The largest that decoders take without being told otherwise has 2**27 bytes."""
+    frame = b"\x28\xb5\x2f\xfd\x00%b\x09\x00\x00a"
+    assert decompress(Compression.ZSTD, frame % b"\x88") == b"a"
+    with pytest.raises(DecodeError, match=f"window of {9 << 24} bytes, {1 << 27} are allowed"):
+        decompress(Compression.ZSTD, frame % b"\x89")

@@ -85,10 +85,11 @@ def test_a_batch_is_full(builder_class: type[BatchBuilder]) -> None:
     assert builder.append_many([b""], 2) == 0
     assert builder.append_columns(column(b""), 2) == 0
     assert builder.count == 1
-    builder = builder_class(HEADER_BYTES + 20)
-    assert builder.append_many([b"a"] * 5, 1) == 2
-    assert builder.size_bytes == HEADER_BYTES + 16
-    assert len(builder.build()) == HEADER_BYTES + 16
+    for more in (16, 23):
+        builder = builder_class(HEADER_BYTES + more)
+        assert builder.append_many([b"a"] * 5, 1) == 2
+        assert builder.size_bytes == HEADER_BYTES + 16
+        assert len(builder.build()) == HEADER_BYTES + 16
 
 
 def test_default_limit(builder_class: type[BatchBuilder]) -> None:
