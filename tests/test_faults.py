@@ -66,6 +66,7 @@ CYTHON_EDITS = [
     ("return a - <int64_t>b", {"return a + <int64_t>b", "pass"}),
     ("p = get(&a, 4)", {"pass", "p = get(&a, 5)"}),
     ("raise failed(a)", {"pass"}),
+    ("return -1", {"pass"}),
     ("count += 1", {"count -= 1", "count += 2", "pass"}),
     ("if a or b:", {"if a and b:", "if not (a or b):"}),
     ("# a < 1", set()),

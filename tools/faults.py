@@ -140,7 +140,7 @@ class _Finder(ast.NodeVisitor):
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         if node.name == "__repr__":
             return
-        self._enter(node)
+        self._places.append(node.name)
         self._functions += 1
         for default in (*node.args.defaults, *node.args.kw_defaults):
             if default is not None:
@@ -152,7 +152,7 @@ class _Finder(ast.NodeVisitor):
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self._enter(node)
+        self._places.append(node.name)
         self._body(node.body)
         self._places.pop()
 
@@ -259,9 +259,6 @@ class _Finder(ast.NodeVisitor):
         for statement in statements[1:] if _is_docstring(statements[0]) else statements:
             self.visit(statement)
 
-    def _enter(self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        self._places.append(node.name)
-
     def _assignment(self, node: ast.Assign | ast.AnnAssign, targets: list[ast.expr]) -> None:
         names = [target.id for target in targets if isinstance(target, ast.Name)]
         limit = any(name.isupper() and _LIMIT.search(name) for name in names)
@@ -346,7 +343,8 @@ def _cython_faults(path: str, source: bytes) -> Iterator[Fault]:
 def _cython_edits(line: str) -> Iterator[tuple[str, int, int, str]]:
     """Give the edits of a line: their kind, the characters that are replaced and what replaces them.
 
-    An operator needs blanks on both sides: `<int>x` is a cast, `&x` an address.
+    An operator needs blanks on both sides: `<int>x` is a cast, `&x` an address. A negative number that is returned says
+    that something failed, whichever number it is.
     """
     text, indent = line.strip(), len(line) - len(line.lstrip())
     whole = text.count("(") == text.count(")") and text.count("[") == text.count("]") and "#" not in text
@@ -355,7 +353,7 @@ def _cython_edits(line: str) -> Iterator[tuple[str, int, int, str]]:
     if whole and (test := re.match(r"(?:elif|if|while) (.*):$", text)):
         yield "condition", indent + test.start(1), indent + test.end(1), f"not ({test[1]})"
     for kind, string, first, last in _tokens(text):
-        if kind == token.NUMBER and string.isdigit():
+        if kind == token.NUMBER and string.isdigit() and not text.startswith("return -"):
             yield "constant", indent + first, indent + last, str(int(string) + 1)
         elif string in CYTHON_OPERATORS and text[first - 1 : last + 1] == f" {string} ":
             yield "operator", indent + first, indent + last, CYTHON_OPERATORS[string]
