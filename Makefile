@@ -91,18 +91,19 @@ generated: $(VENV)/.dev ## generated code equals what the schemas give
 # Tests that never reach a codec give the same answer on every engine: they run once, with the first one.
 ENGINE_FREE := --ignore=tests/codegen --ignore-glob='tests/test_*.py'
 # Spark brings a JVM and workers of its own: its tests run once, and not in several processes of pytest.
-SPARK_TESTS := tests/sdk/spark/test_decode.py
+SPARK_TESTS := tests/sdk/spark/test_decode.py tests/commands/test_demo_spark.py
+WITHOUT_SPARK := $(addprefix --ignore=,$(SPARK_TESTS))
 # tests/test_environment.py fails if the extension is missing although it could be built.
 NATIVE := KAFKAWIRE_ENGINE=native $(BIN)/python -c 'import kafkawire.protocol' 2>/dev/null
 
 test-native: $(VENV)/.dev
 	$(call title,tests: native engine)
-	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS) --ignore=$(SPARK_TESTS); \
+	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS) $(WITHOUT_SPARK); \
 	else echo 'the extension is not built here: left out'; fi
 
 test-python: $(VENV)/.dev
 	$(call title,tests: python engine)
-	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) --ignore=$(SPARK_TESTS) $$($(NATIVE) && echo "$(ENGINE_FREE)")
+	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $(WITHOUT_SPARK) $$($(NATIVE) && echo "$(ENGINE_FREE)")
 
 test-construct: $(VENV)/.dev
 	$(call title,tests: construct engine (codec))
@@ -125,7 +126,7 @@ test-pythons: ## the core's tests on the other Pythons of this machine, each in 
 	  $(MAKE) --no-print-directory test-core PYTHON="$$python" VENV=.venv-$$version || failed=yes; \
 	done; [ -z "$$failed" ]
 
-test-core: PYTEST_ARGUMENTS += --ignore=$(SPARK_TESTS) $(CORE_TESTS)
+test-core: PYTEST_ARGUMENTS += $(WITHOUT_SPARK) $(CORE_TESTS)
 test-core: $(VENV)/.test
 	$(call title,tests: core with $(VENV), native engine)
 	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS) $(CORE_TESTS_ONCE); \

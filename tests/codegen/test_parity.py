@@ -38,7 +38,9 @@ ENUMERATIONS, CONSTANTS = load_enumerations(SCHEMAS / "enumerations.yaml")
 
 #: What none of Kafka's classes in the tables has under a name.
 OUR_OWN = {
+    "Acks",
     "CONSUMER_PROTOCOL_TYPE",
+    "KAFKA_RELEASE",
     "OffsetTimestamp",
     "TOPIC_NAME_CHARACTERS_MAX",
     "TOPIC_NAME_PATTERN",

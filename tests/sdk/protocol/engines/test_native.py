@@ -189,7 +189,7 @@ def test_a_buffer_that_changes_while_it_is_decoded() -> None:
 
     codecs.register_error(MALFORMED_UTF8, meddle)
     try:
-        for filler in range(256):
+        for filler in range(256):  # noqa: B007 - `meddle` reads it
             data = bytearray(whole)
             with contextlib.suppress(DecodeError):
                 assert messages.decode(data)[1] <= len(whole)
