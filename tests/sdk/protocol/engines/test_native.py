@@ -181,16 +181,18 @@ def test_a_buffer_that_changes_while_it_is_decoded() -> None:
     whole = messages.encode(MetadataResponse(topics=topics)).replace(b"name", b"nam\xff")
     replace = codecs.lookup_error(MALFORMED_UTF8)
 
+    filler = data = bytearray(whole)
+
     def meddle(error: UnicodeError) -> Any:
         with pytest.raises(BufferError):
             data.clear()
-        data[:] = bytes([filler]) * len(data)
+        data[:] = filler
         return replace(error)
 
     codecs.register_error(MALFORMED_UTF8, meddle)
     try:
-        for filler in range(256):  # noqa: B007 - `meddle` reads it
-            data = bytearray(whole)
+        for byte in range(256):
+            data, filler = bytearray(whole), bytearray([byte]) * len(whole)
             with contextlib.suppress(DecodeError):
                 assert messages.decode(data)[1] <= len(whole)
             data.clear()
@@ -204,7 +206,7 @@ def test_unknown_tags_that_the_collector_takes_away() -> None:
     class Tags(list[Any]):
         """A list that does not come from CPython's store of free ones."""
 
-    header = ResponseHeader()
+    header: Any = ResponseHeader()
     messages = codec(ResponseHeader, 1, "native")
 
     def take_away(phase: str, info: object) -> None:
