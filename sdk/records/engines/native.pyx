@@ -24,7 +24,7 @@ from libc.stdint cimport (
 from libc.string cimport memcpy, memset
 
 cdef extern from "Python.h":
-    long long PyLong_AsLongLongAndOverflow(object value, int* overflow) except? -1
+    long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
     void PyObject_GC_Track(object value)
     void PyObject_GC_UnTrack(object value)
     Py_ssize_t PY_SSIZE_T_MAX

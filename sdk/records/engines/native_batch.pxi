@@ -6,7 +6,7 @@ cdef class Views:
 
     cdef RecordBatch batch
     cdef Payload payload
-    cdef const uint8_t* next
+    cdef const uint8_t *next
     cdef int32_t given
 
     def __iter__(self):
@@ -45,27 +45,26 @@ cdef class RecordBatch:
     cdef object owner
     cdef bint is_readonly
     cdef BatchHeader header
-    cdef const uint8_t* start
+    cdef const uint8_t *start
     cdef readonly Py_ssize_t position, size_in_bytes, limit
 
     def __cinit__(self, buffer, Py_ssize_t position=0, Py_ssize_t limit=MAX_DECOMPRESSED_BYTES):
         cdef Content content
         cdef Py_ssize_t left
         if PyBytes_CheckExact(buffer):  # they neither move nor change, and need no export
-            self.start = <const uint8_t*>PyBytes_AS_STRING(buffer)
+            self.start = <const uint8_t *>PyBytes_AS_STRING(buffer)
             left = PyBytes_GET_SIZE(buffer)
             self.is_readonly = True
             self.owner = buffer
         else:
             content = buffer if type(buffer) is Content else export_of(buffer)
-            self.start = <const uint8_t*>content.buffer.buf
+            self.start = <const uint8_t *>content.buffer.buf
             left = content.buffer.len
             self.is_readonly = content.buffer.readonly
             self.owner = content
         if position < 0 or position > left - BATCH_HEADER_BYTES:
-            raise DecodeError(
-                "batch", position, f"a batch has a header of {BATCH_HEADER_BYTES} bytes, {<object>left - position} are left"
-            )
+            reason = f"a batch has a header of {BATCH_HEADER_BYTES} bytes, {<object>left - position} are left"
+            raise DecodeError("batch", position, reason)
         left -= position
         self.start += position
         read_batch_header(self.start, &self.header)
@@ -79,8 +78,8 @@ cdef class RecordBatch:
                 f"batch of {self.size_in_bytes} bytes, at least {BATCH_HEADER_BYTES} are needed and {left} are left",
             )
 
-    def __getbuffer__(self, Py_buffer* buffer, int flags):
-        PyBuffer_FillInfo(buffer, self, <void*>self.start, self.size_in_bytes, self.is_readonly, flags)
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, <void *>self.start, self.size_in_bytes, self.is_readonly, flags)
 
     def __repr__(self):
         return f"<RecordBatch of {self.records_count} records, offsets {self.base_offset} to {self.last_offset}>"
@@ -198,7 +197,7 @@ cdef class RecordBatch:
     def records(self, str topic not None="", int32_t partition=-1):
         cdef Region region
         cdef object owner = self.find_region(&region)  # alive until the last record is made
-        cdef const uint8_t* p = region.start
+        cdef const uint8_t *p = region.start
         cdef int32_t count = region.count
         cdef Record record
         cdef RecordParts parts
@@ -245,7 +244,7 @@ cdef class RecordBatch:
         payload.owner = self.find_region(&payload.region)
         return payload
 
-    cdef object find_region(self, Region* region):
+    cdef object find_region(self, Region *region):
         """Find the encoded records, look at their count, and return what keeps them in memory."""
         cdef Py_ssize_t size = 0
         cdef bytes content
@@ -255,7 +254,7 @@ cdef class RecordBatch:
         if region.count >= 0:
             if self.header.attributes & BATCH_COMPRESSION_MASK:
                 owner = content = self.payload()
-                region.start = <const uint8_t*>PyBytes_AS_STRING(content)
+                region.start = <const uint8_t *>PyBytes_AS_STRING(content)
                 size = PyBytes_GET_SIZE(content)
             else:
                 region.start = self.start + BATCH_HEADER_BYTES

@@ -101,7 +101,8 @@ cdef extern from *:
        checksum over as many zero bytes as follow it, which is linear and so a table for each of its four bytes. */
     #define LONG_STRETCH 4096
     #define SHORT_STRETCH 256
-    static uint32_t over_long[4][256], over_short[4][256];
+    #define TINY_STRETCH 48
+    static uint32_t over_long[4][256], over_short[4][256], over_tiny[4][256];
     static inline uint32_t carry_over(uint32_t table[4][256], uint32_t crc) {
         return table[0][crc & 255] ^ table[1][crc >> 8 & 255] ^ table[2][crc >> 16 & 255] ^ table[3][crc >> 24];
     }
@@ -143,6 +144,8 @@ cdef extern from *:
             crc = crc_stretches(crc, p, LONG_STRETCH, over_long);
         for (; size >= 3 * SHORT_STRETCH; p += 3 * SHORT_STRETCH, size -= 3 * SHORT_STRETCH)
             crc = crc_stretches(crc, p, SHORT_STRETCH, over_short);
+        for (; size >= 3 * TINY_STRETCH; p += 3 * TINY_STRETCH, size -= 3 * TINY_STRETCH)
+            crc = crc_stretches(crc, p, TINY_STRETCH, over_tiny);
         for (; size >= 8; p += 8, size -= 8) crc = crc_step(crc, p);
         uint32_t rest = (uint32_t)crc, four;
         if (size & 4) { memcpy(&four, p, sizeof four); rest = _mm_crc32_u32(rest, four); p += 4; }
@@ -166,6 +169,7 @@ cdef extern from *:
         if (__builtin_cpu_supports("sse4.2")) {
             fill_carry(over_long, LONG_STRETCH);
             fill_carry(over_short, SHORT_STRETCH);
+            fill_carry(over_tiny, TINY_STRETCH);
             crc32c_of = crc_by_instruction;
         }
     #endif

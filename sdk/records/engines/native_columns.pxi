@@ -8,12 +8,12 @@ cdef enum:
 
 cdef struct Target:
     # Columns that are being filled.
-    uint8_t* offsets
-    uint8_t* timestamps
-    uint8_t* keys
-    uint8_t* values
-    uint8_t* key_validity
-    uint8_t* value_validity
+    uint8_t *offsets
+    uint8_t *timestamps
+    uint8_t *keys
+    uint8_t *values
+    uint8_t *key_validity
+    uint8_t *value_validity
     Py_ssize_t null_keys, null_values
 
 
@@ -31,7 +31,7 @@ def read_columns(batches):
     cdef Payload payload
     cdef Py_ssize_t total = 0, row = 0
     cdef int32_t number = 0
-    cdef const uint8_t* p
+    cdef const uint8_t *p
     for batch in sources:
         if batch is None:
             raise TypeError("expected a RecordBatch, got None")
@@ -51,12 +51,12 @@ def read_columns(batches):
     memset(PyBytes_AS_STRING(key_validity), 0, <size_t>((total + 7) // 8))
     memset(PyBytes_AS_STRING(value_validity), 0, <size_t>((total + 7) // 8))
     cdef Target target
-    target.offsets = <uint8_t*>PyBytes_AS_STRING(offsets)
-    target.timestamps = <uint8_t*>PyBytes_AS_STRING(timestamps)
-    target.keys = <uint8_t*>PyBytes_AS_STRING(keys)
-    target.values = <uint8_t*>PyBytes_AS_STRING(values)
-    target.key_validity = <uint8_t*>PyBytes_AS_STRING(key_validity)
-    target.value_validity = <uint8_t*>PyBytes_AS_STRING(value_validity)
+    target.offsets = <uint8_t *>PyBytes_AS_STRING(offsets)
+    target.timestamps = <uint8_t *>PyBytes_AS_STRING(timestamps)
+    target.keys = <uint8_t *>PyBytes_AS_STRING(keys)
+    target.values = <uint8_t *>PyBytes_AS_STRING(values)
+    target.key_validity = <uint8_t *>PyBytes_AS_STRING(key_validity)
+    target.value_validity = <uint8_t *>PyBytes_AS_STRING(value_validity)
     target.null_keys = target.null_values = 0
     for payload, batch in zip(payloads, sources):
         with nogil:
@@ -77,9 +77,9 @@ def read_columns(batches):
     )
 
 
-cdef const uint8_t* fill(const Region* region, Py_ssize_t row, int32_t number, Target* target) noexcept nogil:
+cdef const uint8_t *fill(const Region *region, Py_ssize_t row, int32_t number, Target *target) noexcept nogil:
     """Write the records of a batch from `row` on; return where they end, NULL if they are broken."""
-    cdef const uint8_t* p = region.start
+    cdef const uint8_t *p = region.start
     cdef RecordParts parts
     cdef int64_t offset, timestamp
     cdef int32_t index
@@ -109,7 +109,7 @@ cdef const uint8_t* fill(const Region* region, Py_ssize_t row, int32_t number, T
 
 
 cdef inline void put_view(
-    uint8_t* view, const uint8_t* content, int32_t size, int32_t number, int32_t place
+    uint8_t *view, const uint8_t *content, int32_t size, int32_t number, int32_t place
 ) noexcept nogil:
     memset(view, 0, VIEW_BYTES)
     if size <= 0:

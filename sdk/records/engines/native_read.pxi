@@ -26,11 +26,11 @@ cdef class Walk:
         return self
 
     def __next__(self):
-        cdef const uint8_t* p
+        cdef const uint8_t *p
         cdef Py_ssize_t position = self.position, left, size = 0
         if self.content is None or position == self.content.buffer.len:
             raise StopIteration
-        p = <const uint8_t*>self.content.buffer.buf + position
+        p = <const uint8_t *>self.content.buffer.buf + position
         left = self.content.buffer.len - position
         if left >= BATCH_HEADER_BYTES:
             size = <Py_ssize_t>wrap32(load32(p + BATCH_BATCH_LENGTH_AT)) + BATCH_BATCH_LENGTH_COUNTS_FROM

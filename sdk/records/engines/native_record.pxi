@@ -69,18 +69,18 @@ cdef class Record:
 
 cdef struct Region:
     # The encoded records of a batch, decompressed, and what they count from.
-    const uint8_t* start
-    const uint8_t* end
+    const uint8_t *start
+    const uint8_t *end
     int64_t base_offset, base_timestamp, append_time
     bint is_append_time
     int32_t base_sequence, count
 
 
-cdef inline int64_t offset_of(const Region* region, const RecordParts* parts) noexcept nogil:
+cdef inline int64_t offset_of(const Region *region, const RecordParts *parts) noexcept nogil:
     return wrap64(<uint64_t>region.base_offset + <uint64_t><int64_t>parts.offset_delta)
 
 
-cdef inline int64_t timestamp_of(const Region* region, const RecordParts* parts) noexcept nogil:
+cdef inline int64_t timestamp_of(const Region *region, const RecordParts *parts) noexcept nogil:
     if region.is_append_time:
         return region.append_time
     return wrap64(<uint64_t>region.base_timestamp + <uint64_t>parts.timestamp_delta)
@@ -109,7 +109,7 @@ cdef class RecordView:
     cdef Payload payload
     cdef RecordParts parts
 
-    cdef inline const Region* region(self) noexcept:
+    cdef inline const Region *region(self) noexcept:
         return &NOWHERE.region if self.payload is None else &self.payload.region
 
     @property
@@ -162,10 +162,10 @@ cdef class RecordView:
         return restored(self)
 
 
-cdef tuple headers_of(const RecordParts* parts, const uint8_t* end):
+cdef tuple headers_of(const RecordParts *parts, const uint8_t *end):
     """Return the headers that `read_record` went over."""
     cdef list headers = []
-    cdef const uint8_t* p = parts.headers
+    cdef const uint8_t *p = parts.headers
     cdef RecordHeaderParts header
     cdef int32_t index
     for index in range(parts.headers_count):
@@ -174,15 +174,15 @@ cdef tuple headers_of(const RecordParts* parts, const uint8_t* end):
             raise DecodeError("headers", 0, "changed while they were read")
         headers.append(
             (
-                PyUnicode_DecodeUTF8(<const char*>header.key, header.key_size, PyBytes_AS_STRING(MALFORMED)),
+                PyUnicode_DecodeUTF8(<const char *>header.key, header.key_size, PyBytes_AS_STRING(MALFORMED)),
                 bytes_or_none(header.value, header.value_size),
             )
         )
     return tuple(headers)
 
 
-cdef inline object bytes_or_none(const uint8_t* p, int32_t size):
-    return None if size < 0 else PyBytes_FromStringAndSize(<const char*>p, size)
+cdef inline object bytes_or_none(const uint8_t *p, int32_t size):
+    return None if size < 0 else PyBytes_FromStringAndSize(<const char *>p, size)
 
 
 cdef inline int32_t sequence_after(int32_t base_sequence, int32_t delta) noexcept nogil:

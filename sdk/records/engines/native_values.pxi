@@ -8,19 +8,19 @@ cdef Content content(str path, value):
         raise EncodeError(path, f"expected bytes or None, got {type(value).__name__}") from error
 
 
-cdef bytes encoded_headers(headers, int32_t* count):
+cdef bytes encoded_headers(headers, int32_t *count):
     """Return headers as they are written, behind their count."""
     cdef RecordHeaderParts header
     cdef list exact = []
     cdef Py_ssize_t size = 0
     cdef bytes encoded
-    cdef uint8_t* p
+    cdef uint8_t *p
     for name, value in pairs(headers):
         if not isinstance(name, str):
             raise EncodeError("headers", f"expected a string as the name, got {type(name).__name__}")
         if value is not None and not PyBytes_CheckExact(value):
             found = content("headers", value)
-            value = PyBytes_FromStringAndSize(<const char*>(<Content>found).buffer.buf, (<Content>found).buffer.len)
+            value = PyBytes_FromStringAndSize(<const char *>(<Content>found).buffer.buf, (<Content>found).buffer.len)
         exact.append((PyUnicode_AsEncodedString(name, "utf-8", "replace"), value))
     # From here on nothing but exact tuples and bytes, which nobody else has.
     for name, value in exact:
@@ -31,15 +31,15 @@ cdef bytes encoded_headers(headers, int32_t* count):
         raise EncodeError("headers", f"{len(exact)} headers of {size} bytes, {INT32_MAX} of each at most")
     count[0] = <int32_t>len(exact)
     encoded = PyBytes_FromStringAndSize(NULL, size)
-    p = <uint8_t*>PyBytes_AS_STRING(encoded)
+    p = <uint8_t *>PyBytes_AS_STRING(encoded)
     for name, value in exact:
         fill_header(&header, name, value)
         p = write_record_header(p, header)
     return encoded
 
 
-cdef inline bint fill_header(RecordHeaderParts* header, bytes name, bytes value):
-    header.key = <const uint8_t*>PyBytes_AS_STRING(name)
+cdef inline bint fill_header(RecordHeaderParts *header, bytes name, bytes value):
+    header.key = <const uint8_t *>PyBytes_AS_STRING(name)
     header.key_size = 0
     header.value = NULL
     header.value_size = -1
@@ -47,7 +47,7 @@ cdef inline bint fill_header(RecordHeaderParts* header, bytes name, bytes value)
         return False
     header.key_size = <int32_t>PyBytes_GET_SIZE(name)
     if value is not None:
-        header.value = <const uint8_t*>PyBytes_AS_STRING(value)
+        header.value = <const uint8_t *>PyBytes_AS_STRING(value)
         header.value_size = <int32_t>PyBytes_GET_SIZE(value)
     return True
 
@@ -86,9 +86,9 @@ cdef class Column:
     cdef Content offsets, data, validity
     cdef Py_ssize_t rows
 
-    cdef int at(self, Py_ssize_t row, const uint8_t** start, int32_t* size) except -1:
+    cdef int at(self, Py_ssize_t row, const uint8_t **start, int32_t *size) except -1:
         """Point `start` to a value and put its size into `size`, -1 for a null."""
-        cdef const uint8_t* ends = <const uint8_t*>self.offsets.buffer.buf + row * sizeof(int32_t)
+        cdef const uint8_t *ends = <const uint8_t *>self.offsets.buffer.buf + row * sizeof(int32_t)
         cdef int32_t first, end
         memcpy(&first, ends, sizeof(int32_t))
         memcpy(&end, ends + sizeof(int32_t), sizeof(int32_t))
@@ -96,8 +96,8 @@ cdef class Column:
             raise EncodeError(f"offsets[{row}]", f"{first} to {end} is no part of {self.data.buffer.len} bytes")
         start[0] = NULL
         size[0] = -1
-        if self.validity is None or (<const uint8_t*>self.validity.buffer.buf)[row >> 3] >> (row & 7) & 1:
-            start[0] = <const uint8_t*>self.data.buffer.buf + first
+        if self.validity is None or (<const uint8_t *>self.validity.buffer.buf)[row >> 3] >> (row & 7) & 1:
+            start[0] = <const uint8_t *>self.data.buffer.buf + first
             size[0] = end - first
         return 0
 

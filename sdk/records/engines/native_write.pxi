@@ -4,7 +4,7 @@ cdef enum:
     FIRST_BYTES = 16384  # reserved for a batch before its size is known
 
 #: The memory of a batch that is gone, for the next one: to get and to return it costs as much as to append a record.
-cdef uint8_t* spare = NULL
+cdef uint8_t *spare = NULL
 
 
 @cython.no_gc
@@ -13,14 +13,14 @@ cdef uint8_t* spare = NULL
 cdef class BatchBuilder:
     """A batch that grows, see `python_builder.py`."""
 
-    cdef uint8_t* memory
+    cdef uint8_t *memory
     cdef Py_ssize_t used, reserved, limit_bytes
     cdef BatchHeader header
     cdef int64_t highest_timestamp
     cdef bytes compressed
     cdef bint is_sealed, is_plain
     cdef readonly int64_t log_append_time
-    cdef readonly object compression, level, timestamp_type, delete_horizon_ms
+    cdef readonly object compression, level
 
     def __cinit__(
         self,
@@ -34,8 +34,8 @@ cdef class BatchBuilder:
         producer_id=-1,
         producer_epoch=-1,
         base_sequence=-1,
-        is_transactional=False,
-        is_control=False,
+        bint is_transactional=False,
+        bint is_control=False,
         partition_leader_epoch=-1,
         delete_horizon_ms=None,
     ):
@@ -56,13 +56,11 @@ cdef class BatchBuilder:
         if delete_horizon_ms is not None:
             attributes |= BATCH_HAS_DELETE_HORIZON_MASK
             self.header.base_timestamp = number("delete_horizon_ms", delete_horizon_ms, INT64_MIN, INT64_MAX)
-            self.delete_horizon_ms = self.header.base_timestamp
         self.used = BATCH_HEADER_BYTES
         self.highest_timestamp = -1
         self.is_plain = compression is NONE
         self.compression = compression
         self.level = level
-        self.timestamp_type = timestamp_type
         self.header.magic = BATCH_MAGIC
         self.header.attributes = <int16_t>attributes
         self.header.last_offset_delta = -1
@@ -92,7 +90,7 @@ cdef class BatchBuilder:
         else:
             PyMem_Free(self.memory)
 
-    def __getbuffer__(self, Py_buffer* buffer, int flags):
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
         if not self.is_sealed or self.memory == NULL:
             raise BufferError("a batch is given out when it is sealed and has records")
         PyBuffer_FillInfo(buffer, self, self.memory, self.used, 1, flags)
@@ -163,6 +161,14 @@ cdef class BatchBuilder:
         return (self.header.attributes & BATCH_IS_CONTROL_MASK) != 0
 
     @property
+    def timestamp_type(self):
+        return LOG_APPEND_TIME if self.header.attributes & BATCH_TIMESTAMP_TYPE_MASK else CREATE_TIME
+
+    @property
+    def delete_horizon_ms(self):
+        return self.header.base_timestamp if self.header.attributes & BATCH_HAS_DELETE_HORIZON_MASK else None
+
+    @property
     def is_transactional(self):
         return (self.header.attributes & BATCH_IS_TRANSACTIONAL_MASK) != 0
 
@@ -188,7 +194,7 @@ cdef class BatchBuilder:
         no_headers(&parts)
         for value in values:
             if PyBytes_CheckExact(value) and PyBytes_GET_SIZE(value) <= INT32_MAX:
-                parts.value = <const uint8_t*>PyBytes_AS_STRING(value)
+                parts.value = <const uint8_t *>PyBytes_AS_STRING(value)
                 parts.value_size = <int32_t>PyBytes_GET_SIZE(value)
                 fits = self.put(time, &parts, NULL)
             else:
@@ -234,23 +240,23 @@ cdef class BatchBuilder:
             return b""
         if self.is_plain:
             self.write_header(self.memory, self.used)
-            return PyBytes_FromStringAndSize(<const char*>self.memory, self.used)
+            return PyBytes_FromStringAndSize(<const char *>self.memory, self.used)
         return self.sealed_compressed()
 
     cdef bytes sealed_compressed(self):
         cdef bytes batch
-        cdef uint8_t* p
+        cdef uint8_t *p
         if self.compressed is None:
             self.compressed = compress(
                 self.compression, PyMemoryView_FromObject(self)[BATCH_HEADER_BYTES:], self.level
             )
         batch = PyBytes_FromStringAndSize(NULL, BATCH_HEADER_BYTES + PyBytes_GET_SIZE(self.compressed))
-        p = <uint8_t*>PyBytes_AS_STRING(batch)
+        p = <uint8_t *>PyBytes_AS_STRING(batch)
         memcpy(p + BATCH_HEADER_BYTES, PyBytes_AS_STRING(self.compressed), <size_t>PyBytes_GET_SIZE(self.compressed))
         self.write_header(p, PyBytes_GET_SIZE(batch))
         return batch
 
-    cdef int add(self, int64_t timestamp, key, value, headers, const int64_t* place) except -1:
+    cdef int add(self, int64_t timestamp, key, value, headers, const int64_t *place) except -1:
         """Append a record, at an offset if there is a `place`; return 0 if it does not fit."""
         cdef Content key_content, value_content
         cdef bytes header_content
@@ -258,24 +264,24 @@ cdef class BatchBuilder:
         cdef Py_ssize_t key_size = -1, value_size = -1
         parts.key = parts.value = NULL
         if PyBytes_CheckExact(key):
-            parts.key = <const uint8_t*>PyBytes_AS_STRING(key)
+            parts.key = <const uint8_t *>PyBytes_AS_STRING(key)
             key_size = PyBytes_GET_SIZE(key)
         elif key is not None:
             key_content = content("key", key)
-            parts.key = <const uint8_t*>key_content.buffer.buf
+            parts.key = <const uint8_t *>key_content.buffer.buf
             key_size = key_content.buffer.len
         if PyBytes_CheckExact(value):
-            parts.value = <const uint8_t*>PyBytes_AS_STRING(value)
+            parts.value = <const uint8_t *>PyBytes_AS_STRING(value)
             value_size = PyBytes_GET_SIZE(value)
         elif value is not None:
             value_content = content("value", value)
-            parts.value = <const uint8_t*>value_content.buffer.buf
+            parts.value = <const uint8_t *>value_content.buffer.buf
             value_size = value_content.buffer.len
         if headers is EMPTY:
             no_headers(&parts)
         else:
             header_content = encoded_headers(headers, &parts.headers_count)
-            parts.headers = <const uint8_t*>PyBytes_AS_STRING(header_content)
+            parts.headers = <const uint8_t *>PyBytes_AS_STRING(header_content)
             parts.headers_bytes = PyBytes_GET_SIZE(header_content)
         if key_size > INT32_MAX or value_size > INT32_MAX:
             return 0
@@ -283,9 +289,9 @@ cdef class BatchBuilder:
         parts.value_size = <int32_t>value_size
         return self.put(timestamp, &parts, place)
 
-    cdef int put(self, int64_t timestamp, RecordParts* parts, const int64_t* place) except -1:
+    cdef int put(self, int64_t timestamp, RecordParts *parts, const int64_t *place) except -1:
         """Write a record whose parts are complete: no line of Python runs from here on."""
-        cdef BatchHeader* header = &self.header
+        cdef BatchHeader *header = &self.header
         cdef bint is_first = header.records_count == 0
         cdef int64_t base_timestamp = header.base_timestamp
         cdef int64_t length, total
@@ -295,7 +301,7 @@ cdef class BatchBuilder:
             parts.offset_delta = header.last_offset_delta + 1
         else:
             parts.offset_delta = self.next_delta(place)
-        if is_first and self.delete_horizon_ms is None:
+        if is_first and not header.attributes & BATCH_HAS_DELETE_HORIZON_MASK:
             base_timestamp = timestamp
         parts.timestamp_delta = wrap64(<uint64_t>timestamp - <uint64_t>base_timestamp)
         length = record_bytes(parts)
@@ -314,7 +320,7 @@ cdef class BatchBuilder:
             self.highest_timestamp = timestamp
         return 1
 
-    cdef int32_t next_delta(self, const int64_t* place) except -1:
+    cdef int32_t next_delta(self, const int64_t *place) except -1:
         """Return the offset of the next record relative to the batch."""
         cdef int64_t last = self.header.last_offset_delta, base_offset = self.header.base_offset
         cdef uint64_t delta = <uint64_t>(last + 1)
@@ -331,12 +337,12 @@ cdef class BatchBuilder:
     cdef int reserve(self, Py_ssize_t needed) except -1:
         global spare
         cdef Py_ssize_t wanted = max(self.reserved * 2, max(needed, FIRST_BYTES))
-        cdef uint8_t* memory
+        cdef uint8_t *memory
         if self.memory == NULL and wanted == FIRST_BYTES and spare != NULL:
             memory = spare
             spare = NULL
         else:
-            memory = <uint8_t*>PyMem_Realloc(self.memory, <size_t>wanted)
+            memory = <uint8_t *>PyMem_Realloc(self.memory, <size_t>wanted)
         if memory == NULL:
             raise MemoryError
         if self.memory == NULL:
@@ -348,7 +354,7 @@ cdef class BatchBuilder:
 
     cdef int check_producer(self) except -1:
         """Refuse what no broker would take."""
-        cdef const BatchHeader* header = &self.header
+        cdef const BatchHeader *header = &self.header
         if header.producer_id == -1:
             if header.attributes & BATCH_IS_TRANSACTIONAL_MASK:
                 raise EncodeError("producer_id", "a transactional batch has one")
@@ -358,8 +364,8 @@ cdef class BatchBuilder:
             raise EncodeError("base_sequence", f"{header.base_sequence}, with a producer id it is at least 0")
         return 0
 
-    cdef int write_header(self, uint8_t* p, Py_ssize_t size) except -1:
-        cdef BatchHeader* header = &self.header
+    cdef int write_header(self, uint8_t *p, Py_ssize_t size) except -1:
+        cdef BatchHeader *header = &self.header
         cdef bint is_append_time = (header.attributes & BATCH_TIMESTAMP_TYPE_MASK) != 0
         if size - BATCH_BATCH_LENGTH_COUNTS_FROM > INT32_MAX:
             raise EncodeError("batch", f"{size} bytes, no batch has more than {INT32_MAX}")
@@ -370,7 +376,7 @@ cdef class BatchBuilder:
         return 0
 
 
-cdef inline void no_headers(RecordParts* parts) noexcept nogil:
+cdef inline void no_headers(RecordParts *parts) noexcept nogil:
     parts.headers = NULL
     parts.headers_count = 0
     parts.headers_bytes = 0
