@@ -304,12 +304,9 @@ def response_class(api: Api) -> str:
 
 
 def _framed(head: bytes, parts: Sequence[Buffer]) -> list[Buffer]:
-    """Return the frame of a header and the parts of a message; the first small piece holds length and header."""
+    """Return the frame of a header and the parts of a message, of which the first is bytes, perhaps none."""
     length = len(head) + sum(map(len, parts))
-    first = length.to_bytes(LENGTH_BYTES, "big") + head
-    if parts and isinstance(parts[0], bytes):
-        return [first + parts[0], *parts[1:]]
-    return [first, *parts]
+    return [length.to_bytes(LENGTH_BYTES, "big") + head + parts[0], *parts[1:]]
 
 
 def _opens_with_unsupported_version(frame: Buffer, start: int) -> bool:

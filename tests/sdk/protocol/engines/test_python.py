@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
-from kafkawire.sdk.protocol.engines.python import Program
+from kafkawire.sdk.protocol.engines.python import Program, _unsigned
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
-from kafkawire.sdk.protocol.primitives import APART_BYTES
+from kafkawire.sdk.protocol.primitives import APART_BYTES, MAX_LENGTH, Refused
 
 
 def test_errors_are_explained() -> None:
@@ -40,6 +40,12 @@ def test_a_text_that_cannot_read_what_is_right_is_told() -> None:
         program.decode(b"\0\0\0\0")
     with pytest.raises(EncodeError, match="ResponseHeader version 0: a value changed while it was written"):
         program.encode(ResponseHeader())
+
+
+def test_the_largest_length() -> None:
+    assert _unsigned(MAX_LENGTH + 1) == b"\x80\x80\x80\x80\x08"
+    with pytest.raises(Refused):
+        _unsigned(MAX_LENGTH + 2)
 
 
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 5000])
