@@ -32,6 +32,8 @@ from kafkawire.sdk.protocol.programs import program
         (ResponseHeader, 1, "00000000 ffffffffffff", "unknown_tags at byte 5: unsigned varint of more than 5 bytes"),
         (MetadataRequest, 1, "7fffffff", "topics at byte 1: 2147483647 elements announced, 0 bytes left"),
         (MetadataRequest, 12, "8080808008", "topics at byte 1: 2147483647 elements announced, 0 bytes left"),
+        (MetadataRequest, 12, "8080808004", "topics at byte 1: 1073741823 elements announced, 0 bytes left"),
+        (ResponseHeader, 1, "00000000 01 05 ffffffff0f", "unknown_tags at byte 6: tagged field of -1 bytes"),
         (MetadataRequest, 12, "8180808008", "allow_auto_topic_creation at byte 6: 1 bytes needed, 0 left"),
         (MetadataRequest, 1, "00000002 0000 0001", r"topics[1].name at byte 7: 1 bytes needed, 0 left"),
         (MetadataRequest, 12, "03" + "00" * 18 + "00" * 3, r"topics[1].topic_id at byte 20: 16 bytes needed, 3 left"),
