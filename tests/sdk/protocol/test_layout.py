@@ -5,9 +5,11 @@ Method: a small message with every turn that a field can take over the versions;
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from kafkawire.sdk.errors import UnsupportedVersion
+from kafkawire.sdk.errors import LocalProtocolError, UnsupportedVersion
 from kafkawire.sdk.protocol.layout import absent_fields, layout
 from kafkawire.sdk.protocol.messages import MODULES
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -183,3 +185,18 @@ def test_every_message(name: str) -> None:
         assert sorted([*names, "unknown_tags"]) == sorted(cls.__match_args__)
         assert {field.kind for field in one.fields} <= {*FIXED, "string", "bytes", "records", "struct"}
         assert [field.tag for field in one.tagged] == sorted({field.tag or 0 for field in one.tagged})
+
+
+@pytest.mark.parametrize(
+    ("cls", "version", "reason"),
+    [
+        (None, 1, "None is not a message class"),
+        (int, 1, "<class 'int'> is not a message class"),
+        (Message, 1, "Message is part of messages and has no versions of its own"),
+        (ResponseHeader, "1", "ResponseHeader: version '1' is not an int"),
+        (ResponseHeader, True, "ResponseHeader: version True is not an int"),
+    ],
+)
+def test_what_has_no_layout(cls: Any, version: Any, reason: str) -> None:
+    with pytest.raises(LocalProtocolError, match=reason):
+        layout(cls, version)
