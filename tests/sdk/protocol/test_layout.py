@@ -95,7 +95,7 @@ def test_absent_fields_say_where_they_exist() -> None:
 
 
 def test_a_tagged_field_that_is_not_on_the_wire_has_the_value_of_a_new_message() -> None:
-    tagged = {}
+    tagged: dict[tuple[str, str], tuple[Any, Any]] = {}
     for name in MODULES:
         cls = message_class(name)
         one = layout(cls, cls.SCHEMA.versions.last)
