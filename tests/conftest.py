@@ -1,8 +1,9 @@
-"""What every test run shares: the engine named in the header, and how hypothesis searches."""
+"""What every test run shares: the engine in the header, how hypothesis searches, and that interrupts arrive."""
 
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -16,6 +17,10 @@ pytest_plugins = ["tests.expected_skips"]
 settings.register_profile("fixed", deadline=None, derandomize=True)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("KAFKAWIRE_TEST_EXAMPLES", "fixed"))
+
+# A shell starts its background jobs with interrupts ignored, and so would be every process that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
