@@ -13,6 +13,7 @@ import mmap
 import pickle
 import struct
 import sys
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -412,13 +413,16 @@ class Link(bytes):
 
 def test_a_long_chain_of_records_is_freed() -> None:
     """Freeing them must not use the C stack for each."""
-    record, link = Record(0, 0, None, None), Link(b"")
+    link, held = Link(b""), set[int]()
+    link.next, end = held, weakref.ref(held)
+    record = Record(0, 0, None, link)
     for _ in range(200_000):
         link = Link(b"")
         link.next = record
         record = Record(0, 0, None, link)
-    del link, record
+    del link, record, held
     gc.collect()
+    assert end() is None
 
 
 def test_a_half_filled_list_of_records_is_nowhere_to_be_seen() -> None:
