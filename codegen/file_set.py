@@ -1,7 +1,8 @@
 """Replace several files of a folder together: all of them, or none.
 
 New text is written beside the old files first, which is what fails on a full disk. Then files are only renamed, the old
-ones to a name of their own, so a failure can be undone without space; the old ones are removed last.
+ones to a name of their own, so a failure can be undone without space; the old ones are removed last. A process that is
+killed half-way leaves files under such names; the next call refuses to go on until somebody has put them back.
 """
 
 from __future__ import annotations
@@ -25,8 +26,14 @@ def replace_files(folder: Path, texts: Mapping[Path, str], removed: Collection[P
         removed: relative paths.
 
     Raises:
+        FileExistsError: an earlier call was killed half-way; nothing is touched.
         OSError: a file cannot be written, renamed or removed; `folder` is as before.
     """
+    for path in sorted(folder.rglob(f"*{_OLD}")):
+        raise FileExistsError(
+            f"{path} is left from a change that was killed half-way: restore {folder} from version control, or by "
+            f"renaming every *{_OLD} file, and remove every *{_NEW} file"
+        )
     made = [path for path in _parents(folder, texts) if not path.is_dir()]
     moved: list[tuple[Path, Path]] = []
     try:

@@ -7,6 +7,7 @@ disk fails in turn.
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,4 +90,13 @@ def test_an_interrupt_is_a_failure_too(folder: Path) -> None:
     before = contents(folder)
     with patch.object(Path, "replace", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         replace_files(folder, {Path("changed.txt"): "new"})
+    assert contents(folder) == before
+
+
+def test_what_a_killed_process_left_is_not_lost(folder: Path) -> None:
+    left = folder / "other" / "kept.txt.old~"
+    left.write_text("the only copy")
+    before = contents(folder)
+    with pytest.raises(FileExistsError, match=re.escape(f"{left} is left from a change that was killed half-way: ")):
+        replace_files(folder, TEXTS, REMOVED)
     assert contents(folder) == before
