@@ -127,6 +127,8 @@ def _without_comment(match: re.Match[str]) -> str:
 def _message(source: Located) -> MessageSpec:
     name: str = source.require("name", str)
     source.place = name
+    if reason := type_problem(name):  # it becomes the name of a file
+        raise source.error(reason, "name")
     problems = Problems()
     attempt = problems.attempt
     structs: list[Located] = attempt(lambda: source.mappings("commonStructs"), [])

@@ -26,9 +26,13 @@ def replace_files(folder: Path, texts: Mapping[Path, str], removed: Collection[P
         removed: relative paths.
 
     Raises:
+        ValueError: a path leads out of `folder`; nothing is touched.
         FileExistsError: an earlier call was killed half-way; nothing is touched.
         OSError: a file cannot be written, renamed or removed; `folder` is as before.
     """
+    for path in (*texts, *removed):
+        if path.is_absolute() or ".." in path.parts:
+            raise ValueError(f"{path} leads out of {folder}")
     for path in sorted(folder.rglob(f"*{_OLD}")):
         raise FileExistsError(
             f"{path} is left from a change that was killed half-way: restore {folder} from version control, or by "

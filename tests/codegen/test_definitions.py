@@ -94,6 +94,8 @@ def test_the_same_definition_in_two_jars(tmp_path: Path) -> None:
             changed(PING, validVersions="0..3"),
             r"PingRequest.json:\d+: PingRequest: validVersions: '0..3' is not a version range",
         ),
+        (changed(PING, name="../../evilRequest"), "'../../evilRequest' is not CamelCase"),
+        (changed(PING, name="Ping Request"), "'Ping Request' is not CamelCase"),
         (
             {key: value for key, value in PING.items() if key != "validVersions"},
             "PingRequest: 'validVersions' is missing",

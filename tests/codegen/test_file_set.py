@@ -100,3 +100,15 @@ def test_what_a_killed_process_left_is_not_lost(folder: Path) -> None:
     with pytest.raises(FileExistsError, match=re.escape(f"{left} is left from a change that was killed half-way: ")):
         replace_files(folder, TEXTS, REMOVED)
     assert contents(folder) == before
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+@pytest.mark.parametrize("path", [Path("../outside.txt"), Path("new/../../outside.txt"), Path("/outside.txt")])
+def test_nothing_outside_the_folder_is_touched(folder: Path, path: Path, is_removed: bool) -> None:
+    outside = folder.parent / "outside.txt"
+    outside.write_text("precious")
+    before = contents(folder)
+    texts, removed = (TEXTS, (*REMOVED, path)) if is_removed else ({**TEXTS, path: "evil"}, REMOVED)
+    with pytest.raises(ValueError, match=re.escape(f"{path} leads out of {folder}")):
+        replace_files(folder, texts, removed)
+    assert (contents(folder), outside.read_text()) == (before, "precious")
