@@ -133,7 +133,7 @@ def _groups(rows: Iterator[pyarrow.RecordBatch], errors: Errors) -> Iterator[_Gr
 
 
 def _batches(rows: Iterator[pyarrow.RecordBatch], errors: Errors) -> Iterator[tuple[_Row, Batch]]:
-    """Yield the record batches of all rows, unchecked and without control batches."""
+    """Yield the record batches of all rows, unchecked; control batches are checked and left out."""
     number = 0
     for table in rows:
         for raw, topic, partition in zip(*table.columns, strict=True):
@@ -141,7 +141,9 @@ def _batches(rows: Iterator[pyarrow.RecordBatch], errors: Errors) -> Iterator[tu
             number += 1
             try:
                 for batch in walk(_bytes(raw), check_crc=False):
-                    if not batch.is_control:
+                    if batch.is_control:
+                        batch.check_crc()  # that bit may be the damage
+                    else:
                         yield row, batch
             except DecodeError as error:
                 if errors == "raise":

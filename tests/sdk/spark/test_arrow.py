@@ -246,3 +246,12 @@ def test_golden_batches() -> None:
             assert list(zip(offsets, timestamps, strict=True)) == wanted, vector["name"]
             compared += len(wanted)
     assert compared > 1000
+
+
+def test_no_flipped_bit_of_the_attributes_loses_a_batch() -> None:
+    """One of them makes a batch of records look like a control batch, which is not decoded."""
+    for bit in range(16):
+        damaged = bytearray(SECOND)
+        damaged[21 + bit // 8] ^= 0x80 >> bit % 8
+        with pytest.raises(DecodeError, match=r"^row 0 \(orders-3\), "):
+            table(FIRST + bytes(damaged) + batch(12))
