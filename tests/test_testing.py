@@ -40,6 +40,8 @@ def test_start_again_on_the_same_address(end):
         assert reachable(bootstrap)
 
 
-def test_unknown_option():
+def test_unknown_option(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(ConfigurationError, match="did you mean num_partitions"):
         Broker(num_partition=2)
+    assert list(tmp_path.iterdir()) == []

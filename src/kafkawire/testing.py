@@ -37,7 +37,11 @@ class Broker:
     ) -> None:
         self._temporary = Path(tempfile.mkdtemp(prefix="kafkawire-")) if data_dir is None else None
         self.data_dir = Path(data_dir) if data_dir is not None else self._temporary or Path()
-        self._broker = BackgroundBroker(self.data_dir, host, port, **options)
+        try:
+            self._broker = BackgroundBroker(self.data_dir, host, port, **options)
+        except BaseException:
+            self._remove_temporary()
+            raise
 
     @property
     def bootstrap(self) -> str:
@@ -68,8 +72,7 @@ class Broker:
     def close(self) -> None:
         """Stop, and remove the data directory if it is temporary."""
         self._broker.stop()
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        self._remove_temporary()
 
     def __enter__(self) -> Self:
         self.start()
@@ -79,3 +82,7 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _remove_temporary(self) -> None:
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
