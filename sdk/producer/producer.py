@@ -373,7 +373,8 @@ class Producer:
     def _note_refused(self, record: _Waiting, error: KafkaWireError) -> None:
         if not record.delivery.refuse(error) and self._unobserved is None:
             self._unobserved = error
-        logger.error("a record was not sent: %s", error)
+        if not isinstance(error, Closed):  # whoever closes the producer without flushing knows
+            logger.error("a record was not sent: %s", error)
 
     async def _next_progress(self) -> None:
         if self._progress is None:
