@@ -5,6 +5,7 @@ Method: `main` in this process; in a fresh one where it matters which modules we
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -103,3 +104,16 @@ def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
     monkeypatch.setattr(module, "run", interrupted, raising=False)
     assert main(["wait", "--long"]) == INTERRUPTED
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("arguments", [["--help"], ["codegen", "show", "ApiVersionsResponse", "3", "--form", "python"]])
+def test_a_terminal_without_unicode(encoding: str, arguments: list[str]) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "kafkawire.commands.main", *arguments],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert result.stdout.isascii()

@@ -10,6 +10,7 @@ import difflib
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Final, NamedTuple
 
 from kafkawire.sdk.version import __version__
@@ -44,7 +45,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0 if all is well, 1 if it failed or the answer is no, 2 for a mistake in the arguments, 130 if interrupted.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal without UTF-8 gets a mark in the place of a character
+            stream.reconfigure(errors="replace")
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
+    try:
+        return _run(name, rest)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(name: str, arguments: Sequence[str]) -> int:
     if name in ("", "-h", "--help"):
         print(_help())
         return 0 if name else 2
@@ -56,10 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
         print(f"kafkawire: no such {'option' if name.startswith('-') else 'command'}: {name}; {hint}", file=sys.stderr)
         return 2
-    try:
-        status: int = import_module(COMMANDS[name].module).run(f"kafkawire {name}", rest)
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    status: int = import_module(COMMANDS[name].module).run(f"kafkawire {name}", arguments)
     return status
 
 
