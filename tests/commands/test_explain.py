@@ -180,6 +180,15 @@ def test_explain_deep() -> None:
     assert lines[-1].split()[2:] == ["unknown_tags", "0", "tagged", "fields"]
 
 
+@pytest.mark.parametrize("deep", [(), ("--deep",)])
+def test_explain_shows_all_bytes(deep: tuple[str, ...]) -> None:
+    assert (
+        run("explain", "HeartbeatResponse", 0, "0000" + "abcd", *deep).splitlines()[-1].endswith("behind the message")
+    )
+    cut = run("explain", "HeartbeatRequest", 0, "0001" + "41" + "000000", *deep, code=1)
+    assert "not read" in cut.splitlines()[-2]
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -176,7 +176,8 @@ def _explain(name: str, version: int, data: bytes, schemas: Path, deep: bool) ->
     cls = load_message(name, schemas)
     rows, error = explain_message(cls, version, data)
     if deep:
-        rows = [*_with_records(cls, version, data), *_rest(data, rows, error)]
+        rest = [row for row in rows if not row.path]
+        rows = [*_with_records(cls, version, data), *rest]
     return rows, error
 
 
