@@ -17,7 +17,7 @@ from kafkawire.codegen.emit.records_native import emit_native_record_codec
 from kafkawire.codegen.emit.records_python import emit_record_codec
 from kafkawire.codegen.emit.reference import reference_tree
 from kafkawire.codegen.emit.source import header
-from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry
+from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry, emit_tables_package
 from kafkawire.codegen.file_set import replace_files
 from kafkawire.codegen.state import State, load_state
 
@@ -81,7 +81,8 @@ def _tables(schemas: Path, state: State, everything: str) -> dict[Path, str]:
         tables[Path("error_codes.py")] = emit_errors(state.errors, _digest([schemas / "errors.yaml"]))
     if state.enumerations is not None and state.constants is not None:
         digest = _digest([schemas / "enumerations.yaml"])
-        tables[Path("enums.py")] = emit_enumerations(state.enumerations, state.constants, digest)
+        package = emit_enumerations(state.enumerations, state.constants, digest)
+        tables |= {"enums" / path: text for path, text in package.items()}
     if state.formats is not None and state.formats.keys() >= RECORD_FORMATS:
         digest = _digest((schemas / "records").glob("*.yaml"))
         tables[Path("record_formats.py")] = emit_record_formats(state.formats, digest)
@@ -89,8 +90,7 @@ def _tables(schemas: Path, state: State, everything: str) -> dict[Path, str]:
         tables[Path("record_codec.py")] = emit_record_codec(state.formats, digest)
         tables[Path("record_codec.pxi")] = emit_native_record_codec(state.formats, digest)
     if tables:
-        about = '"""Generated tables: APIs, error codes, enumerations, record formats."""'
-        tables[Path("__init__.py")] = "\n".join([*header("", everything), about, ""])
+        tables[Path("__init__.py")] = emit_tables_package(state.errors is not None, everything)
     return tables
 
 

@@ -7,7 +7,7 @@ The others are about networks, deadlines and limits. Every text names the thing,
 
 from __future__ import annotations
 
-from kafkawire.sdk.protocol.tables.error_codes import FATAL, RETRIABLE, ErrorCode
+from kafkawire.sdk.protocol import tables
 
 __all__ = [
     "BrokerError",
@@ -114,14 +114,14 @@ class BrokerError(KafkaWireError):
 
     def __init__(self, code: int, detail: str = "") -> None:
         try:
-            self.code = ErrorCode(code)
+            self.code = tables.ErrorCode(code)
         except ValueError:
-            self.code = ErrorCode.UNKNOWN_SERVER_ERROR
+            self.code = tables.ErrorCode.UNKNOWN_SERVER_ERROR
             detail = f"error code {code}, unknown to this release; {detail}".rstrip("; ")
         super().__init__(f"{self.code.name}: {detail}" if detail else self.code.name)
         self.detail = detail
-        self.retriable = self.code in RETRIABLE
-        self.fatal = self.code in FATAL
+        self.retriable = self.code in tables.RETRIABLE
+        self.fatal = self.code in tables.FATAL
 
 
 class ConnectFailed(KafkaWireError):

@@ -31,7 +31,8 @@ LEFT_OUT = (
 )
 
 _UUIDS = "sdk/protocol/uuids.py"
-_ENUMS = "sdk/protocol/tables/enums.py"
+_ACKS = "sdk/protocol/tables/enums/acks.py"
+_ENUMS = "sdk/protocol/tables/enums/__init__.py"
 _FORMATS = "sdk/protocol/tables/record_formats.py"
 
 
@@ -62,7 +63,7 @@ FACTS = (
     Fact(re.compile(r"(?<![\w.*/\"'])61(?![\w.\"'])"), _FORMATS, "BATCH_HEADER_BYTES"),
     Fact(re.compile(r"['\"]>qi['\"]"), _FORMATS, "MESSAGE_V0_OFFSET_AT, MESSAGE_V0_MESSAGE_SIZE_AT"),
     Fact(re.compile(r"['\"]>hhi['\"]"), "sdk/protocol/connection.py", "ServerConnection"),
-    Fact(_compared(r"(?:acks|no_acks|all_replicas|no_acknowledgements?)", r"-?[01]"), _ENUMS, "Acks"),
+    Fact(_compared(r"(?:acks|no_acks|all_replicas|no_acknowledgements?)", r"-?[01]"), _ACKS, "Acks"),
     Fact(_compared(r"(?:no_member(?:_id)?|member_id)", r"(?:\"\"|'')"), _ENUMS, "UNKNOWN_MEMBER_ID"),
     Fact(_compared(r"(?:no_generation(?:_id)?|generation(?:_id)?)", "-1"), _ENUMS, "UNKNOWN_GENERATION_ID"),
     Fact(_compared(r"(?:no_replica(?:_id)?|replica_id)", "-1"), _ENUMS, "CONSUMER_REPLICA_ID"),

@@ -1,12 +1,13 @@
-"""What every generated file needs: the lines at its top, and text as Python source."""
+"""What generated files share: the lines at their top, text as Python source, packages that load what is used."""
 
 from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["comment", "docstring_text", "header", "literal"]
+__all__ = ["comment", "docstring_text", "header", "lazy_imports", "lazy_names", "literal"]
 
 _LINE_CHARACTERS = 120
 
@@ -30,6 +31,43 @@ def comment(text: str, margin: str = "") -> list[str]:
     """Return text as lines of a comment that documents what follows."""
     start = f"{margin}#: "
     return textwrap.wrap(text, _LINE_CHARACTERS, initial_indent=start, subsequent_indent=start, break_long_words=False)
+
+
+def lazy_imports(package: str, modules: Mapping[str, str]) -> list[str]:
+    """Return the imports of a package whose names are loaded when they are first used; type checkers see all of them.
+
+    Args:
+        package: its full name.
+        modules: the module, below the package, of each name.
+    """
+    names = [f"    from {package}.{module} import {name} as {name}" for name, module in modules.items()]
+    typing = "TYPE_CHECKING, Final" if names else "Final"
+    known = ["", "if TYPE_CHECKING:", *names] if names else []
+    return ["from importlib import import_module", f"from typing import {typing}", *known]
+
+
+def lazy_names(modules: Mapping[str, str], about: str) -> list[str]:
+    """Return the table of the names that `lazy_imports` declares, and the function that loads them.
+
+    Args:
+        modules: the module, below the package, of each name.
+        about: what the table is.
+    """
+    return [
+        f"#: {about}",
+        "MODULES: Final = {",
+        *(f"    {json.dumps(name)}: {json.dumps(module)}," for name, module in modules.items()),
+        "}",
+        "",
+        "",
+        "def __getattr__(name: str) -> object:",
+        '    """Load a name when it is first used (PEP 562)."""',
+        "    if name not in MODULES:",
+        '        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")',
+        '    value: object = getattr(import_module(f"{__name__}.{MODULES[name]}"), name)',
+        "    globals()[name] = value",
+        "    return value",
+    ]
 
 
 def literal(text: str) -> str:

@@ -7,11 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from kafkawire.codegen.emit.messages import module_name
-from kafkawire.codegen.emit.source import comment, docstring_text, header, literal
+from kafkawire.codegen.emit.source import comment, docstring_text, header, lazy_imports, lazy_names, literal
 from kafkawire.codegen.spec import ApiFile, MessageSpec, SchemaFile, snake_case
 from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec
 
-__all__ = ["emit_apis", "emit_enumerations", "emit_errors", "emit_registry"]
+__all__ = ["emit_apis", "emit_enumerations", "emit_errors", "emit_registry", "emit_tables_package"]
+
+_MESSAGES = "kafkawire.sdk.protocol.messages"
+_TABLES = "kafkawire.sdk.protocol.tables"
+
+#: What the module of error codes defines.
+_ERROR_NAMES = ["FATAL", "INVALID_METADATA", "RETRIABLE", "ErrorCode"]
 
 
 def emit_errors(errors: Iterable[ErrorSpec], digest: str) -> str:
@@ -25,7 +31,7 @@ def emit_errors(errors: Iterable[ErrorSpec], digest: str) -> str:
         "",
         "from enum import IntEnum",
         "",
-        '__all__ = ["FATAL", "INVALID_METADATA", "RETRIABLE", "ErrorCode"]',
+        f"__all__ = {json.dumps(_ERROR_NAMES)}",
         "",
         "",
         "class ErrorCode(IntEnum):",
@@ -47,30 +53,50 @@ def emit_errors(errors: Iterable[ErrorSpec], digest: str) -> str:
     return "\n".join(lines).replace("\n\n#: The same", "\n\n\n#: The same") + "\n"
 
 
-def emit_enumerations(enumerations: Iterable[Enumeration], constants: Iterable[Constant], digest: str) -> str:
-    """Return the module of enumerations and constants."""
+def emit_enumerations(
+    enumerations: Iterable[Enumeration], constants: Iterable[Constant], digest: str
+) -> dict[Path, str]:
+    """Return the package of enumerations and constants, by path: a module for each enumeration.
+
+    Making an `IntEnum` takes longer than loading a module, and a program needs few of them.
+    """
     enumerations, constants = tuple(enumerations), tuple(constants)
-    names = sorted(item.name for item in constants) + sorted(item.name for item in enumerations)
+    modules = {item.name: snake_case(item.name) for item in sorted(enumerations, key=lambda item: item.name)}
     lines = [
         *header("enumerations.yaml", digest),
         '"""Numbers that fields of messages carry, and the values that mean "none"."""',
         "",
-        "from __future__ import annotations",
-        "",
-        "from enum import IntEnum",
-        "from typing import Final",
+        *lazy_imports(f"{_TABLES}.enums", modules),
         "",
         "__all__ = [",
-        *(f"    {json.dumps(name)}," for name in names),
+        *(f"    {json.dumps(name)}," for name in [*sorted(item.name for item in constants), *modules]),
         "]",
         "",
     ]
     for constant in constants:
         lines += [*comment(constant.about), f"{constant.name}: Final = {_value(constant.value)}"]
-    for enumeration in enumerations:
-        about = docstring_text(enumeration.about[0].upper() + enumeration.about[1:])
-        lines += ["", "", f"class {enumeration.name}(IntEnum):", f'    """{about}."""', ""]
-        lines += [f"    {name} = {value}" for name, value in enumeration.values.items()]
+    lines += ["", *lazy_names(modules, "The module, below this package, of each enumeration.")]
+    package = {Path(f"{modules[item.name]}.py"): _enumeration(item, digest) for item in enumerations}
+    return {Path("__init__.py"): "\n".join(lines) + "\n", **package}
+
+
+def _enumeration(enumeration: Enumeration, digest: str) -> str:
+    """Return the module of one enumeration."""
+    about = docstring_text(enumeration.about[0].upper() + enumeration.about[1:])
+    lines = [
+        *header("enumerations.yaml", digest),
+        f'"""{about}."""',
+        "",
+        "from enum import IntEnum",
+        "",
+        f"__all__ = [{json.dumps(enumeration.name)}]",
+        "",
+        "",
+        f"class {enumeration.name}(IntEnum):",
+        f'    """{about}."""',
+        "",
+        *(f"    {name} = {value}" for name, value in enumeration.values.items()),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -138,24 +164,40 @@ def _header_versions(message: MessageSpec) -> tuple[int, int]:
 
 
 def emit_registry(files: Mapping[Path, SchemaFile], digest: str) -> str:
-    """Return the package that finds a message by its name."""
-    modules = sorted(
-        (message.name, module_name(path))
-        for path, file in files.items()
-        for message in file.messages
-        if message.versions
-    )
+    """Return the package of all messages, which loads the module of a message when it is first used."""
+    modules = {
+        message.name: module_name(path) for path, file in files.items() for message in file.messages if message.versions
+    }
+    modules = dict(sorted(modules.items()))
     lines = [
         *header("", digest),
         '"""Every message of the protocol, one module per schema file, loaded on first use."""',
         "",
-        "from __future__ import annotations",
+        *lazy_imports(_MESSAGES, modules),
         "",
         '__all__ = ["MODULES"]',
         "",
-        "#: The module, below this package, of each message.",
-        "MODULES = {",
-        *(f"    {json.dumps(name)}: {json.dumps(module)}," for name, module in modules),
-        "}",
+        *lazy_names(modules, "The module, below this package, of each message."),
     ]
+    return "\n".join(lines) + "\n"
+
+
+def emit_tables_package(errors: bool, digest: str) -> str:
+    """Return the package of the tables; it loads the error codes when one is first used.
+
+    Args:
+        errors: whether there are error codes.
+        digest: SHA-256 of all schemas, in hexadecimal.
+    """
+    lines = [*header("", digest), '"""Generated tables: APIs, error codes, enumerations, record formats."""']
+    if errors:
+        modules = dict.fromkeys(_ERROR_NAMES, "error_codes")
+        lines += [
+            "",
+            *lazy_imports(_TABLES, modules),
+            "",
+            f"__all__ = {json.dumps(_ERROR_NAMES)}",
+            "",
+            *lazy_names(modules, "The module, below this package, of each name."),
+        ]
     return "\n".join(lines) + "\n"

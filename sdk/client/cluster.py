@@ -19,7 +19,7 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.requests import coordinator, find_coordinator
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError, ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut
-from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
@@ -175,8 +175,8 @@ class Cluster:
         node_id = self._coordinators.get(group_id)
         if node_id is None or node_id not in self.metadata.brokers:
             connection = await self.any_connection()
-            request = find_coordinator(group_id, connection.version_for(FindCoordinatorRequest))
-            response = await connection.request(request, FindCoordinatorResponse)
+            request = find_coordinator(group_id, connection.version_for(messages.FindCoordinatorRequest))
+            response = await connection.request(request, messages.FindCoordinatorResponse)
             node_id, host, port = coordinator(response, group_id)
             self.metadata.brokers.setdefault(node_id, Broker(node_id, Address(host, port)))
             self._coordinators[group_id] = node_id

@@ -14,12 +14,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID, UNKNOWN_MEMBER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.values import Buffer
 
 __all__ = ["Generation", "GroupMember", "GroupSettings", "MemberInfo", "Step"]
 
@@ -146,21 +144,23 @@ class GroupMember:
         self._protocols = list(protocols)
         self.step = Step.JOIN
 
-    def join_request(self) -> JoinGroupRequest:
+    def join_request(self) -> "messages.JoinGroupRequest":
         """Return the request that joins the group; the response comes once all members have joined."""
         settings = self.settings
-        return JoinGroupRequest(
+        return messages.JoinGroupRequest(
             group_id=settings.group_id,
             session_timeout_ms=settings.session_timeout_ms,
             rebalance_timeout_ms=settings.rebalance_timeout_ms,
             member_id=self._member_id,
             group_instance_id=settings.group_instance_id,
             protocol_type=settings.protocol_type,
-            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name, data) for name, data in self._protocols],
+            protocols=[
+                messages.JoinGroupRequest.JoinGroupRequestProtocol(name, data) for name, data in self._protocols
+            ],
             reason=self._reason,
         )
 
-    def receive_join(self, response: JoinGroupResponse, now_ms: int) -> None:
+    def receive_join(self, response: "messages.JoinGroupResponse", now_ms: int) -> None:
         """Handle the response to `join_request`.
 
         Raises:
@@ -195,10 +195,10 @@ class GroupMember:
         self._assignments = dict(assignments)
         self.step = Step.SYNC
 
-    def sync_request(self) -> SyncGroupRequest:
+    def sync_request(self) -> "messages.SyncGroupRequest":
         """Return the request for this member's assignment; the leader's carries the assignments of all members."""
         settings = self.settings
-        return SyncGroupRequest(
+        return messages.SyncGroupRequest(
             group_id=settings.group_id,
             generation_id=self._generation_id,
             member_id=self._member_id,
@@ -206,11 +206,12 @@ class GroupMember:
             protocol_type=settings.protocol_type,
             protocol_name=self.protocol_name,
             assignments=[
-                SyncGroupRequest.SyncGroupRequestAssignment(member, data) for member, data in self._assignments.items()
+                messages.SyncGroupRequest.SyncGroupRequestAssignment(member, data)
+                for member, data in self._assignments.items()
             ],
         )
 
-    def receive_sync(self, response: SyncGroupResponse, now_ms: int) -> None:
+    def receive_sync(self, response: "messages.SyncGroupResponse", now_ms: int) -> None:
         """Handle the response to `sync_request`.
 
         Raises:
@@ -244,14 +245,14 @@ class GroupMember:
             return None
         return max(0, self._last_heartbeat_ms + self.settings.heartbeat_interval_ms - now_ms)
 
-    def heartbeat_request(self, now_ms: int) -> HeartbeatRequest:
+    def heartbeat_request(self, now_ms: int) -> "messages.HeartbeatRequest":
         """Return a heartbeat; the next one is due `heartbeat_interval_ms` from now."""
         self._last_heartbeat_ms = now_ms
-        return HeartbeatRequest(
+        return messages.HeartbeatRequest(
             self.settings.group_id, self._generation_id, self._member_id, self.settings.group_instance_id
         )
 
-    def receive_heartbeat(self, response: HeartbeatResponse) -> None:
+    def receive_heartbeat(self, response: "messages.HeartbeatResponse") -> None:
         """Handle the response to a heartbeat.
 
         Raises:

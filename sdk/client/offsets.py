@@ -6,21 +6,19 @@ Source: Kafka protocol guide, "ListOffsets", "OffsetFetch", "OffsetCommit"; KIP-
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
-from kafkawire.sdk.client.cluster import Cluster
-from kafkawire.sdk.client.group_member import Generation
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.requests import by_topic, check, committed_offsets, offset_fetch
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from kafkawire.sdk.protocol.tables.enums import CONSUMER_REPLICA_ID
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol import messages, tables
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_REPLICA_ID, UNKNOWN_GENERATION_ID, UNKNOWN_MEMBER_ID
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.client.cluster import Cluster
+    from kafkawire.sdk.client.group_member import Generation
 
 __all__ = ["commit_offsets", "fetch_committed", "list_offsets"]
-
-_NO_GROUP = Generation(-1, "", None)
 
 
 async def list_offsets(
@@ -46,7 +44,7 @@ async def list_offsets(
         for node_id, partitions in (await cluster.leaders(missing)).items():
             connection = await cluster.connection(node_id)
             request = _list_request(cluster, {each: timestamps[each] for each in partitions})
-            _take_listed(await connection.request(request, ListOffsetsResponse), found)
+            _take_listed(await connection.request(request, messages.ListOffsetsResponse), found)
 
     await cluster.retrying(attempt)
     return found
@@ -69,9 +67,11 @@ async def fetch_committed(
     async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
         connection = await cluster.coordinator(group_id)
         # Names, not ids: a group may have committed for topics that are not in this client's metadata.
-        version = connection.version_for(OffsetFetchRequest, (OffsetFetchRequest.OffsetFetchRequestTopics, "name"))
+        version = connection.version_for(
+            messages.OffsetFetchRequest, (messages.OffsetFetchRequest.OffsetFetchRequestTopics, "name")
+        )
         request = offset_fetch(group_id, partitions, version)
-        response = await connection.request(request, OffsetFetchResponse, version)
+        response = await connection.request(request, messages.OffsetFetchResponse, version)
         return dict(committed_offsets(response, group_id))
 
     return await cluster.retrying(attempt, group_id)
@@ -81,7 +81,7 @@ async def commit_offsets(
     cluster: Cluster,
     group_id: str,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
-    generation: Generation = _NO_GROUP,
+    generation: Generation | None = None,
 ) -> None:
     """Commit offsets for a group.
 
@@ -89,7 +89,7 @@ async def commit_offsets(
         cluster: routes the requests.
         group_id: the group.
         offsets: of the next record to read, by partition.
-        generation: identifies the member; leave it out to commit from outside the group.
+        generation: identifies the member; None to commit from outside the group.
 
     Raises:
         BrokerError: the error of the first partition that was refused; the group may have moved on without this member.
@@ -97,9 +97,11 @@ async def commit_offsets(
 
     async def attempt() -> None:
         connection = await cluster.coordinator(group_id)
-        version = connection.version_for(OffsetCommitRequest, (OffsetCommitRequest.OffsetCommitRequestTopic, "name"))
+        version = connection.version_for(
+            messages.OffsetCommitRequest, (messages.OffsetCommitRequest.OffsetCommitRequestTopic, "name")
+        )
         request = _commit_request(group_id, offsets, generation)
-        response = await connection.request(request, OffsetCommitResponse, version)
+        response = await connection.request(request, messages.OffsetCommitResponse, version)
         for topic in response.topics:
             for partition in topic.partitions:
                 check(partition.error_code, f"commit of {topic.name}-{partition.partition_index} in group {group_id}")
@@ -108,7 +110,7 @@ async def commit_offsets(
         await cluster.retrying(attempt, group_id)
 
 
-def _list_request(cluster: Cluster, timestamps: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
+def _list_request(cluster: Cluster, timestamps: Mapping[TopicPartition, int]) -> messages.ListOffsetsRequest:
     topics = []
     for topic, numbers in by_topic(timestamps).items():
         partitions = []
@@ -116,18 +118,18 @@ def _list_request(cluster: Cluster, timestamps: Mapping[TopicPartition, int]) ->
             key = TopicPartition(topic, number)
             known = cluster.metadata.partition(key)
             epoch = -1 if known is None else known.leader_epoch
-            partitions.append(ListOffsetsRequest.ListOffsetsPartition(number, epoch, timestamps[key]))
-        topics.append(ListOffsetsRequest.ListOffsetsTopic(topic, partitions))
-    return ListOffsetsRequest(CONSUMER_REPLICA_ID, topics=topics)
+            partitions.append(messages.ListOffsetsRequest.ListOffsetsPartition(number, epoch, timestamps[key]))
+        topics.append(messages.ListOffsetsRequest.ListOffsetsTopic(topic, partitions))
+    return messages.ListOffsetsRequest(CONSUMER_REPLICA_ID, topics=topics)
 
 
-def _take_listed(response: ListOffsetsResponse, found: dict[TopicPartition, OffsetAndTimestamp]) -> None:
+def _take_listed(response: messages.ListOffsetsResponse, found: dict[TopicPartition, OffsetAndTimestamp]) -> None:
     """Add the offsets of a response to `found`; raise the first error after that."""
     failure: BrokerError | None = None
     for topic in response.topics:
         for partition in topic.partitions:
             key = TopicPartition(topic.name, partition.partition_index)
-            if partition.error_code == ErrorCode.NONE:
+            if partition.error_code == tables.ErrorCode.NONE:
                 found[key] = OffsetAndTimestamp(partition.offset, partition.timestamp)
             elif failure is None:
                 failure = BrokerError(partition.error_code, f"offsets of {key}")
@@ -136,18 +138,18 @@ def _take_listed(response: ListOffsetsResponse, found: dict[TopicPartition, Offs
 
 
 def _commit_request(
-    group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation
-) -> OffsetCommitRequest:
+    group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation | None
+) -> messages.OffsetCommitRequest:
     topics = []
     for topic, numbers in by_topic(offsets).items():
         partitions = []
         for number in numbers:
             position = offsets[TopicPartition(topic, number)]
             partitions.append(
-                OffsetCommitRequest.OffsetCommitRequestPartition(
+                messages.OffsetCommitRequest.OffsetCommitRequestPartition(
                     number, position.offset, position.leader_epoch, position.metadata
                 )
             )
-        topics.append(OffsetCommitRequest.OffsetCommitRequestTopic(topic, partitions=partitions))
-    generation_id, member_id, group_instance_id = generation
-    return OffsetCommitRequest(group_id, generation_id, member_id, group_instance_id, topics=topics)
+        topics.append(messages.OffsetCommitRequest.OffsetCommitRequestTopic(topic, partitions=partitions))
+    generation_id, member_id, group_instance_id = generation or (UNKNOWN_GENERATION_ID, UNKNOWN_MEMBER_ID, None)
+    return messages.OffsetCommitRequest(group_id, generation_id, member_id, group_instance_id, topics=topics)

@@ -8,15 +8,15 @@ is in the field tables of the messages.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest
-from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.protocol.tables.enums import CoordinatorType
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol import messages, tables
+from kafkawire.sdk.protocol.tables import enums
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.protocol.schema import Message
 
 __all__ = [
     "by_topic",
@@ -45,7 +45,7 @@ def check(error_code: int, detail: str) -> None:
         error_code: from a response.
         detail: what was asked, for the text of the error.
     """
-    if error_code != ErrorCode.NONE:
+    if error_code != tables.ErrorCode.NONE:
         raise BrokerError(error_code, detail)
 
 
@@ -57,14 +57,14 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return topics
 
 
-def find_coordinator(group_id: str, version: int) -> FindCoordinatorRequest:
+def find_coordinator(group_id: str, version: int) -> messages.FindCoordinatorRequest:
     """Return the request that looks up the coordinator of a group."""
-    if carries(FindCoordinatorRequest, "coordinator_keys", version):
-        return FindCoordinatorRequest(key_type=CoordinatorType.GROUP, coordinator_keys=[group_id])
-    return FindCoordinatorRequest(key=group_id)
+    if carries(messages.FindCoordinatorRequest, "coordinator_keys", version):
+        return messages.FindCoordinatorRequest(key_type=enums.CoordinatorType.GROUP, coordinator_keys=[group_id])
+    return messages.FindCoordinatorRequest(key=group_id)
 
 
-def coordinator(response: FindCoordinatorResponse, group_id: str) -> tuple[int, str, int]:
+def coordinator(response: messages.FindCoordinatorResponse, group_id: str) -> tuple[int, str, int]:
     """Return node id, host and port of the coordinator.
 
     Raises:
@@ -77,15 +77,17 @@ def coordinator(response: FindCoordinatorResponse, group_id: str) -> tuple[int, 
 
 def leave_group(
     group_id: str, member_id: str, group_instance_id: str | None, reason: str, version: int
-) -> LeaveGroupRequest:
+) -> messages.LeaveGroupRequest:
     """Return the request that removes a member from its group."""
-    if carries(LeaveGroupRequest, "members", version):
-        identity = LeaveGroupRequest.MemberIdentity(member_id, group_instance_id, reason)
-        return LeaveGroupRequest(group_id, members=[identity])
-    return LeaveGroupRequest(group_id, member_id)
+    if carries(messages.LeaveGroupRequest, "members", version):
+        identity = messages.LeaveGroupRequest.MemberIdentity(member_id, group_instance_id, reason)
+        return messages.LeaveGroupRequest(group_id, members=[identity])
+    return messages.LeaveGroupRequest(group_id, member_id)
 
 
-def offset_fetch(group_id: str, partitions: Iterable[TopicPartition] | None, version: int) -> OffsetFetchRequest:
+def offset_fetch(
+    group_id: str, partitions: Iterable[TopicPartition] | None, version: int
+) -> messages.OffsetFetchRequest:
     """Return the request for the offsets that a group has committed.
 
     Args:
@@ -94,25 +96,32 @@ def offset_fetch(group_id: str, partitions: Iterable[TopicPartition] | None, ver
         version: one that has topic names, not ids.
     """
     topics = None if partitions is None else by_topic(partitions).items()
-    if carries(OffsetFetchRequest, "groups", version):
+    if carries(messages.OffsetFetchRequest, "groups", version):
         named = (
             None
             if topics is None
             else [
-                OffsetFetchRequest.OffsetFetchRequestTopics(topic, partition_indexes=numbers)
+                messages.OffsetFetchRequest.OffsetFetchRequestTopics(topic, partition_indexes=numbers)
                 for topic, numbers in topics
             ]
         )
-        return OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id, topics=named)])
+        return messages.OffsetFetchRequest(
+            groups=[messages.OffsetFetchRequest.OffsetFetchRequestGroup(group_id, topics=named)]
+        )
     asked = (
         None
         if topics is None
-        else [OffsetFetchRequest.OffsetFetchRequestTopic(topic, partition_indexes=numbers) for topic, numbers in topics]
+        else [
+            messages.OffsetFetchRequest.OffsetFetchRequestTopic(topic, partition_indexes=numbers)
+            for topic, numbers in topics
+        ]
     )
-    return OffsetFetchRequest(group_id, topics=asked)
+    return messages.OffsetFetchRequest(group_id, topics=asked)
 
 
-def committed_offsets(response: OffsetFetchResponse, group_id: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
+def committed_offsets(
+    response: messages.OffsetFetchResponse, group_id: str
+) -> Mapping[TopicPartition, OffsetAndMetadata]:
     """Return the committed offsets in a response; partitions without one are left out.
 
     Raises:

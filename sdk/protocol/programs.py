@@ -11,9 +11,9 @@ from importlib import import_module
 from typing import Any, Protocol, TypeVar, cast, overload
 
 from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES, native
 from kafkawire.sdk.protocol.layout import layout
-from kafkawire.sdk.protocol.messages import MODULES
 from kafkawire.sdk.protocol.schema import Buffer, Message
 
 __all__ = ["Program", "message_class", "program"]
@@ -101,10 +101,9 @@ def message_class(name: str) -> type[Message]:
     Raises:
         LocalProtocolError: there is no such message.
     """
-    if name not in MODULES:
+    if name not in messages.MODULES:
         import difflib  # only a mistake needs it
 
-        near = difflib.get_close_matches(name, MODULES, n=1)
+        near = difflib.get_close_matches(name, messages.MODULES, n=1)
         raise LocalProtocolError(f"no message is named {name!r}" + (f"; is it {near[0]}?" if near else ""))
-    module = import_module(f"kafkawire.sdk.protocol.messages.{MODULES[name]}")
-    return cast(type[Message], getattr(module, name))
+    return cast(type[Message], getattr(messages, name))

@@ -3,12 +3,287 @@
 # sha256: 24195ba2a438d914a2ada750b675490105465ccd1dfe28914d18fbefa5449dcb
 """Every message of the protocol, one module per schema file, loaded on first use."""
 
-from __future__ import annotations
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.protocol.messages.cluster_metadata.abort_transaction_record import AbortTransactionRecord as AbortTransactionRecord
+    from kafkawire.sdk.protocol.messages.cluster_metadata.access_control_entry_record import AccessControlEntryRecord as AccessControlEntryRecord
+    from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest as AddOffsetsToTxnRequest
+    from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse as AddOffsetsToTxnResponse
+    from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest as AddPartitionsToTxnRequest
+    from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse as AddPartitionsToTxnResponse
+    from kafkawire.sdk.protocol.messages.add_raft_voter import AddRaftVoterRequest as AddRaftVoterRequest
+    from kafkawire.sdk.protocol.messages.add_raft_voter import AddRaftVoterResponse as AddRaftVoterResponse
+    from kafkawire.sdk.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest as AllocateProducerIdsRequest
+    from kafkawire.sdk.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse as AllocateProducerIdsResponse
+    from kafkawire.sdk.protocol.messages.alter_client_quotas import AlterClientQuotasRequest as AlterClientQuotasRequest
+    from kafkawire.sdk.protocol.messages.alter_client_quotas import AlterClientQuotasResponse as AlterClientQuotasResponse
+    from kafkawire.sdk.protocol.messages.alter_configs import AlterConfigsRequest as AlterConfigsRequest
+    from kafkawire.sdk.protocol.messages.alter_configs import AlterConfigsResponse as AlterConfigsResponse
+    from kafkawire.sdk.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest as AlterPartitionReassignmentsRequest
+    from kafkawire.sdk.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse as AlterPartitionReassignmentsResponse
+    from kafkawire.sdk.protocol.messages.alter_partition import AlterPartitionRequest as AlterPartitionRequest
+    from kafkawire.sdk.protocol.messages.alter_partition import AlterPartitionResponse as AlterPartitionResponse
+    from kafkawire.sdk.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest as AlterReplicaLogDirsRequest
+    from kafkawire.sdk.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsResponse as AlterReplicaLogDirsResponse
+    from kafkawire.sdk.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest as AlterShareGroupOffsetsRequest
+    from kafkawire.sdk.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse as AlterShareGroupOffsetsResponse
+    from kafkawire.sdk.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest as AlterUserScramCredentialsRequest
+    from kafkawire.sdk.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsResponse as AlterUserScramCredentialsResponse
+    from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest as ApiVersionsRequest
+    from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse as ApiVersionsResponse
+    from kafkawire.sdk.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest as AssignReplicasToDirsRequest
+    from kafkawire.sdk.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsResponse as AssignReplicasToDirsResponse
+    from kafkawire.sdk.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest as BeginQuorumEpochRequest
+    from kafkawire.sdk.protocol.messages.begin_quorum_epoch import BeginQuorumEpochResponse as BeginQuorumEpochResponse
+    from kafkawire.sdk.protocol.messages.cluster_metadata.begin_transaction_record import BeginTransactionRecord as BeginTransactionRecord
+    from kafkawire.sdk.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest as BrokerHeartbeatRequest
+    from kafkawire.sdk.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse as BrokerHeartbeatResponse
+    from kafkawire.sdk.protocol.messages.cluster_metadata.broker_registration_change_record import BrokerRegistrationChangeRecord as BrokerRegistrationChangeRecord
+    from kafkawire.sdk.protocol.messages.broker_registration import BrokerRegistrationRequest as BrokerRegistrationRequest
+    from kafkawire.sdk.protocol.messages.broker_registration import BrokerRegistrationResponse as BrokerRegistrationResponse
+    from kafkawire.sdk.protocol.messages.cluster_metadata.clear_elr_record import ClearElrRecord as ClearElrRecord
+    from kafkawire.sdk.protocol.messages.cluster_metadata.client_quota_record import ClientQuotaRecord as ClientQuotaRecord
+    from kafkawire.sdk.protocol.messages.cluster_metadata.config_record import ConfigRecord as ConfigRecord
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_current_member_assignment import ConsumerGroupCurrentMemberAssignmentKey as ConsumerGroupCurrentMemberAssignmentKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_current_member_assignment import ConsumerGroupCurrentMemberAssignmentValue as ConsumerGroupCurrentMemberAssignmentValue
+    from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest as ConsumerGroupDescribeRequest
+    from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse as ConsumerGroupDescribeResponse
+    from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest as ConsumerGroupHeartbeatRequest
+    from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse as ConsumerGroupHeartbeatResponse
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_member_metadata import ConsumerGroupMemberMetadataKey as ConsumerGroupMemberMetadataKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_member_metadata import ConsumerGroupMemberMetadataValue as ConsumerGroupMemberMetadataValue
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_metadata import ConsumerGroupMetadataKey as ConsumerGroupMetadataKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_metadata import ConsumerGroupMetadataValue as ConsumerGroupMetadataValue
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_partition_metadata import ConsumerGroupPartitionMetadataKey as ConsumerGroupPartitionMetadataKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_partition_metadata import ConsumerGroupPartitionMetadataValue as ConsumerGroupPartitionMetadataValue
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_regular_expression import ConsumerGroupRegularExpressionKey as ConsumerGroupRegularExpressionKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_regular_expression import ConsumerGroupRegularExpressionValue as ConsumerGroupRegularExpressionValue
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_target_assignment_member import ConsumerGroupTargetAssignmentMemberKey as ConsumerGroupTargetAssignmentMemberKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_target_assignment_member import ConsumerGroupTargetAssignmentMemberValue as ConsumerGroupTargetAssignmentMemberValue
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_target_assignment_metadata import ConsumerGroupTargetAssignmentMetadataKey as ConsumerGroupTargetAssignmentMetadataKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_target_assignment_metadata import ConsumerGroupTargetAssignmentMetadataValue as ConsumerGroupTargetAssignmentMetadataValue
+    from kafkawire.sdk.protocol.messages.groups.consumer_protocol_assignment import ConsumerProtocolAssignment as ConsumerProtocolAssignment
+    from kafkawire.sdk.protocol.messages.groups.consumer_protocol_subscription import ConsumerProtocolSubscription as ConsumerProtocolSubscription
+    from kafkawire.sdk.protocol.messages.records.control.control_record_type_schema import ControlRecordTypeSchema as ControlRecordTypeSchema
+    from kafkawire.sdk.protocol.messages.controller_registration import ControllerRegistrationRequest as ControllerRegistrationRequest
+    from kafkawire.sdk.protocol.messages.controller_registration import ControllerRegistrationResponse as ControllerRegistrationResponse
+    from kafkawire.sdk.protocol.messages.create_acls import CreateAclsRequest as CreateAclsRequest
+    from kafkawire.sdk.protocol.messages.create_acls import CreateAclsResponse as CreateAclsResponse
+    from kafkawire.sdk.protocol.messages.create_delegation_token import CreateDelegationTokenRequest as CreateDelegationTokenRequest
+    from kafkawire.sdk.protocol.messages.create_delegation_token import CreateDelegationTokenResponse as CreateDelegationTokenResponse
+    from kafkawire.sdk.protocol.messages.create_partitions import CreatePartitionsRequest as CreatePartitionsRequest
+    from kafkawire.sdk.protocol.messages.create_partitions import CreatePartitionsResponse as CreatePartitionsResponse
+    from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest as CreateTopicsRequest
+    from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsResponse as CreateTopicsResponse
+    from kafkawire.sdk.protocol.messages.default_principal_data import DefaultPrincipalData as DefaultPrincipalData
+    from kafkawire.sdk.protocol.messages.cluster_metadata.delegation_token_record import DelegationTokenRecord as DelegationTokenRecord
+    from kafkawire.sdk.protocol.messages.delete_acls import DeleteAclsRequest as DeleteAclsRequest
+    from kafkawire.sdk.protocol.messages.delete_acls import DeleteAclsResponse as DeleteAclsResponse
+    from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest as DeleteGroupsRequest
+    from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsResponse as DeleteGroupsResponse
+    from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest as DeleteRecordsRequest
+    from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsResponse as DeleteRecordsResponse
+    from kafkawire.sdk.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest as DeleteShareGroupOffsetsRequest
+    from kafkawire.sdk.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse as DeleteShareGroupOffsetsResponse
+    from kafkawire.sdk.protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest as DeleteShareGroupStateRequest
+    from kafkawire.sdk.protocol.messages.delete_share_group_state import DeleteShareGroupStateResponse as DeleteShareGroupStateResponse
+    from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest as DeleteTopicsRequest
+    from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsResponse as DeleteTopicsResponse
+    from kafkawire.sdk.protocol.messages.describe_acls import DescribeAclsRequest as DescribeAclsRequest
+    from kafkawire.sdk.protocol.messages.describe_acls import DescribeAclsResponse as DescribeAclsResponse
+    from kafkawire.sdk.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest as DescribeClientQuotasRequest
+    from kafkawire.sdk.protocol.messages.describe_client_quotas import DescribeClientQuotasResponse as DescribeClientQuotasResponse
+    from kafkawire.sdk.protocol.messages.describe_cluster import DescribeClusterRequest as DescribeClusterRequest
+    from kafkawire.sdk.protocol.messages.describe_cluster import DescribeClusterResponse as DescribeClusterResponse
+    from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest as DescribeConfigsRequest
+    from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsResponse as DescribeConfigsResponse
+    from kafkawire.sdk.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest as DescribeDelegationTokenRequest
+    from kafkawire.sdk.protocol.messages.describe_delegation_token import DescribeDelegationTokenResponse as DescribeDelegationTokenResponse
+    from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest as DescribeGroupsRequest
+    from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsResponse as DescribeGroupsResponse
+    from kafkawire.sdk.protocol.messages.describe_log_dirs import DescribeLogDirsRequest as DescribeLogDirsRequest
+    from kafkawire.sdk.protocol.messages.describe_log_dirs import DescribeLogDirsResponse as DescribeLogDirsResponse
+    from kafkawire.sdk.protocol.messages.describe_producers import DescribeProducersRequest as DescribeProducersRequest
+    from kafkawire.sdk.protocol.messages.describe_producers import DescribeProducersResponse as DescribeProducersResponse
+    from kafkawire.sdk.protocol.messages.describe_quorum import DescribeQuorumRequest as DescribeQuorumRequest
+    from kafkawire.sdk.protocol.messages.describe_quorum import DescribeQuorumResponse as DescribeQuorumResponse
+    from kafkawire.sdk.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest as DescribeShareGroupOffsetsRequest
+    from kafkawire.sdk.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponse as DescribeShareGroupOffsetsResponse
+    from kafkawire.sdk.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest as DescribeTopicPartitionsRequest
+    from kafkawire.sdk.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsResponse as DescribeTopicPartitionsResponse
+    from kafkawire.sdk.protocol.messages.describe_transactions import DescribeTransactionsRequest as DescribeTransactionsRequest
+    from kafkawire.sdk.protocol.messages.describe_transactions import DescribeTransactionsResponse as DescribeTransactionsResponse
+    from kafkawire.sdk.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest as DescribeUserScramCredentialsRequest
+    from kafkawire.sdk.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsResponse as DescribeUserScramCredentialsResponse
+    from kafkawire.sdk.protocol.messages.elect_leaders import ElectLeadersRequest as ElectLeadersRequest
+    from kafkawire.sdk.protocol.messages.elect_leaders import ElectLeadersResponse as ElectLeadersResponse
+    from kafkawire.sdk.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest as EndQuorumEpochRequest
+    from kafkawire.sdk.protocol.messages.end_quorum_epoch import EndQuorumEpochResponse as EndQuorumEpochResponse
+    from kafkawire.sdk.protocol.messages.cluster_metadata.end_transaction_record import EndTransactionRecord as EndTransactionRecord
+    from kafkawire.sdk.protocol.messages.records.control.end_txn_marker import EndTxnMarker as EndTxnMarker
+    from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest as EndTxnRequest
+    from kafkawire.sdk.protocol.messages.end_txn import EndTxnResponse as EndTxnResponse
+    from kafkawire.sdk.protocol.messages.envelope import EnvelopeRequest as EnvelopeRequest
+    from kafkawire.sdk.protocol.messages.envelope import EnvelopeResponse as EnvelopeResponse
+    from kafkawire.sdk.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest as ExpireDelegationTokenRequest
+    from kafkawire.sdk.protocol.messages.expire_delegation_token import ExpireDelegationTokenResponse as ExpireDelegationTokenResponse
+    from kafkawire.sdk.protocol.messages.cluster_metadata.feature_level_record import FeatureLevelRecord as FeatureLevelRecord
+    from kafkawire.sdk.protocol.messages.cluster_metadata.fence_broker_record import FenceBrokerRecord as FenceBrokerRecord
+    from kafkawire.sdk.protocol.messages.fetch import FetchRequest as FetchRequest
+    from kafkawire.sdk.protocol.messages.fetch import FetchResponse as FetchResponse
+    from kafkawire.sdk.protocol.messages.fetch_snapshot import FetchSnapshotRequest as FetchSnapshotRequest
+    from kafkawire.sdk.protocol.messages.fetch_snapshot import FetchSnapshotResponse as FetchSnapshotResponse
+    from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest as FindCoordinatorRequest
+    from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorResponse as FindCoordinatorResponse
+    from kafkawire.sdk.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest as GetTelemetrySubscriptionsRequest
+    from kafkawire.sdk.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse as GetTelemetrySubscriptionsResponse
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.group_metadata import GroupMetadataKey as GroupMetadataKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.group_metadata import GroupMetadataValue as GroupMetadataValue
+    from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest as HeartbeatRequest
+    from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse as HeartbeatResponse
+    from kafkawire.sdk.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest as IncrementalAlterConfigsRequest
+    from kafkawire.sdk.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsResponse as IncrementalAlterConfigsResponse
+    from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest as InitProducerIdRequest
+    from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdResponse as InitProducerIdResponse
+    from kafkawire.sdk.protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest as InitializeShareGroupStateRequest
+    from kafkawire.sdk.protocol.messages.initialize_share_group_state import InitializeShareGroupStateResponse as InitializeShareGroupStateResponse
+    from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest as JoinGroupRequest
+    from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse as JoinGroupResponse
+    from kafkawire.sdk.protocol.messages.records.control.k_raft_version_record import KRaftVersionRecord as KRaftVersionRecord
+    from kafkawire.sdk.protocol.messages.records.control.leader_change_message import LeaderChangeMessage as LeaderChangeMessage
+    from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest as LeaveGroupRequest
+    from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupResponse as LeaveGroupResponse
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.legacy_offset_commit import LegacyOffsetCommitKey as LegacyOffsetCommitKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.legacy_offset_commit import LegacyOffsetCommitValue as LegacyOffsetCommitValue
+    from kafkawire.sdk.protocol.messages.list_config_resources import ListConfigResourcesRequest as ListConfigResourcesRequest
+    from kafkawire.sdk.protocol.messages.list_config_resources import ListConfigResourcesResponse as ListConfigResourcesResponse
+    from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest as ListGroupsRequest
+    from kafkawire.sdk.protocol.messages.list_groups import ListGroupsResponse as ListGroupsResponse
+    from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest as ListOffsetsRequest
+    from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsResponse as ListOffsetsResponse
+    from kafkawire.sdk.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest as ListPartitionReassignmentsRequest
+    from kafkawire.sdk.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsResponse as ListPartitionReassignmentsResponse
+    from kafkawire.sdk.protocol.messages.list_transactions import ListTransactionsRequest as ListTransactionsRequest
+    from kafkawire.sdk.protocol.messages.list_transactions import ListTransactionsResponse as ListTransactionsResponse
+    from kafkawire.sdk.protocol.messages.metadata import MetadataRequest as MetadataRequest
+    from kafkawire.sdk.protocol.messages.metadata import MetadataResponse as MetadataResponse
+    from kafkawire.sdk.protocol.messages.cluster_metadata.no_op_record import NoOpRecord as NoOpRecord
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit import OffsetCommitKey as OffsetCommitKey
+    from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest as OffsetCommitRequest
+    from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse as OffsetCommitResponse
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit import OffsetCommitValue as OffsetCommitValue
+    from kafkawire.sdk.protocol.messages.offset_delete import OffsetDeleteRequest as OffsetDeleteRequest
+    from kafkawire.sdk.protocol.messages.offset_delete import OffsetDeleteResponse as OffsetDeleteResponse
+    from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest as OffsetFetchRequest
+    from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchResponse as OffsetFetchResponse
+    from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest as OffsetForLeaderEpochRequest
+    from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse as OffsetForLeaderEpochResponse
+    from kafkawire.sdk.protocol.messages.cluster_metadata.partition_change_record import PartitionChangeRecord as PartitionChangeRecord
+    from kafkawire.sdk.protocol.messages.cluster_metadata.partition_record import PartitionRecord as PartitionRecord
+    from kafkawire.sdk.protocol.messages.produce import ProduceRequest as ProduceRequest
+    from kafkawire.sdk.protocol.messages.produce import ProduceResponse as ProduceResponse
+    from kafkawire.sdk.protocol.messages.cluster_metadata.producer_ids_record import ProducerIdsRecord as ProducerIdsRecord
+    from kafkawire.sdk.protocol.messages.storage.producer_snapshot import ProducerSnapshot as ProducerSnapshot
+    from kafkawire.sdk.protocol.messages.push_telemetry import PushTelemetryRequest as PushTelemetryRequest
+    from kafkawire.sdk.protocol.messages.push_telemetry import PushTelemetryResponse as PushTelemetryResponse
+    from kafkawire.sdk.protocol.messages.storage.quorum_state_data import QuorumStateData as QuorumStateData
+    from kafkawire.sdk.protocol.messages.read_share_group_state import ReadShareGroupStateRequest as ReadShareGroupStateRequest
+    from kafkawire.sdk.protocol.messages.read_share_group_state import ReadShareGroupStateResponse as ReadShareGroupStateResponse
+    from kafkawire.sdk.protocol.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest as ReadShareGroupStateSummaryRequest
+    from kafkawire.sdk.protocol.messages.read_share_group_state_summary import ReadShareGroupStateSummaryResponse as ReadShareGroupStateSummaryResponse
+    from kafkawire.sdk.protocol.messages.cluster_metadata.register_broker_record import RegisterBrokerRecord as RegisterBrokerRecord
+    from kafkawire.sdk.protocol.messages.cluster_metadata.register_controller_record import RegisterControllerRecord as RegisterControllerRecord
+    from kafkawire.sdk.protocol.messages.remote_log_metadata.remote_log_segment_metadata_record import RemoteLogSegmentMetadataRecord as RemoteLogSegmentMetadataRecord
+    from kafkawire.sdk.protocol.messages.remote_log_metadata.remote_log_segment_metadata_snapshot_record import RemoteLogSegmentMetadataSnapshotRecord as RemoteLogSegmentMetadataSnapshotRecord
+    from kafkawire.sdk.protocol.messages.remote_log_metadata.remote_log_segment_metadata_update_record import RemoteLogSegmentMetadataUpdateRecord as RemoteLogSegmentMetadataUpdateRecord
+    from kafkawire.sdk.protocol.messages.remote_log_metadata.remote_partition_delete_metadata_record import RemotePartitionDeleteMetadataRecord as RemotePartitionDeleteMetadataRecord
+    from kafkawire.sdk.protocol.messages.cluster_metadata.remove_access_control_entry_record import RemoveAccessControlEntryRecord as RemoveAccessControlEntryRecord
+    from kafkawire.sdk.protocol.messages.cluster_metadata.remove_delegation_token_record import RemoveDelegationTokenRecord as RemoveDelegationTokenRecord
+    from kafkawire.sdk.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest as RemoveRaftVoterRequest
+    from kafkawire.sdk.protocol.messages.remove_raft_voter import RemoveRaftVoterResponse as RemoveRaftVoterResponse
+    from kafkawire.sdk.protocol.messages.cluster_metadata.remove_topic_record import RemoveTopicRecord as RemoveTopicRecord
+    from kafkawire.sdk.protocol.messages.cluster_metadata.remove_user_scram_credential_record import RemoveUserScramCredentialRecord as RemoveUserScramCredentialRecord
+    from kafkawire.sdk.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest as RenewDelegationTokenRequest
+    from kafkawire.sdk.protocol.messages.renew_delegation_token import RenewDelegationTokenResponse as RenewDelegationTokenResponse
+    from kafkawire.sdk.protocol.messages.headers import RequestHeader as RequestHeader
+    from kafkawire.sdk.protocol.messages.headers import ResponseHeader as ResponseHeader
+    from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest as SaslAuthenticateRequest
+    from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateResponse as SaslAuthenticateResponse
+    from kafkawire.sdk.protocol.messages.sasl_handshake import SaslHandshakeRequest as SaslHandshakeRequest
+    from kafkawire.sdk.protocol.messages.sasl_handshake import SaslHandshakeResponse as SaslHandshakeResponse
+    from kafkawire.sdk.protocol.messages.share_acknowledge import ShareAcknowledgeRequest as ShareAcknowledgeRequest
+    from kafkawire.sdk.protocol.messages.share_acknowledge import ShareAcknowledgeResponse as ShareAcknowledgeResponse
+    from kafkawire.sdk.protocol.messages.share_fetch import ShareFetchRequest as ShareFetchRequest
+    from kafkawire.sdk.protocol.messages.share_fetch import ShareFetchResponse as ShareFetchResponse
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_current_member_assignment import ShareGroupCurrentMemberAssignmentKey as ShareGroupCurrentMemberAssignmentKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_current_member_assignment import ShareGroupCurrentMemberAssignmentValue as ShareGroupCurrentMemberAssignmentValue
+    from kafkawire.sdk.protocol.messages.share_group_describe import ShareGroupDescribeRequest as ShareGroupDescribeRequest
+    from kafkawire.sdk.protocol.messages.share_group_describe import ShareGroupDescribeResponse as ShareGroupDescribeResponse
+    from kafkawire.sdk.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest as ShareGroupHeartbeatRequest
+    from kafkawire.sdk.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse as ShareGroupHeartbeatResponse
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_member_metadata import ShareGroupMemberMetadataKey as ShareGroupMemberMetadataKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_member_metadata import ShareGroupMemberMetadataValue as ShareGroupMemberMetadataValue
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_metadata import ShareGroupMetadataKey as ShareGroupMetadataKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_metadata import ShareGroupMetadataValue as ShareGroupMetadataValue
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_state_partition_metadata import ShareGroupStatePartitionMetadataKey as ShareGroupStatePartitionMetadataKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_state_partition_metadata import ShareGroupStatePartitionMetadataValue as ShareGroupStatePartitionMetadataValue
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_target_assignment_member import ShareGroupTargetAssignmentMemberKey as ShareGroupTargetAssignmentMemberKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_target_assignment_member import ShareGroupTargetAssignmentMemberValue as ShareGroupTargetAssignmentMemberValue
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_target_assignment_metadata import ShareGroupTargetAssignmentMetadataKey as ShareGroupTargetAssignmentMetadataKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_target_assignment_metadata import ShareGroupTargetAssignmentMetadataValue as ShareGroupTargetAssignmentMetadataValue
+    from kafkawire.sdk.protocol.messages.coordinator.share_group_state.share_snapshot import ShareSnapshotKey as ShareSnapshotKey
+    from kafkawire.sdk.protocol.messages.coordinator.share_group_state.share_snapshot import ShareSnapshotValue as ShareSnapshotValue
+    from kafkawire.sdk.protocol.messages.coordinator.share_group_state.share_update import ShareUpdateKey as ShareUpdateKey
+    from kafkawire.sdk.protocol.messages.coordinator.share_group_state.share_update import ShareUpdateValue as ShareUpdateValue
+    from kafkawire.sdk.protocol.messages.records.control.snapshot_footer_record import SnapshotFooterRecord as SnapshotFooterRecord
+    from kafkawire.sdk.protocol.messages.records.control.snapshot_header_record import SnapshotHeaderRecord as SnapshotHeaderRecord
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_current_member_assignment import StreamsGroupCurrentMemberAssignmentKey as StreamsGroupCurrentMemberAssignmentKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_current_member_assignment import StreamsGroupCurrentMemberAssignmentValue as StreamsGroupCurrentMemberAssignmentValue
+    from kafkawire.sdk.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest as StreamsGroupDescribeRequest
+    from kafkawire.sdk.protocol.messages.streams_group_describe import StreamsGroupDescribeResponse as StreamsGroupDescribeResponse
+    from kafkawire.sdk.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest as StreamsGroupHeartbeatRequest
+    from kafkawire.sdk.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse as StreamsGroupHeartbeatResponse
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_member_metadata import StreamsGroupMemberMetadataKey as StreamsGroupMemberMetadataKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_member_metadata import StreamsGroupMemberMetadataValue as StreamsGroupMemberMetadataValue
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_metadata import StreamsGroupMetadataKey as StreamsGroupMetadataKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_metadata import StreamsGroupMetadataValue as StreamsGroupMetadataValue
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_target_assignment_member import StreamsGroupTargetAssignmentMemberKey as StreamsGroupTargetAssignmentMemberKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_target_assignment_member import StreamsGroupTargetAssignmentMemberValue as StreamsGroupTargetAssignmentMemberValue
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_target_assignment_metadata import StreamsGroupTargetAssignmentMetadataKey as StreamsGroupTargetAssignmentMetadataKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_target_assignment_metadata import StreamsGroupTargetAssignmentMetadataValue as StreamsGroupTargetAssignmentMetadataValue
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_topology import StreamsGroupTopologyKey as StreamsGroupTopologyKey
+    from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_topology import StreamsGroupTopologyValue as StreamsGroupTopologyValue
+    from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest as SyncGroupRequest
+    from kafkawire.sdk.protocol.messages.sync_group import SyncGroupResponse as SyncGroupResponse
+    from kafkawire.sdk.protocol.messages.cluster_metadata.topic_record import TopicRecord as TopicRecord
+    from kafkawire.sdk.protocol.messages.coordinator.transaction_state.transaction_log import TransactionLogKey as TransactionLogKey
+    from kafkawire.sdk.protocol.messages.coordinator.transaction_state.transaction_log import TransactionLogValue as TransactionLogValue
+    from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest as TxnOffsetCommitRequest
+    from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse as TxnOffsetCommitResponse
+    from kafkawire.sdk.protocol.messages.cluster_metadata.unfence_broker_record import UnfenceBrokerRecord as UnfenceBrokerRecord
+    from kafkawire.sdk.protocol.messages.cluster_metadata.unregister_broker_record import UnregisterBrokerRecord as UnregisterBrokerRecord
+    from kafkawire.sdk.protocol.messages.unregister_broker import UnregisterBrokerRequest as UnregisterBrokerRequest
+    from kafkawire.sdk.protocol.messages.unregister_broker import UnregisterBrokerResponse as UnregisterBrokerResponse
+    from kafkawire.sdk.protocol.messages.update_features import UpdateFeaturesRequest as UpdateFeaturesRequest
+    from kafkawire.sdk.protocol.messages.update_features import UpdateFeaturesResponse as UpdateFeaturesResponse
+    from kafkawire.sdk.protocol.messages.update_raft_voter import UpdateRaftVoterRequest as UpdateRaftVoterRequest
+    from kafkawire.sdk.protocol.messages.update_raft_voter import UpdateRaftVoterResponse as UpdateRaftVoterResponse
+    from kafkawire.sdk.protocol.messages.cluster_metadata.user_scram_credential_record import UserScramCredentialRecord as UserScramCredentialRecord
+    from kafkawire.sdk.protocol.messages.vote import VoteRequest as VoteRequest
+    from kafkawire.sdk.protocol.messages.vote import VoteResponse as VoteResponse
+    from kafkawire.sdk.protocol.messages.records.control.voters_record import VotersRecord as VotersRecord
+    from kafkawire.sdk.protocol.messages.write_share_group_state import WriteShareGroupStateRequest as WriteShareGroupStateRequest
+    from kafkawire.sdk.protocol.messages.write_share_group_state import WriteShareGroupStateResponse as WriteShareGroupStateResponse
+    from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest as WriteTxnMarkersRequest
+    from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersResponse as WriteTxnMarkersResponse
+    from kafkawire.sdk.protocol.messages.cluster_metadata.zk_migration_state_record import ZkMigrationStateRecord as ZkMigrationStateRecord
 
 __all__ = ["MODULES"]
 
 #: The module, below this package, of each message.
-MODULES = {
+MODULES: Final = {
     "AbortTransactionRecord": "cluster_metadata.abort_transaction_record",
     "AccessControlEntryRecord": "cluster_metadata.access_control_entry_record",
     "AddOffsetsToTxnRequest": "add_offsets_to_txn",
@@ -282,3 +557,12 @@ MODULES = {
     "WriteTxnMarkersResponse": "write_txn_markers",
     "ZkMigrationStateRecord": "cluster_metadata.zk_migration_state_record",
 }
+
+
+def __getattr__(name: str) -> object:
+    """Load a name when it is first used (PEP 562)."""
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -2,3 +2,31 @@
 # Source: schemas/
 # sha256: 24195ba2a438d914a2ada750b675490105465ccd1dfe28914d18fbefa5449dcb
 """Generated tables: APIs, error codes, enumerations, record formats."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.protocol.tables.error_codes import FATAL as FATAL
+    from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA as INVALID_METADATA
+    from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE as RETRIABLE
+    from kafkawire.sdk.protocol.tables.error_codes import ErrorCode as ErrorCode
+
+__all__ = ["FATAL", "INVALID_METADATA", "RETRIABLE", "ErrorCode"]
+
+#: The module, below this package, of each name.
+MODULES: Final = {
+    "FATAL": "error_codes",
+    "INVALID_METADATA": "error_codes",
+    "RETRIABLE": "error_codes",
+    "ErrorCode": "error_codes",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a name when it is first used (PEP 562)."""
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,13 +1,17 @@
-"""The head of a generated file names its origin.
+"""The head of a generated file names its origin; a package loads a module when one of its names is first used.
 
-Method: one source that is a file, and one in words.
+Method: one source that is a file, and one in words; a package written to a folder and imported.
 """
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from pathlib import Path
 
-from kafkawire.codegen.emit.source import header
+import pytest
+
+from kafkawire.codegen.emit.source import header, lazy_imports, lazy_names
 
 
 def test_header() -> None:
@@ -16,3 +20,28 @@ def test_header() -> None:
     assert source == "# Source: schemas/messages/fetch.yaml"
     assert digest == f"# sha256: {'0' * 64}"
     assert header("errors.yaml", "")[1] == "# Source: schemas/errors.yaml"
+
+
+def test_names_are_loaded_when_they_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = {"First": "one", "Second": "inner.two"}
+    text = [*lazy_imports("lazy_sample", modules), *lazy_names(modules, "Where they are.")]
+    (tmp_path / "lazy_sample" / "inner").mkdir(parents=True)
+    (tmp_path / "lazy_sample" / "__init__.py").write_text("\n".join(text))
+    (tmp_path / "lazy_sample" / "one.py").write_text("First = 1\n")
+    (tmp_path / "lazy_sample" / "inner" / "two.py").write_text("Second = 2\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    package = import_module("lazy_sample")
+    try:
+        assert "lazy_sample.one" not in sys.modules
+        assert (package.First, vars(package)["First"]) == (1, 1)
+        assert "lazy_sample.inner" not in sys.modules
+        assert package.Second == 2
+        with pytest.raises(AttributeError, match="module 'lazy_sample' has no attribute 'Third'"):
+            _ = package.Third
+    finally:
+        for name in [name for name in sys.modules if name.startswith("lazy_sample")]:
+            del sys.modules[name]
+
+
+def test_a_package_without_names_is_valid() -> None:
+    compile("\n".join([*lazy_imports("empty", {}), *lazy_names({}, "Nothing.")]), "empty", "exec")

@@ -6,20 +6,21 @@ is in `test_parity.py`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry
+from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry, emit_tables_package
 from kafkawire.codegen.spec import ApiFile, MessageSpec, SchemaFile, SingleFile
 from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec
 from kafkawire.codegen.versions import NONE, Versions
 
 
-def run(text: str) -> dict[str, Any]:
+def run(text: str, loaded_later: Iterable[str] = ()) -> dict[str, Any]:
     namespace: dict[str, Any] = {"__name__": "generated"}
     exec(compile(text, "generated", "exec"), namespace)
     assert max(map(len, text.split("\n"))) <= 120
-    assert sorted(namespace["__all__"]) == sorted(name for name in namespace["__all__"] if name in namespace)
+    assert {name for name in namespace["__all__"] if name not in namespace} == set(loaded_later)
     return namespace
 
 
@@ -53,16 +54,18 @@ def test_errors() -> None:
 
 
 def test_enumerations() -> None:
-    found = run(
-        emit_enumerations(
-            [Enumeration("Colour", "what it looks like", {"RED": 1, "BLUE": 2})],
-            [Constant("NO_NAME", "", "nobody"), Constant("NONE", -1, "nothing")],
-            "",
-        )
+    tree = emit_enumerations(
+        [Enumeration("BestColour", "what it looks like", {"RED": 1, "BLUE": 2})],
+        [Constant("NO_NAME", "", "nobody"), Constant("NONE", -1, "nothing")],
+        "",
     )
-    assert found["Colour"].BLUE == 2
-    assert found["Colour"].__doc__ == "What it looks like."
-    assert (found["NO_NAME"], found["NONE"]) == ("", -1)
+    assert sorted(map(str, tree)) == ["__init__.py", "best_colour.py"]
+    colour = run(tree[Path("best_colour.py")])["BestColour"]
+    assert colour.BLUE == 2
+    assert colour.__doc__ == "What it looks like."
+    package = run(tree[Path("__init__.py")], {"BestColour"})
+    assert (package["NO_NAME"], package["NONE"]) == ("", -1)
+    assert package["MODULES"] == {"BestColour": "best_colour"}
 
 
 def test_apis() -> None:
@@ -108,3 +111,9 @@ def test_registry() -> None:
         "RequestHeader": "headers",
         "ResponseHeader": "headers",
     }
+
+
+def test_package_of_tables() -> None:
+    names = {"FATAL", "INVALID_METADATA", "RETRIABLE", "ErrorCode"}
+    assert run(emit_tables_package(True, ""), names)["MODULES"] == dict.fromkeys(names, "error_codes")
+    assert "import" not in emit_tables_package(False, "")
