@@ -27,8 +27,8 @@ Arguments and results are sorted by name.
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8
-from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER, RECORD_HEADER_MIN_BYTES
+from kafkawire.sdk.protocol.values import Buffer
 
 __all__ = ["BatchHeader", "pack_batch_header", "read_record", "write_record"]
 

@@ -17,8 +17,8 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.positions import RESET_TIMESTAMPS, Positions
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, NoOffset, PartialBatch, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
-from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records import walk_headers
 
 __all__ = ["Fetched", "Fetcher"]

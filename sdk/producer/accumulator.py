@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import BufferFull, DeliveryTimedOut, KafkaWireError, RecordTooLarge
-from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records import BatchBuilder, HeadersLike
 
 __all__ = ["Accumulator", "PartitionQueue", "ProducerBatch"]

@@ -37,7 +37,6 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 )
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.engine import BatchBuilder, RecordBatch
-from kafkawire.sdk.records.engines import python_batch
 from kafkawire.sdk.records.fields import packed
 from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.records.record import Record
@@ -75,7 +74,7 @@ def stamp(
         EncodeError: a number does not fit, or the buffer cannot be written.
     """
     view = memoryview(buffer).cast("B")
-    size = python_batch.RecordBatch(view, position).size_in_bytes if log_append_time is not None else BATCH_HEADER_BYTES
+    size = RecordBatch(view, position).size_in_bytes if log_append_time is not None else BATCH_HEADER_BYTES
     if len(view) - position < size or view[position + BATCH_MAGIC_AT] != BATCH_MAGIC:
         raise DecodeError("batch", position, f"no batch of magic {BATCH_MAGIC}")
     try:

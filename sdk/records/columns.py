@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.engines.selection import built
 from kafkawire.sdk.records.record import BinaryColumn, Headers, Record
 

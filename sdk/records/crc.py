@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from zlib import crc32
 
-from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.engines.selection import native
 
 __all__ = ["crc32", "crc32c"]

@@ -1,4 +1,4 @@
-"""The record engine in use, and the engines by name."""
+"""The record engine in use, and the engines by name; one that is not in use is loaded when it is asked for."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, cast
 
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES
-from kafkawire.sdk.records.engines import python_batch, python_builder
 from kafkawire.sdk.records.engines import selection as engines
 
 __all__ = ["BatchBuilder", "RecordBatch", "batch_builder_class", "record_batch_class"]
 
 if TYPE_CHECKING or engines.native is None:
-    BatchBuilder = python_builder.BatchBuilder
-    RecordBatch = python_batch.RecordBatch
+    from kafkawire.sdk.records.engines.python_batch import RecordBatch
+    from kafkawire.sdk.records.engines.python_builder import BatchBuilder
+
     if not TYPE_CHECKING and ENGINE == "construct":
         from kafkawire.sdk.records.engines.construct import ConstructBatch as RecordBatch
 else:
@@ -33,9 +33,10 @@ def record_batch_class(engine: str) -> type[RecordBatch]:
     if engine == "native" and engines.built is not None:
         return cast(type[RecordBatch], engines.built.RecordBatch)
     if engine == "python":
+        from kafkawire.sdk.records.engines import python_batch
+
         return python_batch.RecordBatch
     if engine == "construct":
-        # Imported on demand: importing construct takes longer than all else that records need.
         from kafkawire.sdk.records.engines.construct import ConstructBatch
 
         return ConstructBatch
@@ -54,6 +55,8 @@ def batch_builder_class(engine: str) -> type[BatchBuilder]:
     if engine == "native" and engines.built is not None:
         return cast(type[BatchBuilder], engines.built.BatchBuilder)
     if engine in ("python", "construct"):
+        from kafkawire.sdk.records.engines import python_builder
+
         return python_builder.BatchBuilder
     raise _unavailable(engine)
 

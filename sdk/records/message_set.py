@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
-from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import (
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -41,6 +40,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     Compression,
     TimestampType,
 )
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.compression import compress, decompress
 from kafkawire.sdk.records.fields import compressions, packed
 from kafkawire.sdk.records.java_integers import int64

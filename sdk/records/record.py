@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.errors import EncodeError
-from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.engines.python_record import Headers, Record
 from kafkawire.sdk.records.engines.selection import native
 

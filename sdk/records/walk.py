@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkawire.sdk.errors import DecodeError, PartialBatch
-from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_BATCH_LENGTH_AT,
     BATCH_BATCH_LENGTH_COUNTS_FROM,
@@ -21,6 +20,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     MESSAGE_V0_MAGIC,
     MESSAGE_V0_MIN_BYTES,
 )
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.engine import RecordBatch, record_batch_class
 from kafkawire.sdk.records.engines import selection as engines
 from kafkawire.sdk.records.fields import packed

@@ -11,7 +11,7 @@ from types import TracebackType
 
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES, frame_length
-from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.values import Buffer
 
 __all__ = ["ConnectionEnded", "FrameSocket"]
 

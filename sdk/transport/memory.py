@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES, FrameBuffer
-from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.transport.wire import Address, FrameReceiver, Receiver, Wire
 
 __all__ = ["MemoryNetwork", "MemoryWire", "join"]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES, frame_length
-from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.transport.wire import Address, FrameReceiver, Receiver, Wire
 
 __all__ = ["RECEIVE_BUFFER_BYTES", "WRITE_BUFFER_BYTES", "FrameProtocol", "TcpNetwork"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol, Self, TypeVar
 
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.values import Buffer
 
 __all__ = ["DEFAULT_PORT", "Address", "FrameReceiver", "Network", "Receiver", "Wire", "addresses"]
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kafkawire.sdk.protocol.layout import Layout
-from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.values import Buffer
 
 class Program:
     def __init__(self, layout: Layout) -> None: ...

@@ -5,8 +5,8 @@ Source: the frame format of LZ4; `Lz4BlockInputStream` in Apache Kafka; KAFKA-31
 
 from __future__ import annotations
 
-from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.record_formats import MESSAGE_V0_MAGIC
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.compression.errors import damaged, too_long
 
 __all__ = ["LEVELS", "compress", "decompress"]

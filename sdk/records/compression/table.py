@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from kafkawire.sdk.errors import EncodeError
-from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC, Compression
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 
 __all__ = ["Codec", "compress", "decompress", "level_range"]

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.protocol.tables.record_codec import BatchHeader, read_record
 from kafkawire.sdk.protocol.tables.record_formats import (
@@ -29,6 +28,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     Compression,
     TimestampType,
 )
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.compression import decompress
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.engines.python_record import Headers, Record, new_record

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from typing import Generic, NoReturn, TypeVar, cast
 
 from kafkawire.sdk.errors import EncodeError
-from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import (
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -36,6 +35,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     Compression,
     TimestampType,
 )
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.compression import compress
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.engines.builder_options import (
