@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
@@ -16,32 +17,24 @@ from kafkawire.sdk.admin.descriptions import (
     GroupMemberDescription,
     NewTopic,
 )
-from kafkawire.sdk.client.cluster import Cluster
-from kafkawire.sdk.client.metadata import Topic
 from kafkawire.sdk.client.offsets import fetch_committed, list_offsets
 from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.requests import carries, check
 from kafkawire.sdk.errors import Closed, LocalProtocolError
-from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from kafkawire.sdk.protocol.messages.groups.consumer_protocol_assignment import ConsumerProtocolAssignment
-from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from kafkawire.sdk.protocol.programs import program
-from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol import messages, tables
+from kafkawire.sdk.protocol.tables import enums
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.transport.wire import Network
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.client.cluster import Cluster
+    from kafkawire.sdk.client.metadata import Topic
 
 __all__ = ["Admin"]
 
 #: The version that an encoded assignment begins with.
 _VERSION_BYTES = 2
-
-#: Retriable when writing to a topic that is just being created, final when asking about it.
-_NO_SUCH_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 
 class Admin:
@@ -89,6 +82,8 @@ class Admin:
         """
         if self._started is not None:
             raise LocalProtocolError("the admin was started already")
+        from kafkawire.sdk.client.cluster import Cluster  # what connects is loaded here, not by the import
+
         cluster = Cluster(self._options, self._network)
         try:
             await cluster.refresh()
@@ -119,11 +114,11 @@ class Admin:
         cluster = self._cluster
         given = [topics] if isinstance(topics, NewTopic | str) else topics
         wanted = [_creatable(NewTopic(topic) if isinstance(topic, str) else topic) for topic in given]
-        request = CreateTopicsRequest(wanted, self._options.request_timeout_ms)
+        request = messages.CreateTopicsRequest(wanted, self._options.request_timeout_ms)
 
-        async def attempt() -> CreateTopicsResponse:
+        async def attempt() -> messages.CreateTopicsResponse:
             connection = await cluster.controller()
-            response = await connection.request(request, CreateTopicsResponse)
+            response = await connection.request(request, messages.CreateTopicsResponse)
             for topic in response.topics:
                 check(topic.error_code, _said(f"create topic {topic.name}", topic.error_message))
             return response
@@ -146,17 +141,17 @@ class Admin:
 
         async def attempt() -> None:
             connection = await cluster.controller()
-            version = connection.version_for(DeleteTopicsRequest)
-            if carries(DeleteTopicsRequest, "topics", version):
-                states = [DeleteTopicsRequest.DeleteTopicState(name) for name in names]
-                request = DeleteTopicsRequest(topics=states, timeout_ms=self._options.request_timeout_ms)
+            version = connection.version_for(messages.DeleteTopicsRequest)
+            if carries(messages.DeleteTopicsRequest, "topics", version):
+                states = [messages.DeleteTopicsRequest.DeleteTopicState(name) for name in names]
+                request = messages.DeleteTopicsRequest(topics=states, timeout_ms=self._options.request_timeout_ms)
             else:
-                request = DeleteTopicsRequest(topic_names=names, timeout_ms=self._options.request_timeout_ms)
-            response = await connection.request(request, DeleteTopicsResponse, version)
+                request = messages.DeleteTopicsRequest(topic_names=names, timeout_ms=self._options.request_timeout_ms)
+            response = await connection.request(request, messages.DeleteTopicsResponse, version)
             for topic in response.responses:
                 check(topic.error_code, _said(f"delete topic {topic.name}", topic.error_message))
 
-        await cluster.retrying(attempt, final=_NO_SUCH_TOPIC)
+        await cluster.retrying(attempt, final=_no_such_topic())
         cluster.metadata.invalidate()
 
     async def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
@@ -189,7 +184,7 @@ class Admin:
             for name in names:
                 check(cluster.metadata.errors.get(name, 0), f"topic {name}")
 
-        await cluster.retrying(attempt, final=_NO_SUCH_TOPIC)
+        await cluster.retrying(attempt, final=_no_such_topic())
         return {name: cluster.metadata.topics[name] for name in names}
 
     async def describe_cluster(self) -> ClusterDescription:
@@ -212,7 +207,7 @@ class Admin:
             found: dict[str, GroupListing] = {}
             for node_id in cluster.metadata.brokers:
                 connection = await cluster.connection(node_id)
-                response = await connection.request(ListGroupsRequest(), ListGroupsResponse)
+                response = await connection.request(messages.ListGroupsRequest(), messages.ListGroupsResponse)
                 check(response.error_code, f"groups of node {node_id}")
                 for group in response.groups:
                     found[group.group_id] = GroupListing(
@@ -267,7 +262,7 @@ class Admin:
         return await fetch_committed(self._cluster, group_id, partitions)
 
     async def describe_configs(
-        self, resource_type: ConfigResourceType, name: str, keys: Collection[str] | None = None
+        self, resource_type: enums.ConfigResourceType, name: str, keys: Collection[str] | None = None
     ) -> dict[str, ConfigEntry]:
         """Return the configuration of a topic, broker or group.
 
@@ -283,14 +278,16 @@ class Admin:
             BrokerError: the resource does not exist, or may not be described.
         """
         cluster = self._cluster
-        resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource = messages.DescribeConfigsRequest.DescribeConfigsResource(
             resource_type, name, None if keys is None else list(keys)
         )
 
         async def attempt() -> dict[str, ConfigEntry]:
-            of_broker = resource_type == ConfigResourceType.BROKER
+            of_broker = resource_type == enums.ConfigResourceType.BROKER
             connection = await (cluster.connection(int(name)) if of_broker else cluster.any_connection())
-            response = await connection.request(DescribeConfigsRequest([resource]), DescribeConfigsResponse)
+            response = await connection.request(
+                messages.DescribeConfigsRequest([resource]), messages.DescribeConfigsResponse
+            )
             for result in response.results:
                 detail = f"configuration of {resource_type.name.lower()} {name}"
                 check(result.error_code, _said(detail, result.error_message))
@@ -302,7 +299,7 @@ class Admin:
                 for entry in result.configs
             }
 
-        return await cluster.retrying(attempt, final=_NO_SUCH_TOPIC)
+        return await cluster.retrying(attempt, final=_no_such_topic())
 
     @property
     def _cluster(self) -> Cluster:
@@ -313,9 +310,11 @@ class Admin:
     async def _describe_group(self, group_id: str) -> GroupDescription:
         cluster = self._cluster
 
-        async def attempt() -> DescribeGroupsResponse.DescribedGroup:
+        async def attempt() -> messages.DescribeGroupsResponse.DescribedGroup:
             connection = await cluster.coordinator(group_id)
-            response = await connection.request(DescribeGroupsRequest([group_id]), DescribeGroupsResponse)
+            response = await connection.request(
+                messages.DescribeGroupsRequest([group_id]), messages.DescribeGroupsResponse
+            )
             group = response.groups[0]
             check(group.error_code, _said(f"group {group_id}", group.error_message))
             return group
@@ -334,16 +333,21 @@ class Admin:
         return GroupDescription(group.group_id, group.group_state, group.protocol_data, members)
 
 
-def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
-    return CreateTopicsRequest.CreatableTopic(
+def _no_such_topic() -> frozenset[tables.ErrorCode]:
+    """Return what is retriable when writing to a topic that is just being created, and final when asking about it."""
+    return frozenset({tables.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+
+def _creatable(topic: NewTopic) -> messages.CreateTopicsRequest.CreatableTopic:
+    return messages.CreateTopicsRequest.CreatableTopic(
         topic.name,
         topic.partitions,
         topic.replication_factor,
         [
-            CreateTopicsRequest.CreatableReplicaAssignment(number, brokers)
+            messages.CreateTopicsRequest.CreatableReplicaAssignment(number, brokers)
             for number, brokers in topic.assignments.items()
         ],
-        [CreateTopicsRequest.CreatableTopicConfig(name, value) for name, value in topic.configs.items()],
+        [messages.CreateTopicsRequest.CreatableTopicConfig(name, value) for name, value in topic.configs.items()],
     )
 
 
@@ -361,8 +365,10 @@ def _assignment(data: Buffer) -> tuple[TopicPartition, ...]:
     if len(data) <= _VERSION_BYTES:
         return ()
     version = int.from_bytes(bytes(data[:_VERSION_BYTES]), "big", signed=True)
-    highest = ConsumerProtocolAssignment.SCHEMA.versions.last
-    message, _ = program(ConsumerProtocolAssignment, min(version, highest)).decode(data, _VERSION_BYTES)
+    from kafkawire.sdk.protocol.programs import program
+
+    highest = messages.ConsumerProtocolAssignment.SCHEMA.versions.last
+    message, _ = program(messages.ConsumerProtocolAssignment, min(version, highest)).decode(data, _VERSION_BYTES)
     return tuple(
         TopicPartition(topic.topic, partition)
         for topic in message.assigned_partitions

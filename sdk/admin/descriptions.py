@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkawire.sdk.client.metadata import Broker
 from kafkawire.sdk.client.partitions import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.client.metadata import Broker
 
 __all__ = [
     "ClusterDescription",
@@ -52,7 +54,7 @@ class ClusterDescription(NamedTuple):
 
     cluster_id: str | None
     controller_id: int | None
-    brokers: Mapping[int, Broker]
+    brokers: "Mapping[int, Broker]"
 
 
 class ConfigEntry(NamedTuple):

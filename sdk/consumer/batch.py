@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.fetcher import Fetched
 from kafkawire.sdk.errors import PartialBatch
 from kafkawire.sdk.records import Batch, Record, RecordBatch, walk
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from kafkawire.sdk.consumer.fetcher import Fetched
 
 __all__ = ["ConsumerBatch", "batches"]
 

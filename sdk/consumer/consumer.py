@@ -10,20 +10,23 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from kafkawire.sdk.client.cluster import Cluster
 from kafkawire.sdk.client.offsets import commit_offsets, fetch_committed, list_offsets
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch, batches
-from kafkawire.sdk.consumer.fetch_loop import FetchLoop
-from kafkawire.sdk.consumer.membership import Membership, RebalanceListener
 from kafkawire.sdk.consumer.positions import PartitionPosition, Positions
 from kafkawire.sdk.errors import Closed, DecodeError, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.transport.wire import Network
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.client.cluster import Cluster
+    from kafkawire.sdk.consumer.fetch_loop import FetchLoop
+    from kafkawire.sdk.consumer.membership import Membership, RebalanceListener
 
 __all__ = ["Consumer"]
 
@@ -97,6 +100,9 @@ class Consumer:
         """
         if self._cluster is not None:
             raise LocalProtocolError("the consumer was started already")
+        from kafkawire.sdk.client.cluster import Cluster  # what connects is loaded here, not by the import
+        from kafkawire.sdk.consumer.fetch_loop import FetchLoop
+
         cluster = Cluster(self._options, self._network)
         try:
             await cluster.refresh()
@@ -363,6 +369,8 @@ class Consumer:
         if self._membership is not None:
             self._membership.subscribe(self._topics)
         elif self._topics and self._options.group_id is not None:
+            from kafkawire.sdk.consumer.membership import Membership  # only consumers in a group need it
+
             self._membership = Membership(
                 self._options, cluster, self._positions, self._topics, self._listener, loop, self._idle_since_ms
             )

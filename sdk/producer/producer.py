@@ -12,9 +12,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from types import TracebackType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafkawire.sdk.client.cluster import Cluster
 from kafkawire.sdk.client.options import ProducerOptions, read_options
 from kafkawire.sdk.client.partitioner import Partitioner, murmur2_partition
 from kafkawire.sdk.client.partitions import TopicPartition
@@ -22,12 +21,15 @@ from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import BrokerError, BufferFull, Closed, DeliveryTimedOut, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.delivery import Delivery, settled
-from kafkawire.sdk.producer.sender import Sender
-from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records import HeadersLike
 from kafkawire.sdk.transport.timing import random_fraction
 from kafkawire.sdk.transport.wire import Network
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.client.cluster import Cluster
+    from kafkawire.sdk.producer.sender import Sender
+    from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["Producer"]
 
@@ -114,6 +116,9 @@ class Producer:
         """
         if self._cluster is not None:
             raise LocalProtocolError("the producer was started already")
+        from kafkawire.sdk.client.cluster import Cluster  # what connects is loaded here, not by the import
+        from kafkawire.sdk.producer.sender import Sender
+
         cluster = Cluster(self._options, self._network, creates_topics=True)
         try:
             await cluster.refresh()
