@@ -8,15 +8,18 @@ from __future__ import annotations
 import keyword
 import re
 
-__all__ = ["TAKEN_FIELDS", "TAKEN_TYPES", "constant_problem", "field_problem", "type_problem"]
+__all__ = ["TAKEN_CONSTANTS", "TAKEN_FIELDS", "TAKEN_TYPES", "constant_problem", "field_problem", "type_problem"]
+
+#: What the package of constants and enumerations has besides them.
+TAKEN_CONSTANTS = frozenset({"MODULES", "TYPE_CHECKING"})
 
 #: What every generated message class has besides its fields.
 TAKEN_FIELDS = frozenset({"self", "unknown_tags"})
 
 #: What generated modules import, and what every message class has besides its structures.
 TAKEN_TYPES = frozenset(
-    {"Buffer", "DEFAULT", "FIELDS", "Field", "Final", "IntEnum", "Message", "SCHEMA", "Schema", "Sequence"}
-    | {"UnknownTags", "V"}
+    {"Buffer", "DEFAULT", "FIELDS", "Field", "Final", "IntEnum", "MODULES", "Message", "SCHEMA", "Schema"}
+    | {"Sequence", "UnknownTags", "V"}
 )
 
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -44,4 +47,6 @@ def type_problem(name: str) -> str:
 
 def constant_problem(name: str) -> str:
     """Say why a constant, error code or enumeration value cannot have this name; empty if it can."""
-    return "" if _CAPITALS.fullmatch(name) else f"{name!r} is not in capitals, as NO_NODE"
+    if not _CAPITALS.fullmatch(name):
+        return f"{name!r} is not in capitals, as NO_NODE"
+    return f"{name!r} is taken: generated modules use it" if name in TAKEN_CONSTANTS else ""

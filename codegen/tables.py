@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from kafkawire.codegen.located import Located, Problems, read_documents
-from kafkawire.codegen.names import constant_problem, type_problem
-from kafkawire.codegen.spec import INTEGERS
+from kafkawire.codegen.names import constant_problem, field_problem, type_problem
+from kafkawire.codegen.spec import INTEGERS, snake_case
 
 __all__ = ["Constant", "Enumeration", "ErrorSpec", "load_enumerations", "load_errors"]
 
@@ -96,13 +96,18 @@ def load_enumerations(path: Path) -> tuple[tuple[Enumeration, ...], tuple[Consta
     """
     problems = Problems()
     names: set[str] = set()
+    modules: set[str] = set()
     enumerations = []
     for item in _entries(path, "enumerations", problems):
         if (enumeration := _read(_enumeration, item, problems)) is not None:
             enumerations.append(enumeration)
+            module = snake_case(enumeration.name)
             if enumeration.name in names:
                 problems.add(item.problem("the name is there twice", "name"))
+            elif module in modules:
+                problems.add(item.problem(f"the module {module!r}, which it would have, is there already", "name"))
             names.add(enumeration.name)
+            modules.add(module)
     constants = []
     for item in _entries(path, "constants", problems):
         if (constant := _read(_constant, item, problems)) is not None:
@@ -127,7 +132,7 @@ def _error(item: Located) -> ErrorSpec:
 
 def _enumeration(item: Located) -> Enumeration:
     item.only(Enumeration.__slots__)
-    name = _name(item, type_problem)
+    name = _name(item, _enumeration_problem)
     values: Located = item.require("values", dict)
     values.place = item.place
     numbers: dict[str, int] = {}
@@ -139,6 +144,11 @@ def _enumeration(item: Located) -> Enumeration:
         raise values.error("values: two names have the same number")
     item.require("about", str)
     return Enumeration(name, item.text("about"), numbers, item.text("source"))
+
+
+def _enumeration_problem(name: str) -> str:
+    """Say why an enumeration, which has a module of its own, cannot have this name; empty if it can."""
+    return type_problem(name) or field_problem(snake_case(name))
 
 
 def _constant(item: Located) -> Constant:

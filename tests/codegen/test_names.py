@@ -13,8 +13,16 @@ import pytest
 
 import kafkawire.sdk.protocol.messages as messages
 import kafkawire.sdk.protocol.tables as tables
-from kafkawire.codegen.names import TAKEN_FIELDS, TAKEN_TYPES, constant_problem, field_problem, type_problem
+from kafkawire.codegen.names import (
+    TAKEN_CONSTANTS,
+    TAKEN_FIELDS,
+    TAKEN_TYPES,
+    constant_problem,
+    field_problem,
+    type_problem,
+)
 from kafkawire.sdk.protocol.programs import message_class
+from kafkawire.sdk.protocol.tables import enums
 
 
 @pytest.mark.parametrize("name", ["a", "topic_id", "no", "match", "type", "x1", "a_1"])
@@ -55,6 +63,8 @@ def test_constant() -> None:
     assert [bool(constant_problem(name)) for name in ("NO_NODE", "A1", "no_node", "1A", "A__B", "")] == (
         [False, False, True, True, True, True]
     )
+    assert all(map(constant_problem, TAKEN_CONSTANTS))
+    assert vars(enums).keys() >= TAKEN_CONSTANTS
 
 
 def test_what_generated_modules_import_is_taken() -> None:

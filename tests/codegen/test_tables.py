@@ -27,6 +27,8 @@ constants:
   - {name: NO_COLOUR, value: "", about: transparent}
   - {name: COLOURS, value: 2, about: how many}
 """
+#: An enumeration after the first one.
+TWICE = "  - {{name: {}, about: the same, values: {{RED: 1}}}}\nconstants:"
 
 
 def test_errors_in_order_of_their_codes(write: Write) -> None:
@@ -65,6 +67,14 @@ def test_mistakes_in_errors(write: Write, old: str, new: str, reason: str) -> No
         ("RED: 1", "RED: one", ":5: Colour: RED: 'one' is not an integer"),
         ("BLUE: -2", "RED: -2", ":6: key 'RED' is there twice"),
         ("    about: what it looks like\n", "", ":2: Colour: 'about' is missing"),
+        ("name: Colour", "name: Import", ":2: name: 'import' is a keyword of Python"),
+        ("constants:", TWICE.format("Colour"), ":7: Colour: the name is there twice"),
+        (
+            "constants:",
+            TWICE.format("COLOUR"),
+            ":7: COLOUR: the module 'colour', which it would have, is there already",
+        ),
+        ("NO_COLOUR", "MODULES", ":8: name: 'MODULES' is taken"),
         ("value: 2", "value: [2]", "COLOURS: value: .* is not an integer or text"),
     ],
 )
