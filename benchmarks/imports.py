@@ -1,6 +1,7 @@
 """Measure how long a fresh interpreter takes to import what a program needs for Kafka.
 
 `import kafkawire` itself loads nothing; a program waits for the names it uses, so the whole client has the same goal.
+What connects is loaded when a client starts, so there is a case with that, too.
 Each measurement is a fresh process with bytecode already compiled; cases alternate, and the shortest time counts.
 """
 
@@ -25,6 +26,9 @@ class Result(NamedTuple):
 
 _KAFKAWIRE = "import kafkawire"
 _CLIENT = "from kafkawire import Admin, Consumer, Producer"
+_CONNECTING = (
+    f"{_CLIENT}; import kafkawire.sdk.client.cluster, kafkawire.sdk.producer.sender, kafkawire.sdk.consumer.membership"
+)
 _CODEC = (
     "from kafkawire.protocol import codec; messages = codec('MetadataResponse', 12); messages.build(messages.cls())"
 )
@@ -34,6 +38,7 @@ _CASES = (
     _KAFKAWIRE,
     "from kafkawire import Producer",
     _CLIENT,
+    _CONNECTING,
     _CODEC,
     "from kafkawire.records import BatchBuilder; BatchBuilder().build()",
     _AIOKAFKA,
