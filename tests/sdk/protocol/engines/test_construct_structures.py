@@ -5,10 +5,8 @@ Method: tables of encodings by hand, read, written and damaged.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from construct import Construct, Struct
+from construct import Struct
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
 from kafkawire.sdk.protocol.engines.construct_structures import (
@@ -23,67 +21,38 @@ from kafkawire.sdk.protocol.engines.construct_structures import (
 )
 from kafkawire.sdk.protocol.engines.constructs import CompactString, Int8, Int32, String
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
+from tests.sdk.protocol.engines.construct_cases import Case, Exact, Lenient, Unreadable, Unwritable
 
 HEADER = Structure(ResponseHeader, 0, "correlation_id" / Int32)
 SEVEN = ResponseHeader(correlation_id=7)
 
-EXACT: list[tuple[Construct, Any, str]] = [
-    (Array(Int8), (1, 2), "000000020102"),
-    (NullableArray(Int8), None, "ffffffff"),
-    (CompactArray(CompactString), ("a", ""), "03026101"),
-    (CompactNullableArray(Int8), None, "00"),
-    (HEADER, SEVEN, "00000007"),
-    (NullableStructure(HEADER), SEVEN, "0100000007"),
-    (NullableStructure(HEADER), None, "ff"),
-    (TaggedNullableStructure(HEADER), SEVEN, "0100000007"),
-    (TaggedNullableStructure(HEADER), None, "00"),
-]
-
-#: Encodings that are read though nobody writes them.
-LENIENT: list[tuple[Construct, str, Any]] = [
-    (NullableArray(Int8), "80000000", None),
-    (NullableStructure(HEADER), "80", None),
-    (NullableStructure(HEADER), "0000000007", SEVEN),
-    (TaggedNullableStructure(HEADER), "ffffffff0f", None),
-]
-
-UNREADABLE: list[tuple[Construct, str, str]] = [
-    (Array(Int8), "7fffffff", "2147483647 elements announced, 0 bytes left"),
-    (Array(Int8), "fffffffe", r"null is not allowed in this version \(length -2\)"),
-    (NullableStructure(HEADER), "", "1 bytes needed, 0 left"),
-]
-
-UNWRITABLE: list[tuple[Construct, Any, str]] = [
-    (Array(Int8), None, "null is not allowed in this version"),
-    (Array(Int8), {1: 2}, "expected a sequence, got dict"),
-    (HEADER, None, "null is not allowed in this version"),
-    (HEADER, 5, "expected ResponseHeader, got int"),
+CASES: list[Case] = [
+    Exact(Array(Int8), (1, 2), "000000020102"),
+    Exact(NullableArray(Int8), None, "ffffffff"),
+    Exact(CompactArray(CompactString), ("a", ""), "03026101"),
+    Exact(CompactNullableArray(Int8), None, "00"),
+    Exact(HEADER, SEVEN, "00000007"),
+    Exact(NullableStructure(HEADER), SEVEN, "0100000007"),
+    Exact(NullableStructure(HEADER), None, "ff"),
+    Exact(TaggedNullableStructure(HEADER), SEVEN, "0100000007"),
+    Exact(TaggedNullableStructure(HEADER), None, "00"),
+    Lenient(NullableArray(Int8), "80000000", None),
+    Lenient(NullableStructure(HEADER), "80", None),
+    Lenient(NullableStructure(HEADER), "0000000007", SEVEN),
+    Lenient(TaggedNullableStructure(HEADER), "ffffffff0f", None),
+    Unreadable(Array(Int8), "7fffffff", "2147483647 elements announced, 0 bytes left"),
+    Unreadable(Array(Int8), "fffffffe", r"null is not allowed in this version \(length -2\)"),
+    Unreadable(NullableStructure(HEADER), "", "1 bytes needed, 0 left"),
+    Unwritable(Array(Int8), None, "null is not allowed in this version"),
+    Unwritable(Array(Int8), {1: 2}, "expected a sequence, got dict"),
+    Unwritable(HEADER, None, "null is not allowed in this version"),
+    Unwritable(HEADER, 5, "expected ResponseHeader, got int"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "value", "encoded"), EXACT)
-def test_read_and_written(kind: Construct, value: Any, encoded: str) -> None:
-    assert kind.build(value) == bytes.fromhex(encoded)
-    assert kind.parse(bytes.fromhex(encoded)) == value
-
-
-@pytest.mark.parametrize(("kind", "encoded", "value"), LENIENT)
-def test_read_as_kafka_does(kind: Construct, encoded: str, value: Any) -> None:
-    assert kind.parse(bytes.fromhex(encoded)) == value
-
-
-@pytest.mark.parametrize(("kind", "encoded", "reason"), UNREADABLE)
-def test_unreadable(kind: Construct, encoded: str, reason: str) -> None:
-    with pytest.raises(DecodeError, match=f"^first.field at byte 1: {reason}$") as caught:
-        Struct("first" / Struct("before" / Int8, "field" / kind)).parse(b"\0" + bytes.fromhex(encoded))
-    assert (caught.value.path, caught.value.offset) == ("first.field", 1)
-
-
-@pytest.mark.parametrize(("kind", "value", "reason"), UNWRITABLE)
-def test_unwritable(kind: Construct, value: Any, reason: str) -> None:
-    with pytest.raises(EncodeError, match=f"^first.field: {reason}") as caught:
-        Struct("first" / Struct("field" / kind)).build({"first": {"field": value}})
-    assert caught.value.path == "first.field"
+@pytest.mark.parametrize("case", CASES)
+def test_table(case: Case) -> None:
+    case.check()
 
 
 def test_errors_name_elements() -> None:
