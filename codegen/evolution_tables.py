@@ -98,7 +98,7 @@ def _format_changes(old: RecordFormat, new: RecordFormat) -> Iterator[Change]:
             yield from _field_changes(name, field, after[field.name])
     for field in new.fields:
         if field.name not in before:
-            yield Change(name, field.name, f"added, {_type(field)}", Verdict.BREAKS)
+            yield Change(name, field.name, f"added, {field.notation}", Verdict.BREAKS)
     stayed = [field for field in before if field in after]
     order = [field for field in after if field in before]
     for one, other in zip(stayed, order, strict=True):
@@ -108,8 +108,8 @@ def _format_changes(old: RecordFormat, new: RecordFormat) -> Iterator[Change]:
 
 
 def _field_changes(name: str, old: RecordField, new: RecordField) -> Iterator[Change]:
-    if _type(old) != _type(new):
-        yield Change(name, old.name, f"type {_type(old)} became {_type(new)}", Verdict.BREAKS)
+    if old.notation != new.notation:
+        yield Change(name, old.name, f"type {old.notation} became {new.notation}", Verdict.BREAKS)
     for key in ("const", "length", "count", "measures", "checksum", "covers", "compressed_by"):
         before, after = getattr(old, key), getattr(new, key)
         if before != after:
@@ -136,10 +136,6 @@ def _bit_changes(name: str, field: str, old: Bits | None, new: Bits | None) -> I
             yield Change(name, field, f"value {number} added, {after}", Verdict.NOTE)
         elif before != after:
             yield Change(name, field, f"value {number}, {before}, became {after or 'unused'}", Verdict.BREAKS)
-
-
-def _type(field: RecordField) -> str:
-    return f"{'[]' if field.array else ''}{field.type}{'?' if field.nullable else ''}"
 
 
 def _or_none(value: object) -> str:

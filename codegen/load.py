@@ -133,14 +133,14 @@ def _path_problems(folder: Path, files: Iterable[Path]) -> Iterator[Problem]:
 def _clashes(folder: Path, files: Mapping[Path, SchemaFile]) -> Iterator[Problem]:
     """Yield names and keys that two messages share."""
     names: dict[str, Path] = {}
-    keys: dict[tuple[str, int], str] = {}
+    keys: dict[tuple[str, Path, int], str] = {}
     for path, file in files.items():
         for message in file.messages:
             if message.name in names:
                 yield Problem(folder / path, message.line, f"{message.name} is also in {names[message.name]}")
             names[message.name] = path
             if message.key is not None and message.kind in ("request", "response", "coordinator-key"):
-                other = keys.setdefault((message.kind + str(path.parent), message.key), message.name)
+                other = keys.setdefault((message.kind, path.parent, message.key), message.name)
                 if other != message.name:
                     yield Problem(folder / path, message.line, f"{message.name}: {other} has the key {message.key}")
 
@@ -193,7 +193,7 @@ def _record(source: Located) -> RecordFile:
     attempt(lambda: source.only({"record", "type", "topic", "about", "key", "value"}), None)
     name = attempt(lambda: _type_name(source, "record"), "")
     number = attempt(lambda: _int16(source, "type"), 0)
-    topic = attempt(lambda: source.require("topic", str) and source.text("topic"), "")
+    topic = attempt(lambda: source.required_text("topic"), "")
     about = attempt(lambda: source.text("about"), "")
     key = attempt(lambda: _body(source.require("key", dict), f"{name}Key", "coordinator-key", number), _NOTHING)
     value = attempt(lambda: _body(source.require("value", dict), f"{name}Value", "coordinator-value", number), _NOTHING)

@@ -187,6 +187,15 @@ class Located(dict[str, Any]):
             known = ", ".join(allowed)
             raise SchemaError.of(self.problem(f"unknown key {key!r}; known here: {known}", key) for key in unknown)
 
+    def required_text(self, key: str) -> str:
+        """Return a text of one line that must be there.
+
+        Raises:
+            SchemaError: it is missing, or as `text`.
+        """
+        self.require(key, str)
+        return self.text(key)
+
     def text(self, key: str) -> str:
         """Return a text of one line, as descriptions are; empty if it is missing.
 

@@ -29,24 +29,22 @@ _CAPITALS = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 
 def field_problem(name: str) -> str:
     """Say why a field, a module or a few bits cannot have this name; empty if they can."""
-    if not _SNAKE.fullmatch(name):
-        return f"{name!r} is not snake_case"
-    if keyword.iskeyword(name):
-        return f"{name!r} is a keyword of Python"
-    return f"{name!r} is taken: every generated class has one" if name in TAKEN_FIELDS else ""
+    return _problem(name, _SNAKE, "snake_case", TAKEN_FIELDS, "every generated class has one")
 
 
 def type_problem(name: str) -> str:
     """Say why a message, structure or enumeration cannot have this name; empty if it can."""
-    if not _CAMEL.fullmatch(name):
-        return f"{name!r} is not CamelCase"
-    if keyword.iskeyword(name):
-        return f"{name!r} is a keyword of Python"
-    return f"{name!r} is taken: generated modules use it" if name in TAKEN_TYPES else ""
+    return _problem(name, _CAMEL, "CamelCase", TAKEN_TYPES, "generated modules use it")
 
 
 def constant_problem(name: str) -> str:
     """Say why a constant, error code or enumeration value cannot have this name; empty if it can."""
-    if not _CAPITALS.fullmatch(name):
-        return f"{name!r} is not in capitals, as NO_NODE"
-    return f"{name!r} is taken: generated modules use it" if name in TAKEN_CONSTANTS else ""
+    return _problem(name, _CAPITALS, "in capitals, as NO_NODE", TAKEN_CONSTANTS, "generated modules use it")
+
+
+def _problem(name: str, form: re.Pattern[str], form_name: str, taken: frozenset[str], by_whom: str) -> str:
+    if not form.fullmatch(name):
+        return f"{name!r} is not {form_name}"
+    if keyword.iskeyword(name):
+        return f"{name!r} is a keyword of Python"
+    return f"{name!r} is taken: {by_whom}" if name in taken else ""

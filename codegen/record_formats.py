@@ -96,6 +96,11 @@ class RecordField:
     about: str
     line: int = field(default=0, compare=False)
 
+    @property
+    def notation(self) -> str:
+        """The type in the notation of the schemas, as `[]Record` or `bytes?`."""
+        return f"{'[]' if self.array else ''}{self.type}{'?' if self.nullable else ''}"
+
 
 @dataclass(frozen=True, slots=True)
 class RecordFormat:
@@ -155,7 +160,7 @@ def load_record_format(path: Path) -> RecordFormat:
     problems = Problems()
     attempt = problems.attempt
     attempt(lambda: source.only({"record_format", "about", "magic", "fields"}), None)
-    about = attempt(lambda: source.require("about", str) and source.text("about"), "")
+    about = attempt(lambda: source.required_text("about"), "")
     magic = attempt(lambda: _number(source, "magic", "int8"), None)
     fields: tuple[RecordField, ...] = attempt(lambda: _fields(source, name), ())
     problems.check()

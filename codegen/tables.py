@@ -16,8 +16,6 @@ from kafkawire.codegen.spec import INTEGERS, snake_case
 
 __all__ = ["Constant", "Enumeration", "ErrorSpec", "load_enumerations", "load_errors"]
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class ErrorSpec:
@@ -65,6 +63,9 @@ class Constant:
     source: str = ""
 
 
+T = TypeVar("T", ErrorSpec, Enumeration, Constant)
+
+
 def load_errors(path: Path) -> tuple[ErrorSpec, ...]:
     """Read `errors.yaml`, in order of the codes.
 
@@ -73,17 +74,15 @@ def load_errors(path: Path) -> tuple[ErrorSpec, ...]:
     """
     problems = Problems()
     codes: set[int] = set()
-    names: set[str] = set()
-    errors = []
-    for item in _entries(path, "errors", problems):
-        if (error := _read(_error, item, problems)) is not None:
-            if error.code in codes:
-                problems.add(item.problem(f"the code {error.code} is there twice", "code"))
-            if error.name in names:
-                problems.add(item.problem("the name is there twice", "name"))
-            codes.add(error.code)
-            names.add(error.name)
-            errors.append(error)
+
+    def read(item: Located) -> ErrorSpec:
+        error = _error(item)
+        if error.code in codes:
+            problems.add(item.problem(f"the code {error.code} is there twice", "code"))
+        codes.add(error.code)
+        return error
+
+    errors = _read_all(path, "errors", read, set(), problems)
     problems.check()
     return tuple(sorted(errors, key=lambda error: error.code))
 
@@ -97,24 +96,17 @@ def load_enumerations(path: Path) -> tuple[tuple[Enumeration, ...], tuple[Consta
     problems = Problems()
     names: set[str] = set()
     modules: set[str] = set()
-    enumerations = []
-    for item in _entries(path, "enumerations", problems):
-        if (enumeration := _read(_enumeration, item, problems)) is not None:
-            enumerations.append(enumeration)
-            module = snake_case(enumeration.name)
-            if enumeration.name in names:
-                problems.add(item.problem("the name is there twice", "name"))
-            elif module in modules:
-                problems.add(item.problem(f"the module {module!r}, which it would have, is there already", "name"))
-            names.add(enumeration.name)
-            modules.add(module)
-    constants = []
-    for item in _entries(path, "constants", problems):
-        if (constant := _read(_constant, item, problems)) is not None:
-            constants.append(constant)
-            if constant.name in names:
-                problems.add(item.problem("the name is there twice", "name"))
-            names.add(constant.name)
+
+    def read(item: Located) -> Enumeration:
+        enumeration = _enumeration(item)
+        module = snake_case(enumeration.name)
+        if module in modules and enumeration.name not in names:
+            problems.add(item.problem(f"the module {module!r}, which it would have, is there already", "name"))
+        modules.add(module)
+        return enumeration
+
+    enumerations = _read_all(path, "enumerations", read, names, problems)
+    constants = _read_all(path, "constants", _constant, names, problems)
     problems.check()
     return tuple(enumerations), tuple(constants)
 
@@ -142,8 +134,7 @@ def _enumeration(item: Located) -> Enumeration:
         numbers[key] = values.require(key, int)
     if len(set(numbers.values())) < len(numbers):
         raise values.error("values: two names have the same number")
-    item.require("about", str)
-    return Enumeration(name, item.text("about"), numbers, item.text("source"))
+    return Enumeration(name, item.required_text("about"), numbers, item.text("source"))
 
 
 def _enumeration_problem(name: str) -> str:
@@ -154,8 +145,8 @@ def _enumeration_problem(name: str) -> str:
 def _constant(item: Located) -> Constant:
     item.only(Constant.__slots__)
     name = _name(item, constant_problem)
-    item.require("about", str)
-    return Constant(name, item.require("value", (int, str)), item.text("about"), item.text("source"))
+    about = item.required_text("about")
+    return Constant(name, item.require("value", (int, str)), about, item.text("source"))
 
 
 def _name(item: Located, problem: Callable[[str], str]) -> str:
@@ -166,8 +157,25 @@ def _name(item: Located, problem: Callable[[str], str]) -> str:
     return name
 
 
-def _read(read: Callable[[Located], T], item: Located, problems: Problems) -> T | None:
-    return problems.attempt(lambda: read(item), None)
+def _read_all(path: Path, key: str, read: Callable[[Located], T], names: set[str], problems: Problems) -> list[T]:
+    """Read each entry of the list `key`.
+
+    Args:
+        path: of the file.
+        key: of the list.
+        read: returns an entry.
+        names: those that are used so far; the new ones are added.
+        problems: takes what is wrong, a name that is used already among it.
+    """
+    found: list[T] = []
+    for item in _entries(path, key, problems):
+        with problems.collect():
+            entry = read(item)
+            if entry.name in names:
+                problems.add(item.problem("the name is there twice", "name"))
+            names.add(entry.name)
+            found.append(entry)
+    return found
 
 
 def _entries(path: Path, key: str, problems: Problems) -> Iterator[Located]:

@@ -330,10 +330,9 @@ def _record_formats(formats: Iterable[RecordFormat]) -> str:
 
 def _record_rows(item: RecordFormat) -> Iterator[list[Content]]:
     for field in item.fields:
-        kind = f"{'[]' if field.array else ''}{field.type}{'?' if field.nullable else ''}"
         chips = [element("span", text, class_="chip") for text in _record_chips(field)]
         offset = "" if field.offset is None else str(field.offset)
-        yield [offset, element("code", field.name), element("code", kind), _words([field.about, *chips])]
+        yield [offset, element("code", field.name), element("code", field.notation), _words([field.about, *chips])]
         for bits in field.bits:
             yield ["", _indented((field.name, bits.name)), _bit_range(bits), _bit_values(bits)]
 

@@ -41,6 +41,7 @@ def emit_errors(errors: Iterable[ErrorSpec], digest: str) -> str:
     for error in errors:
         lines += comment(error.about, "    ")
         lines.append(f"    {error.name} = {error.code}")
+    lines.append("")
     for name, about in (
         ("retriable", "The same request may succeed later."),
         ("invalid_metadata", "Refresh the metadata before the next attempt."),
@@ -50,7 +51,7 @@ def emit_errors(errors: Iterable[ErrorSpec], digest: str) -> str:
         lines += ["", f"#: {about}", f"{name.upper()} = frozenset(", "    {"]
         lines += [f"        ErrorCode.{member}," for member in members]
         lines += ["    }", ")"]
-    return "\n".join(lines).replace("\n\n#: The same", "\n\n\n#: The same") + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def emit_enumerations(
