@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from kafkawire.conformance.report import Suite
-from kafkawire.conformance.requests import UNSAFE, Names, message_class, requests
+from kafkawire.conformance.requests import UNSAFE, Names, requests
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.connection import ClientConnection, Sent
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES, frame
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
-from kafkawire.sdk.protocol.programs import program
+from kafkawire.sdk.protocol.programs import message_class, program
 from kafkawire.sdk.protocol.schema import Api, Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
-from kafkawire.sdk.protocol.messages import MODULES
+from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Api, Field, Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import (
@@ -24,7 +23,7 @@ from kafkawire.sdk.protocol.tables.enums import (
     ResourceType,
 )
 
-__all__ = ["READ_ONLY", "UNSAFE", "Names", "message_class", "requests"]
+__all__ = ["READ_ONLY", "UNSAFE", "Names", "requests"]
 
 #: APIs that are not called, and why.
 UNSAFE = {
@@ -134,16 +133,6 @@ def requests(api: Api, version: int, names: Names) -> Iterator[tuple[str, Messag
         yield "filled", _fill(message, message.SCHEMA.name, version, names, filled=True)
 
 
-def message_class(name: str) -> type[Message]:
-    """Return the class of a message.
-
-    Raises:
-        KeyError: there is none of that name.
-    """
-    found: type[Message] = getattr(import_module(f"kafkawire.sdk.protocol.messages.{MODULES[name]}"), name)
-    return found
-
-
 def _fill(owner: type[Message], root: str, version: int, names: Names, *, filled: bool) -> Message:
     message = owner()
     for field in owner.FIELDS:
@@ -166,7 +155,7 @@ def _value(field: Field, root: str, version: int, names: Names) -> Any:
         value = names.group if "group" in field.name else names.topic if "topic" in field.name else None
         value = value if value is not None else (None if field.nullable else names.topic)
     else:
-        value = field.default if not field.array else {"int32": 0, "int16": 0, "int8": 0, "int64": 0}.get(field.type)
+        value = field.default if not field.array else 0 if field.type in ("int8", "int16", "int32", "int64") else None
     if not field.array:
         return value
     return () if value is None else (value,)

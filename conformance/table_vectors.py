@@ -8,11 +8,11 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from kafkawire.sdk.protocol.messages import MODULES
+from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
@@ -62,7 +62,7 @@ def _compare_message(entry: dict[str, Any], versions: VersionRange) -> str | Non
     name = entry["name"]
     if name not in MODULES:
         return "there is no such message"
-    message: type[Message] = getattr(import_module(f"kafkawire.sdk.protocol.messages.{MODULES[name]}"), name)
+    message = message_class(name)
     theirs = (entry["type"], entry.get("api_key"), versions, _within(entry.get("flexible_versions"), versions))
     schema = message.SCHEMA
     ours = (schema.kind, schema.key, schema.versions, schema.flexible)

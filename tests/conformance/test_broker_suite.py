@@ -16,12 +16,13 @@ import pytest
 
 from kafkawire.conformance.broker_suite import BrokerSuite
 from kafkawire.conformance.report import Suite
-from kafkawire.conformance.requests import Names, message_class
+from kafkawire.conformance.requests import Names
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.connection import Request, ServerConnection, response_class
 from kafkawire.sdk.protocol.frames import FrameBuffer
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
+from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from construct import Construct, Container
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.engines.constructs import Leaf, Number, new_context
+from kafkawire.sdk.protocol.engines.constructs import Leaf, Number, dotted, left, new_context, take
 from kafkawire.sdk.protocol.primitives import FIXED, MALFORMED_UTF8, Refused
 from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_TIMESTAMP_TYPE_MASK,
@@ -46,7 +46,7 @@ class Zigzag(Leaf):
     def read(self, stream: BinaryIO, context: Container) -> int:
         value = 0
         for shift in range(0, self.bits, 7):
-            (byte,) = _take(stream, 1)
+            (byte,) = take(stream, 1)
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 value %= 1 << self.bits
@@ -55,7 +55,7 @@ class Zigzag(Leaf):
 
 
 class Sized(Leaf):
-    """Bytes or a string behind their length.
+    """A length, then bytes or a string.
 
     Args:
         length: of what type the length is.
@@ -73,7 +73,7 @@ class Sized(Leaf):
             if self.nullable:
                 return None
             raise Refused(f"{size} bytes announced, it cannot be null")
-        content = _take(stream, size)
+        content = take(stream, size)
         return content.decode("utf-8", MALFORMED_UTF8) if self.text else content
 
 
@@ -100,7 +100,7 @@ class Counter(Leaf):
 
 
 class Counted(Construct):
-    """Elements behind their count; parsed to a tuple."""
+    """A count, then the elements; parsed to a tuple."""
 
     def __init__(self, count: Leaf, element: Construct) -> None:
         super().__init__()
@@ -108,10 +108,10 @@ class Counted(Construct):
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> tuple[Any, ...]:
         count = self.count._parsereport(stream, context, path)
-        left = _left(stream)
+        left_bytes = left(stream)
         # Before the loop: a count may be far larger than any input.
-        if not 0 <= count <= left:
-            raise DecodeError(_dotted(path), stream.tell(), f"{int(count)} elements in {left} bytes")
+        if not 0 <= count <= left_bytes:
+            raise DecodeError(dotted(path), stream.tell(), f"{int(count)} elements in {left_bytes} bytes")
         return tuple(self.element._parsereport(stream, context, f"{path}[{index}]") for index in range(count))
 
 
@@ -138,7 +138,7 @@ class Form(Construct):
                 size = stream.tell() - starts[field.measures]
                 if values[field.name] != size:
                     raise DecodeError(
-                        _dotted(f"{path} -> {field.name}"),
+                        dotted(f"{path} -> {field.name}"),
                         starts[field.name],
                         f"{values[field.name]} bytes announced, there are {size}",
                     )
@@ -185,7 +185,7 @@ class ConstructBatch(python_batch.RecordBatch):
                 partition,
             )
         if self.records_count and stream.tell() != len(payload):
-            raise DecodeError("records", self.position, f"{_left(stream)} bytes follow the last of them")
+            raise DecodeError("records", self.position, f"{left(stream)} bytes follow the last of them")
 
 
 def _construct(field: FormatField) -> Construct:
@@ -204,22 +204,3 @@ def _leaf(name: str) -> Leaf:
 def _is_leaf(name: str | None) -> bool:
     """Return whether a count is read where it stands, and not in a field before."""
     return name is None or name in _VARINTS or name in FIXED
-
-
-def _take(stream: BinaryIO, size: int) -> bytes:
-    left = _left(stream)
-    if size > left:
-        raise Refused(f"{size} bytes announced, {left} are left")
-    return stream.read(size)
-
-
-def _left(stream: BinaryIO) -> int:
-    here = stream.tell()
-    end = stream.seek(0, io.SEEK_END)
-    stream.seek(here)
-    return end - here
-
-
-def _dotted(path: str) -> str:
-    """Return construct's path, `(parsing) -> records[3] -> key`, as `records[3].key`."""
-    return ".".join(path.split(" -> ")[1:])
