@@ -26,7 +26,7 @@ class Change:
     """One change.
 
     Attributes:
-        subject: the message, record format or enumeration, as `FetchRequest`; `ErrorCode` for the error codes.
+        subject: the message, record format or enumeration, such as `FetchRequest`; `ErrorCode` for the error codes.
         field: the path of the field or the name of the value; empty for the subject itself.
         what: the change in words.
         verdict: what it means.

@@ -26,10 +26,10 @@ __all__ = ["read_jars"]
 
 _FOLDERS = ("common/message/", "common/metadata/", "message/")
 
-#: Text in quotes, which stays, or a comment. What has no end goes to the end of the file, so no place is tried twice.
+#: Text in quotes, which stays, or a comment. What is not closed goes on to the end, so that no place is tried twice.
 _TEXT_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 
-#: Releases before 4.0 tell a broker that has its metadata from ZooKeeper from one of KRaft. Both answer clients.
+#: Releases before 4.0 distinguish brokers with ZooKeeper from those of KRaft. Both serve clients.
 _LISTENERS = {"zkBroker": "broker"}
 
 _KINDS = ("request", "response", "header", "data", "metadata", "coordinator-key", "coordinator-value")
@@ -108,7 +108,7 @@ def _entries(jar: Path) -> Iterator[tuple[str, bytes]]:
 
 def _read(path: Path, content: bytes) -> MessageSpec:
     text = _TEXT_OR_COMMENT.sub(_without_comment, content.decode(errors="surrogateescape"))
-    # Kafka's generator takes the first value and the last of equal keys: 2.8 has a bracket too many, 3.9 a key twice.
+    # Kafka's generator reads the first value, and the last of equal keys: 2.8 has an extra bracket, 3.9 a repeated key.
     source = next(parse(path, text.encode(errors="surrogateescape"), repeated_keys=True), None)
     if source is None:
         raise SchemaError(path, 0, "empty file")
@@ -120,7 +120,7 @@ def _read(path: Path, content: bytes) -> MessageSpec:
 
 
 def _without_comment(match: re.Match[str]) -> str:
-    """Return text as it is, and of a comment its line breaks."""
+    """Return text unchanged, and only the line breaks of a comment."""
     return match[1] or "\n" * match[0].count("\n")
 
 

@@ -1,6 +1,6 @@
-"""Write specs as YAML, in the one layout that the schemas have.
+"""Write specs as YAML, in the layout of the schemas.
 
-The opposite of `load.py`: loading what was written gives equal specs, and writing what was loaded gives the same
+The inverse of `load.py`: loading what was written gives equal specs, and writing what was loaded gives the same
 text, so an import of a new release changes only the lines that the release changed.
 """
 

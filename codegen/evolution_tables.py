@@ -124,7 +124,7 @@ def _field_changes(name: str, old: RecordField, new: RecordField) -> Iterator[Ch
 
 
 def _bit_changes(name: str, field: str, old: Bits | None, new: Bits | None) -> Iterator[Change]:
-    """Compare bits; what the old state does not know, its programs pass over."""
+    """Compare bits; programs ignore bits that their state does not know."""
     if old is None or new is None:
         yield Change(name, field, "bits added" if old is None else "bits removed", Verdict.NOTE)
         return

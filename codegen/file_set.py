@@ -1,8 +1,8 @@
 """Replace several files of a folder together: all of them, or none.
 
-New text is written beside the old files first, which is what fails on a full disk. Then files are only renamed, the old
-ones to a name of their own, so a failure can be undone without space; the old ones are removed last. A process that is
-killed half-way leaves files under such names; the next call refuses to go on until somebody has put them back.
+New text is written beside the old files first, the step that fails on a full disk. After that, files are only renamed,
+so a failure can be undone without any space; the old ones are removed last. A process that is killed half-way leaves
+files under other names; the next call refuses to go on until somebody has put them back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 __all__ = ["replace_files"]
 
-#: What is added to the names of files on their way; no pattern for schemas or modules matches these.
+#: Endings of files that are about to replace others or be removed; no pattern for schemas or modules matches them.
 _NEW = ".new~"
 _OLD = ".old~"
 
@@ -21,7 +21,7 @@ def replace_files(folder: Path, texts: Mapping[Path, str], removed: Collection[P
     """Write `texts` into `folder` and remove others from it.
 
     Args:
-        folder: it is made if it is missing.
+        folder: created if it is missing.
         texts: by path relative to `folder`.
         removed: relative paths.
 
@@ -73,6 +73,6 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def _parents(folder: Path, paths: Collection[Path]) -> list[Path]:
-    """Return the folders that `paths` need, each after the one that it lies in."""
+    """Return the folders that `paths` need, each after its own parent."""
     needed = {parent for path in paths for parent in (folder / path).parents}
     return sorted(needed, key=lambda path: len(path.parts))

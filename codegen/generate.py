@@ -1,4 +1,4 @@
-"""Make the generated tree from a folder of schemas, and compare a tree with it.
+"""Generate the tree of a folder of schemas, and compare a tree on disk with it.
 
 A tree is a mapping from relative path to text, so writing and checking see the same. The same schemas give the same
 bytes on every machine.
@@ -32,7 +32,7 @@ HEADERS = {"RequestHeader", "ResponseHeader"}
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How a tree on disk differs from that of its schemas: relative paths."""
+    """How a tree on disk differs from the one its schemas give, as relative paths."""
 
     missing: tuple[Path, ...]
     changed: tuple[Path, ...]
@@ -49,7 +49,7 @@ def generated_tree(schemas: Path) -> dict[Path, str]:
         schemas: a folder of schemas, Kafka's or a user's own; missing tables are left out.
 
     Raises:
-        SchemaError: schemas are wrong; it has every problem.
+        SchemaError: schemas are wrong; it lists every problem.
     """
     state = load_state(schemas)
     files = state.files
@@ -101,7 +101,7 @@ def reference_of(schemas: Path) -> dict[Path, str]:
         schemas: a folder of schemas, Kafka's or a user's own.
 
     Raises:
-        SchemaError: schemas are wrong; it has every problem.
+        SchemaError: schemas are wrong; it lists every problem.
     """
     state = load_state(schemas)
     formats = (state.formats or {}).values()

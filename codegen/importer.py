@@ -1,4 +1,4 @@
-"""Bring a folder of schemas to the state of a Kafka release, all at once or not at all.
+"""Bring a folder of schemas to the state of a Kafka release, all files or none.
 
 Facts come from the release, descriptions stay: a field or message keeps its text, new ones arrive without. What the
 folder becomes is checked as a whole before a file changes, and only files whose text changes are written.
@@ -57,8 +57,8 @@ class ImportResult:
     Attributes:
         added: files that were not there.
         changed: files whose text changed.
-        removed: files that the release does not have any more.
-        kept: files that the definitions do not have either, but that were not to be removed.
+        removed: files that the release no longer has.
+        kept: files that the release does not have either, kept because `remove` was not set.
         undescribed: messages without a description.
     """
 
@@ -76,10 +76,10 @@ def import_release(
 
     Args:
         messages: those of a release.
-        folder: of schemas; it is made if it is missing.
+        folder: of schemas; created if it is missing.
         tables: text of tables that change with them, by path relative to `folder`.
-        remove: whether to remove files of messages that are not among `messages`. Without it a set of jars that is not
-            complete does no harm.
+        remove: whether to remove files of messages that are not among `messages`. Without it, an
+            incomplete set of jars does no harm.
 
     Raises:
         SchemaError: a schema in the folder is wrong, or what the folder would become is; nothing was changed.

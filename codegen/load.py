@@ -44,11 +44,11 @@ _FIELD = {
 _MESSAGE_KINDS = {"api", "record", "message"}
 _OTHER_KINDS = {"record_format", "errors", "enumerations", "constants"}
 _SINGLE_KINDS = ("header", "data", "metadata")
-#: What YAML gives for a default of these types.
+#: The Python types of a default, as YAML reads it.
 _DEFAULT_TYPES: dict[str, tuple[type, ...]] = {"bool": (bool,), "string": (str,), "float64": (int, float)}
 _TYPE = re.compile(r"(?P<array>\[\])?(?P<name>\w+)(?P<nullable>\?)?")
 
-#: Takes the place of a message that could not be read, until its problems are raised.
+#: Stands in for a message that could not be read, until its problems are raised.
 _NOTHING = MessageSpec("", "data", None, NONE)
 
 
@@ -56,7 +56,7 @@ def message_paths(folder: Path) -> list[Path]:
     """Return the files under `folder` that hold messages, sorted; record formats and tables are left out.
 
     Raises:
-        SchemaError: a file cannot be read, or begins with no key that names a kind of document.
+        SchemaError: a file cannot be read, or does not begin with a key that names a kind of document.
     """
     problems = Problems()
     found = list(_message_documents(folder, problems))
@@ -71,8 +71,8 @@ def load_folder(folder: Path) -> dict[Path, SchemaFile]:
         Each file's content by its path relative to `folder`, sorted.
 
     Raises:
-        SchemaError: files are wrong, two messages share a name or two requests a key, or there is no file; it has every
-        problem of every file.
+        SchemaError: files are wrong, two messages share a name or two requests a key, or there is no file; it lists
+            every problem of every file.
     """
     problems = Problems()
     files: dict[Path, SchemaFile] = {}
@@ -91,7 +91,7 @@ def load_file(path: Path) -> SchemaFile:
     """Read one message file.
 
     Raises:
-        SchemaError: it is wrong; has every problem.
+        SchemaError: it is wrong; lists every problem.
     """
     return _file(path, read_documents(path))
 
@@ -109,12 +109,12 @@ def _message_documents(folder: Path, problems: Problems) -> dict[Path, list[Loca
                 found[path] = documents
             elif kind not in _OTHER_KINDS:
                 known = ", ".join(sorted(_MESSAGE_KINDS | _OTHER_KINDS))
-                raise documents[0].error(f"a schema begins with one of {known}; not with {kind!r}")
+                raise documents[0].error(f"a schema begins with one of {known}, not with {kind!r}")
     return found
 
 
 def _path_problems(folder: Path, files: Iterable[Path]) -> Iterator[Problem]:
-    """Yield paths that cannot become modules."""
+    """Yield what is wrong with paths that cannot become modules."""
     modules: dict[tuple[str, ...], Path] = {}
     packages: dict[tuple[str, ...], Path] = {}
     for path in files:
@@ -274,7 +274,7 @@ def _fields(source: Located, parent: Versions, message: str, prefix: str) -> tup
         with problems.collect():
             fields.append(field := _field(item, parent, message, f"{prefix}{name}."))
             if field.name in names:
-                problems.add(item.problem("it is there twice"))
+                problems.add(item.problem("it is used twice"))
             if field.tag is not None and tags.setdefault(field.tag, field.name) != field.name:
                 problems.add(item.problem(f"tag {field.tag} is that of {tags[field.tag]} already", "tag"))
             names.add(field.name)

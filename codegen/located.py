@@ -20,7 +20,7 @@ __all__ = ["FILE_BYTES_MAX", "NESTING_MAX", "Located", "Problem", "Problems", "S
 
 T = TypeVar("T")
 
-#: libyaml's loader; the one in Python refuses `string?` inside braces, which YAML 1.2 allows.
+#: libyaml's loader; the pure-Python one refuses `string?` inside braces, which YAML 1.2 allows.
 _Loader: type | None = getattr(yaml, "CSafeLoader", None)
 
 #: The largest schema of Kafka has 20 kB.
@@ -74,7 +74,7 @@ class SchemaError(Exception):
 
     @classmethod
     def of(cls, problems: Iterable[Problem]) -> SchemaError:
-        """Return the error of at least one problem."""
+        """Return the error for one or more problems."""
         first, *more = problems
         return cls(first.path, first.line, first.reason, *more)
 
@@ -86,7 +86,7 @@ class Problems:
         self._found: dict[Problem, None] = {}
 
     def add(self, *problems: Problem) -> None:
-        """Note problems; one that is there already counts once."""
+        """Note problems, each only once."""
         self._found.update(dict.fromkeys(problems))
 
     @contextmanager
@@ -98,7 +98,7 @@ class Problems:
             self.add(*error.problems)
 
     def attempt(self, read: Callable[[], T], fallback: T) -> T:
-        """Return what `read` gives; after a `SchemaError` note its problems and return `fallback`."""
+        """Return what `read` returns; after a `SchemaError`, note its problems and return `fallback`."""
         try:
             return read()
         except SchemaError as error:
@@ -106,10 +106,10 @@ class Problems:
             return fallback
 
     def check(self) -> None:
-        """End here if there are problems.
+        """Raise the problems, if there are any.
 
         Raises:
-            SchemaError: with all of them.
+            SchemaError: it lists all of them.
         """
         if self._found:
             raise SchemaError.of(self._found)
@@ -167,7 +167,7 @@ class Located(dict[str, Any]):
         """Return the elements of the list `key`, none if it is missing.
 
         Raises:
-            SchemaError: it is no list, or elements are not mappings.
+            SchemaError: it is not a list, or elements are not mappings.
         """
         items: list[Any] = self.optional(key, list, [])
         wrong = [item for item in items if not isinstance(item, Located)]
@@ -188,10 +188,10 @@ class Located(dict[str, Any]):
             raise SchemaError.of(self.problem(f"unknown key {key!r}; known here: {known}", key) for key in unknown)
 
     def required_text(self, key: str) -> str:
-        """Return a text of one line that must be there.
+        """Return a required text of one line.
 
         Raises:
-            SchemaError: it is missing, or as `text`.
+            SchemaError: it is missing, or what `text` raises.
         """
         self.require(key, str)
         return self.text(key)
@@ -200,7 +200,7 @@ class Located(dict[str, Any]):
         """Return a text of one line, as descriptions are; empty if it is missing.
 
         Raises:
-            SchemaError: it is no text, is empty, or has characters that do not print.
+            SchemaError: it is not text, is empty, or has characters that do not print.
         """
         text: str = self.optional(key, str, "")
         if key in self and not text.strip():
@@ -296,7 +296,7 @@ class _Reader:
                 raise self._error(event, "a key is one word")
             key = event.value
             if key in mapping and not self._repeated_keys:
-                raise self._error(event, f"key {key!r} is there twice")
+                raise self._error(event, f"key {key!r} is used twice")
             mapping.lines[key] = _line(event)
             mapping[key] = self._value(next(self._events), depth)
         return mapping

@@ -201,7 +201,7 @@ def _reference_problems(field: RecordField, fields: list[RecordField], index: in
     before = {other.name for other in fields[:index]}
     found = []
     if field.name in before:
-        found.append(item.problem("it is there twice"))
+        found.append(item.problem("it is used twice"))
     for key, name in (("measures", field.measures), ("covers", field.covers)):
         if name is not None and name not in known:
             found.append(item.problem(f"{key}: there is no field {name}", key))

@@ -111,7 +111,7 @@ class MessageSpec:
     """One message: a request, a response, a header, a record or another piece of data.
 
     Attributes:
-        name: Kafka's name, as `FetchRequest`.
+        name: Kafka's name, such as `FetchRequest`.
         kind: `request`, `response`, `header`, `data`, `coordinator-key`, `coordinator-value` or `metadata`.
         key: API key or record type; None for headers and data.
         versions: the versions that exist.

@@ -1,4 +1,4 @@
-"""Everything that a folder of schemas says, or the jars of a release: what is compared, checked and generated from."""
+"""All that a folder of schemas, or the jars of a release, say: what is compared, checked and turned into code."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class State:
 
     Attributes:
         files: the messages, by path.
-        formats: the record formats, by name; None if the state has none, as a jar.
-        errors: the error codes, None as above.
-        enumerations: None as above.
-        constants: None as above.
+        formats: the record formats, by name; None where there are none, as in a jar.
+        errors: the error codes, or None.
+        enumerations: the enumerations, or None.
+        constants: the constants, or None.
     """
 
     files: Mapping[Path, SchemaFile]
@@ -38,7 +38,7 @@ def load_state(folder: Path) -> State:
     """Read a folder of schemas.
 
     Raises:
-        SchemaError: files are wrong; it has every problem of every file.
+        SchemaError: files are wrong; it lists every problem of every file.
     """
     problems = Problems()
     attempt = problems.attempt

@@ -70,7 +70,7 @@ def load_errors(path: Path) -> tuple[ErrorSpec, ...]:
     """Read `errors.yaml`, in order of the codes.
 
     Raises:
-        SchemaError: it is wrong, or a code or name is there twice.
+        SchemaError: it is wrong, or a code or name is used twice.
     """
     problems = Problems()
     codes: set[int] = set()
@@ -78,7 +78,7 @@ def load_errors(path: Path) -> tuple[ErrorSpec, ...]:
     def read(item: Located) -> ErrorSpec:
         error = _error(item)
         if error.code in codes:
-            problems.add(item.problem(f"the code {error.code} is there twice", "code"))
+            problems.add(item.problem(f"the code {error.code} is used twice", "code"))
         codes.add(error.code)
         return error
 
@@ -91,7 +91,7 @@ def load_enumerations(path: Path) -> tuple[tuple[Enumeration, ...], tuple[Consta
     """Read `enumerations.yaml`.
 
     Raises:
-        SchemaError: it is wrong, or a name is there twice.
+        SchemaError: it is wrong, or a name is used twice.
     """
     problems = Problems()
     names: set[str] = set()
@@ -172,7 +172,7 @@ def _read_all(path: Path, key: str, read: Callable[[Located], T], names: set[str
         with problems.collect():
             entry = read(item)
             if entry.name in names:
-                problems.add(item.problem("the name is there twice", "name"))
+                problems.add(item.problem("the name is used twice", "name"))
             names.add(entry.name)
             found.append(entry)
     return found

@@ -18,15 +18,15 @@ VARINT_BITS = {"varint": 32, "varlong": 64}
 class Part(Enum):
     """What the engines do with a field of a record."""
 
-    #: A varint that measures everything behind it; it comes first.
+    #: A varint that measures everything after it; it comes first.
     LENGTH = auto()
     #: A byte with a default: skipped when read, written as its default.
     RESERVED = auto()
     #: A varint or varlong.
     NUMBER = auto()
-    #: Bytes or a string behind a varint, whose negative values stand for null if there is one.
+    #: Bytes or a string after a varint, whose negative values stand for null if there is one.
     CONTENT = auto()
-    #: Elements of another format behind their count, a varint.
+    #: Elements of another format after their count, a varint.
     ELEMENTS = auto()
 
 

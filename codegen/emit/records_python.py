@@ -99,7 +99,7 @@ def _reader(format_: RecordFormat, formats: Mapping[str, RecordFormat], prefix: 
     yield f'    """Return {", ".join(field.name for field in fields)}, and where they end.'
     yield ""
     yield "    Raises:"
-    yield "        IndexError: they end behind the data."
+    yield "        IndexError: they end after the data."
     yield "        ValueError: they are broken."
     yield '    """'
     for field in format_.fields:
@@ -183,7 +183,7 @@ def _writer(format_: RecordFormat, formats: Mapping[str, RecordFormat], prefix: 
     yield from _indented(f"{field.name}: {_argument(field, formats)}," for field in passed(format_))
     yield f") -> {'bytearray' if has_length else 'None'}:"
     if has_length:
-        yield f'    """Return a {name} behind its length; texts are passed as UTF-8."""'
+        yield f'    """Return a {name} after its length; texts are passed as UTF-8."""'
         yield "    content = bytearray()"
     for field in format_.fields:
         yield from _indented(_write(format_, field, formats))

@@ -1,6 +1,6 @@
 """Write the protocol reference: static pages with every message, version and field, the error codes and enumerations.
 
-A tree of texts like the generated code, so it is reproducible and can be tested without a folder. The pages need no
+Like the generated code, the pages are a tree of texts: reproducible, and testable without a folder. The pages need no
 script: layouts fold with `details`.
 """
 

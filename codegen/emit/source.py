@@ -71,7 +71,7 @@ def lazy_names(modules: Mapping[str, str], about: str) -> list[str]:
 
 
 def literal(text: str) -> str:
-    """Return text as a string of Python. JSON writes one the same way, except for characters beyond U+FFFF."""
+    """Return text as a Python string. Nothing is escaped as non-ASCII: JSON would write surrogate pairs."""
     return json.dumps(text, ensure_ascii=False)
 
 

@@ -253,7 +253,7 @@ def test_a_mistake_is_named_with_its_place_and_nothing_else_is(write: Write, tex
 
 
 def test_the_same_name_twice(write: Write) -> None:
-    with pytest.raises(SchemaError, match=":7: Sample: field a: it is there twice"):
+    with pytest.raises(SchemaError, match=":7: Sample: field a: it is used twice"):
         load_file(write(FIELD.format("{name: a, type: int8}\n  - {name: a, type: int8}")))
 
 

@@ -70,8 +70,8 @@ def test_unknown_key(document: Located) -> None:
     ("text", "line", "reason"),
     [
         ("a: 1\nb: [1,\n", 3, "not YAML"),
-        ("a: 1\na: 2\n", 2, "key 'a' is there twice"),
-        ("a:\n  b: 1\n  b: 1\n", 3, "key 'b' is there twice"),
+        ("a: 1\na: 2\n", 2, "key 'a' is used twice"),
+        ("a:\n  b: 1\n  b: 1\n", 3, "key 'b' is used twice"),
         ("- a\n", 1, "a schema is a mapping"),
         ("a: 1\n---\ntext\n", 3, "a schema is a mapping"),
         ("a: !!int x\n", 1, "tag 'tag:yaml.org,2002:int': schemas have no YAML tags"),
@@ -134,7 +134,7 @@ def test_limits_are_within_reach(write: Write) -> None:
 def test_repeated_keys() -> None:
     content = b'{"a": 1, "b": {"c": 1, "c": 2}, "a": 3}'
     assert list(parse(Path("x.json"), content, repeated_keys=True)) == [{"a": 3, "b": {"c": 2}}]
-    with pytest.raises(SchemaError, match=r"x\.json:1: key 'c' is there twice"):
+    with pytest.raises(SchemaError, match=r"x\.json:1: key 'c' is used twice"):
         list(parse(Path("x.json"), content))
 
 

@@ -54,7 +54,7 @@ def test_a_format(write: Write) -> None:
         ("at: 0-2", "at: low", 10, "field flags: bits kind: at: 'low' is no bit"),
         ("at: 5, about", "at: 5, abuot", 11, "unknown key 'abuot'"),
         ("{at: 5, about: handle with care}", "5", 9, "field flags: bits is_fragile: 5 is not a mapping"),
-        ("name: label", "name: crc", 12, "field crc: it is there twice"),
+        ("name: label", "name: crc", 12, "field crc: it is used twice"),
         (
             "flags.kind",
             "flags.sort",

@@ -48,8 +48,8 @@ def test_enumerations(write: Write) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("code: -1", "code: 1", ":3: UNKNOWN: the code 1 is there twice"),
-        ("UNKNOWN", "LATER", ":3: LATER: the name is there twice"),
+        ("code: -1", "code: 1", ":3: UNKNOWN: the code 1 is used twice"),
+        ("UNKNOWN", "LATER", ":3: LATER: the name is used twice"),
         ("fatal: true", "fatal: maybe", ":3: UNKNOWN: fatal: 'maybe' is not true or false"),
         ("fatal: true", "colour: red", ":3: unknown key 'colour'"),
         ("code: -1, ", "", ":3: UNKNOWN: 'code' is missing"),
@@ -65,7 +65,7 @@ def test_mistakes_in_errors(write: Write, old: str, new: str, reason: str) -> No
     ("old", "new", "reason"),
     [
         ("RED: 1", "RED: one", ":5: Colour: RED: 'one' is not an integer"),
-        ("BLUE: -2", "RED: -2", ":6: key 'RED' is there twice"),
+        ("BLUE: -2", "RED: -2", ":6: key 'RED' is used twice"),
         ("    about: what it looks like\n", "", ":2: Colour: 'about' is missing"),
         ("name: Colour", "name: Import", ":2: name: 'import' is a keyword of Python"),
         ("constants:", TWICE.format("Colour"), ":7: Colour: the name is there twice"),

@@ -40,7 +40,7 @@ def _read_record_header(data: bytes, position: int) -> tuple[str, bytes | None, 
     """Return key, value, and where they end.
 
     Raises:
-        IndexError: they end behind the data.
+        IndexError: they end after the data.
         ValueError: they are broken.
     """
     key_size = data[position]
@@ -78,7 +78,7 @@ def read_record(
     """Return headers, key, offset_delta, timestamp_delta, value, and where they end.
 
     Raises:
-        IndexError: they end behind the data.
+        IndexError: they end after the data.
         ValueError: they are broken.
     """
     length = data[position]
@@ -192,7 +192,7 @@ def write_record(
     timestamp_delta: int,
     value: Buffer | None,
 ) -> bytearray:
-    """Return a record behind its length; texts are passed as UTF-8."""
+    """Return a record after its length; texts are passed as UTF-8."""
     content = bytearray()
     content.append(0)  # attributes
     if 0 <= timestamp_delta < 64:

@@ -47,7 +47,7 @@ def load_message(name: str, schemas: Path = SCHEMAS) -> type[Message]:
     """Return the class of a message.
 
     Args:
-        name: its name, as `FetchRequest`.
+        name: its name, such as `FetchRequest`.
         schemas: kafkawire's own schemas, or another folder, whose classes are then made here and now.
 
     Raises:
@@ -77,7 +77,7 @@ def explain_message(cls: type[Message], version: int, data: bytes) -> tuple[list
     Args:
         cls: the message.
         version: one of its versions.
-        data: its encoding; bytes behind it are shown as such.
+        data: its encoding; bytes after it are shown as such.
 
     Returns:
         The rows, and the error if the bytes end or are wrong before the message is complete.
@@ -99,7 +99,7 @@ def explain_batch(segment: Path, number: int) -> list[Row]:
 
     Raises:
         DecodeError: the file is no segment, or the batch is damaged.
-        ValueError: the file has not so many batches.
+        ValueError: the file has fewer batches.
     """
     rows, error = explain_records(load_record_formats(SCHEMAS), _batch_of(segment, number))
     if error is not None:
@@ -121,7 +121,7 @@ def _row(data: bytes, span: Span) -> Row:
 
 
 def _rest(data: bytes, rows: list[Row], error: DecodeError | None) -> list[Row]:
-    """Return a row for the bytes that no row has."""
+    """Return a row for the bytes that no other row covers."""
     end = max((row.offset + len(row.data) for row in rows if not row.region), default=0)
     return [Row(end, data[end:], "", "not read" if error else "behind the message")] if end < len(data) else []
 

@@ -90,7 +90,7 @@ def explain_format(formats: Mapping[str, RecordFormat], name: str, data: bytes) 
 
     Args:
         formats: the record formats.
-        name: the format, as `Record`.
+        name: the format, such as `Record`.
         data: its bytes; more may follow.
 
     Returns:
