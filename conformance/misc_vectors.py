@@ -136,7 +136,7 @@ def _scram(vector: Vector, engine: str) -> str | None:
 def _assignor(vector: Vector, engine: str) -> str | None:
     """Assign as the leader of the group, and compare subscriptions and assignments."""
     assignor = ASSIGNORS[vector["assignor"]]
-    subscriptions = {member: _subscription(said) for member, said in vector["members"].items()}
+    subscriptions = {member: _subscription(sent) for member, sent in vector["members"].items()}
     for member, subscription in subscriptions.items():
         data = vector["members"][member]["subscription_hex"]
         if (encoded := encode_subscription(subscription)).hex() != data:
@@ -160,10 +160,10 @@ def _assignor(vector: Vector, engine: str) -> str | None:
         return f"assignment {assignment}, expected {expected}"
     # Members of this project send the same user data, in another order.
     ours = {
-        member: said._replace(
-            user_data=said.user_data and assignor.user_data(said.owned_partitions, said.generation_id)
+        member: sent._replace(
+            user_data=sent.user_data and assignor.user_data(sent.owned_partitions, sent.generation_id)
         )
-        for member, said in subscriptions.items()
+        for member, sent in subscriptions.items()
     }
     if _ordered(assignment := assignor.assign(ours, topics, racks)) != _ordered(expected):
         return f"assignment from this project's user data {assignment}, expected {expected}"
@@ -174,15 +174,15 @@ def _ordered(assignment: Assignment) -> Assignment:
     return {member: sorted(partitions) for member, partitions in assignment.items()}
 
 
-def _subscription(said: Vector) -> Subscription:
-    user_data = None if said["user_data"] is None else base64.b64decode(said["user_data"])
+def _subscription(sent: Vector) -> Subscription:
+    user_data = None if sent["user_data"] is None else base64.b64decode(sent["user_data"])
     return Subscription(
-        tuple(said["topics"]),
-        tuple(_partitions(said["owned"])),
-        said["generation"],
-        said["rack"],
+        tuple(sent["topics"]),
+        tuple(_partitions(sent["owned"])),
+        sent["generation"],
+        sent["rack"],
         user_data,
-        said["group_instance_id"],
+        sent["group_instance_id"],
     )
 
 

@@ -91,7 +91,7 @@ class Options:
 
     @classmethod
     def _unknown(cls, name: str) -> str:
-        import difflib  # imported on errors only, since it would slow down the start of every client
+        import difflib  # only needed for an error
 
         near = difflib.get_close_matches(name, [*cls.OPTIONS, *cls.KAFKA_NAMES], n=1)
         return f"no such option; did you mean {near[0]}?" if near else "no such option"

@@ -52,7 +52,7 @@ __all__ = ["TARGETS", "Case", "Target"]
 
 VECTORS = Path(__file__).parent.parent / "conformance" / "vectors"
 
-#: One case in so many also runs on the construct engine, which takes a hundred times as long as the others.
+#: One case in this many also runs on the construct engine, which takes a hundred times as long as the others.
 CONSTRUCT_EVERY = 50
 
 #: Largest frame in the checks of frames: mutated lengths fall on both sides of it.

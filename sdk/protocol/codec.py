@@ -1,7 +1,8 @@
 """A message in one version as a `construct.Construct`: `parse`, `build`, and a part of any other construct.
 
 `decode` and `encode` work on buffers and skip construct's streams. The work is done by a program of an engine
-(`programs.py`); code of this package calls that directly and so need not load construct."""
+(`programs.py`); code of this package calls that directly and so need not load construct.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ class Codec(Construct, Generic[M]):
 
         Args:
             data: bytes that hold it; more may follow.
-            contextkw: taken and not used, as construct's interface asks.
+            contextkw: accepted and ignored, as construct's interface requires.
 
         Raises:
             DecodeError: the bytes are not such a message.
@@ -86,7 +87,7 @@ class Codec(Construct, Generic[M]):
 
         Args:
             obj: the message.
-            contextkw: taken and not used, as construct's interface asks.
+            contextkw: accepted and ignored, as construct's interface requires.
 
         Raises:
             EncodeError: a value does not fit.
@@ -111,8 +112,7 @@ class Codec(Construct, Generic[M]):
         stream.write(self.encode(obj))
         return obj
 
-    # construct's own method only raises, its type says so.
-    def _sizeof(  # pyright: ignore[reportIncompatibleMethodOverride]  # see above
+    def _sizeof(  # pyright: ignore[reportIncompatibleMethodOverride]  # construct's own only raises: NoReturn
         self, context: Container, path: str
     ) -> int:
         if self.layout.size is None:
@@ -128,7 +128,7 @@ def codec(message: str | type[M], version: int, engine: str | None = None) -> Co
     """Return the codec of a message in one version; the same object for the same arguments.
 
     Args:
-        message: a message class, or Kafka's name of one, as `FetchRequest`.
+        message: a message class, or Kafka's name of one, such as `FetchRequest`.
         version: a version of it.
         engine: `native`, `python` or `construct`; the one in use by default.
 

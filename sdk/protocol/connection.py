@@ -56,7 +56,7 @@ class Sent(NamedTuple):
         correlation_id: what its response will carry.
         api: what was asked.
         version: of the request and of its response.
-        parts: the frame, length included, in pieces for `writelines`; `records` values stand in it as they were given.
+        parts: the frame, length included, in pieces for `writelines`; `records` values are in it as they were given.
     """
 
     correlation_id: int
@@ -73,7 +73,7 @@ class Received(NamedTuple):
         api: what was asked.
         version: in which the response was written.
         message: the response.
-        unread_bytes: what was left of the frame behind the message; Kafka's own clients ignore it.
+        unread_bytes: what was left of the frame after the message; Kafka's own clients ignore it.
     """
 
     correlation_id: int
@@ -87,7 +87,7 @@ class ClientConnection:
     """The client's side of a connection.
 
     Args:
-        client_id: the name that the broker logs and counts quotas by; None for none.
+        client_id: the name that the broker uses in logs and for quotas; None for none.
         max_in_flight: requests that may wait for their response, see `MAX_IN_FLIGHT`.
     """
 
@@ -113,7 +113,7 @@ class ClientConnection:
         """Learn which versions the broker speaks from its answer to `handshake`.
 
         Returns:
-            True when done; False when the broker does not know the version of the question: ask with `handshake` again.
+            True when done; False when the broker does not know the version that was asked in: send `handshake` again.
 
         Raises:
             RemoteProtocolError: the broker refuses for another reason, or refuses the lowest version too.

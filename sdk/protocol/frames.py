@@ -84,5 +84,5 @@ def frame_length(prefix: bytes | bytearray | memoryview, limit: int = MAX_FRAME_
 
 
 def frame(content: bytes | bytearray | memoryview) -> bytes:
-    """Return `content` behind its int32 length."""
+    """Return `content` after its int32 length."""
     return len(content).to_bytes(LENGTH_BYTES, "big") + content

@@ -57,8 +57,8 @@ MAX_LENGTH = 2**31 - 1
 #: Largest tag that can be written. Kafka's writer reserves 2147483647 as its end mark.
 MAX_TAG = 2**31 - 2
 
-#: A `records` value of at least so many bytes is not copied by `encode_parts`: below, the copy costs less than one more
-#: buffer in `writelines`.
+#: A `records` value of at least this many bytes is not copied by `encode_parts`: below, the copy costs less than one
+#: more buffer in `writelines`.
 APART_BYTES = 4096
 
 #: What a bool field may hold: True and False, and what equals them.

@@ -2,7 +2,8 @@
 
 This is what the rest of the package calls. `codec.py` puts construct's interface over it for whoever wants that; this
 module never loads construct unless the construct engine is asked for. The modules of messages and engines are loaded
-when they are first needed."""
+when they are first needed.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ def program(message: str | type[M], version: int, engine: str | None = None) -> 
     """Return the program of a message in one version; the same object for the same arguments.
 
     Args:
-        message: a message class, or Kafka's name of one, as `FetchRequest`.
+        message: a message class, or Kafka's name of one, such as `FetchRequest`.
         version: a version of it.
         engine: `native`, `python` or `construct`; the one in use by default.
 
@@ -96,13 +97,13 @@ def message_class(name: str) -> type[Message]:
     """Return the class of a message.
 
     Args:
-        name: Kafka's name, as `FetchRequest`.
+        name: Kafka's name, such as `FetchRequest`.
 
     Raises:
         LocalProtocolError: there is no such message.
     """
     if name not in messages.MODULES:
-        import difflib  # only a mistake needs it
+        import difflib  # only needed for an error
 
         near = difflib.get_close_matches(name, messages.MODULES, n=1)
         raise LocalProtocolError(f"no message is named {name!r}" + (f"; is it {near[0]}?" if near else ""))

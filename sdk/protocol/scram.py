@@ -111,7 +111,7 @@ class ScramClient:
         iterations_min: fewer rounds are refused.
 
     Raises:
-        ConfigurationError: the mechanism is unknown, the user or the password empty, or the nonce not such a text.
+        ConfigurationError: the mechanism is unknown, the user or password is empty, or the nonce is not such a text.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class ScramServer:
         nonce: printable ASCII without commas, random and used once; what is added to the client's nonce.
 
     Raises:
-        ConfigurationError: the mechanism is unknown, or the nonce not such a text.
+        ConfigurationError: the mechanism is unknown, or the nonce is not such a text.
     """
 
     def __init__(self, mechanism: str, nonce: str) -> None:
@@ -281,7 +281,7 @@ def _user(name: str) -> str:
 
 
 def _read(pattern: re.Pattern[str], data: bytes, what: str) -> tuple[str, dict[str, Any]]:
-    """Return the text of a message and its parts; the text of errors holds nothing of it, it may be secret."""
+    """Return the text of a message and its parts. Errors quote nothing of the message, which may be secret."""
     if len(data) > MESSAGE_BYTES_MAX:
         raise RemoteProtocolError(f"SCRAM: {what} has {len(data)} bytes, at most {MESSAGE_BYTES_MAX} allowed")
     try:
@@ -290,7 +290,7 @@ def _read(pattern: re.Pattern[str], data: bytes, what: str) -> tuple[str, dict[s
         raise RemoteProtocolError(f"SCRAM: {what} is not UTF-8 at byte {error.start}") from None
     match = pattern.fullmatch(text)
     if match is None:
-        raise RemoteProtocolError(f"SCRAM: {what}, {len(data)} bytes, is not as RFC 5802 asks")
+        raise RemoteProtocolError(f"SCRAM: {what}, {len(data)} bytes, does not follow RFC 5802")
     return text, match.groupdict()
 
 

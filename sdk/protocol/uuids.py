@@ -25,7 +25,7 @@ RESERVED_UUIDS = frozenset({ZERO_UUID, METADATA_TOPIC_UUID})
 
 _SIZE_BYTES = 16
 
-#: The last character holds two bits of the UUID; its other four are not looked at.
+#: The last character holds two bits of the UUID; its other four are ignored.
 _TEXT = re.compile("[A-Za-z0-9_-]{22}(==)?")
 
 #: How much of a text that is not a UUID goes into an error.

@@ -1,6 +1,7 @@
 """What field values are, below messages: buffers, unknown tagged fields, the mark of a default not yet made.
 
-This module imports nothing, so that the extension, which the message classes are made with, can import it.
+This module imports nothing of the package: the extension imports it, and `schema.py` needs the extension to make
+message classes.
 """
 
 from __future__ import annotations

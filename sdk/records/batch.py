@@ -60,14 +60,14 @@ def stamp(
 ) -> None:
     """Write into a batch of magic 2 what its leader decides, in place and without decompressing it.
 
-    Offset and epoch are outside the checksum; a timestamp is not, and the checksum is made anew.
+    Offset and epoch are outside the checksum; a timestamp is not, and the checksum is computed again.
 
     Args:
         buffer: holds the batch, writable.
         base_offset: of the first record.
         partition_leader_epoch: of the leader.
         position: where the batch begins.
-        log_append_time: the timestamp of all its records; None to leave them theirs.
+        log_append_time: the timestamp of all its records; None to keep the records' own.
 
     Raises:
         DecodeError: there is no whole batch of magic 2.

@@ -34,7 +34,7 @@ class ReadableBatch(Protocol):
     """What columns can be made from: a batch of any magic, of any engine."""
 
     def views(self) -> Iterator[Record]:
-        """Give the records one after the other."""
+        """Yield the records in order."""
         ...
 
 

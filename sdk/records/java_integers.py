@@ -20,7 +20,7 @@ def int64(value: int) -> int:
 def sequence_after(base_sequence: int, delta: int) -> int:
     """Return the sequence number `delta` records after `base_sequence`; they wrap from 2147483647 to 0.
 
-    No valid batch has a negative delta; for one, Java's arithmetic overflows and the same number comes out here.
+    No valid batch has a negative delta; with one, Java's arithmetic overflows, and so does this.
 
     Args:
         base_sequence: of the first record; below 0 without idempotence.

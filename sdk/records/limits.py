@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["DEFAULT_BATCH_BYTES", "MAX_DECOMPRESSED_BYTES"]
 
 #: Size of a batch before compression, unless told otherwise: below 64 KiB the cost of each request shows, above 256 KiB
-#: that of memory that is touched for the first time.
+#: that of touching fresh memory.
 DEFAULT_BATCH_BYTES = 128 * 1024
 
 #: Most bytes that the records of one batch may have after decompression. Kafka's brokers take requests of 100 MiB

@@ -2,8 +2,8 @@
 
 An uncompressed message stands for itself. A compressed one is a wrapper: its value holds a message set, its offset is
 that of the last message in it. In magic 1 the offsets inside a wrapper are relative, and a wrapper with log append
-time gives its timestamp to all its messages. A partial message at the end of a
-wrapper is passed over, as in Kafka: the checksum of the wrapper says whether it was written like that.
+time gives its timestamp to all its messages. A partial message at the end of a wrapper is ignored, as in Kafka: the
+checksum of the wrapper says whether it was written like that.
 
 Source: `AbstractLegacyRecordBatch`, `LegacyRecord`, `MemoryRecordsBuilder` in Apache Kafka; KIP-31, KIP-32.
 """
@@ -80,8 +80,8 @@ class _Message(NamedTuple):
 class MessageBatch:
     """An outer message: a record by itself, or a compressed wrapper of many.
 
-    It has the attributes of `RecordBatch`, so that code which walks over batches need not ask for the magic; what the
-    old formats do not have is as in a batch without it.
+    It has the attributes of `RecordBatch`, so that code that walks over batches need not check the magic; what the old
+    formats lack has the value of a batch without it.
 
     Args:
         buffer: holds it; it is not copied.
@@ -128,7 +128,7 @@ class MessageBatch:
 
     @property
     def next_offset(self) -> int:
-        """The offset behind the batch."""
+        """The offset after the batch."""
         return int64(self.last_offset + 1)
 
     @property
@@ -161,7 +161,7 @@ class MessageBatch:
         """How the messages inside are compressed.
 
         Raises:
-            DecodeError: the number means nothing.
+            DecodeError: no compression has this number.
         """
         return _compression(self.attributes, self.position)
 
@@ -187,8 +187,8 @@ class MessageBatch:
         """Return all records.
 
         Args:
-            topic: said of each record.
-            partition: said of each record.
+            topic: set on each record.
+            partition: set on each record.
 
         Raises:
             DecodeError: the message, or one inside it, is not what it should be.
@@ -208,17 +208,17 @@ class MessageBatch:
         return records
 
     def views(self) -> Iterator[Record]:
-        """Give the records one after the other, as `RecordBatch.views`."""
+        """Yield the records in order, as `RecordBatch.views` does."""
         return iter(self.records())
 
     def columns(self) -> Columns:
-        """Return the records as columns, as `RecordBatch.columns`."""
-        from kafkawire.sdk.records.columns import columns  # only those who want columns load them
+        """Return the records as columns, as `RecordBatch.columns` does."""
+        from kafkawire.sdk.records.columns import columns  # only loaded when columns are wanted
 
         return columns([self])
 
     def to_arrow(self) -> pyarrow.RecordBatch:
-        """Return the records as an Arrow record batch, as `RecordBatch.to_arrow`."""
+        """Return the records as an Arrow record batch, as `RecordBatch.to_arrow` does."""
         return self.columns().to_arrow()
 
     def _measured(self) -> tuple[int, int]:
@@ -228,7 +228,7 @@ class MessageBatch:
         return self._base_offset_and_count
 
     def _unwrapped(self, outer: _Message, compression: Compression, topic: str, partition: int) -> Iterator[Record]:
-        """Give the records in a wrapper."""
+        """Yield the records in a wrapper."""
         if compression not in _COMPRESSIONS:
             name = compression.name.lower()
             raise DecodeError("attributes", 0, f"messages of magic {self.magic} are never compressed with {name}")
@@ -266,7 +266,7 @@ class MessageSetBuilder:
         base_offset: of the first record.
 
     Raises:
-        EncodeError: the format does not have this.
+        EncodeError: the format has no such magic or compression.
     """
 
     def __init__(
@@ -282,7 +282,7 @@ class MessageSetBuilder:
         if magic not in (MESSAGE_V0_MAGIC, MESSAGE_V1_MAGIC):
             raise EncodeError("magic", f"{magic}, message sets have {MESSAGE_V0_MAGIC} or {MESSAGE_V1_MAGIC}")
         if compression not in _COMPRESSIONS:
-            raise EncodeError("compression", f"{compression.name.lower()} is not there in magic {magic}")
+            raise EncodeError("compression", f"{compression.name.lower()} does not exist in magic {magic}")
         self.magic = magic
         self.compression = compression
         self.level = level
@@ -295,7 +295,7 @@ class MessageSetBuilder:
         self._max_timestamp = NO_TIMESTAMP
 
     def append(self, timestamp: int, key: Buffer | None, value: Buffer | None) -> int:
-        """Add a record behind the last one and return its offset relative to the set.
+        """Add a record after the last one and return its offset relative to the set.
 
         Raises:
             EncodeError: see `append_at`.
@@ -304,7 +304,7 @@ class MessageSetBuilder:
         return self.append_at(offset, timestamp, key, value)
 
     def append_at(self, offset: int, timestamp: int, key: Buffer | None, value: Buffer | None) -> int:
-        """Add a record with a given offset, which must be behind the last one.
+        """Add a record with a given offset, which must be greater than the last one.
 
         Args:
             offset: in the partition.
@@ -418,7 +418,7 @@ def _compression(attributes: int, position: int) -> Compression:
 
 
 def _sized(value: Buffer | None, path: str) -> bytes:
-    """Return bytes behind their int32 length, -1 for None."""
+    """Return bytes after their int32 length, -1 for None."""
     if value is None:
         return _CONTENT_SIZE.pack(_NULL_SIZE)
     try:

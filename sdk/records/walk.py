@@ -29,7 +29,7 @@ from kafkawire.sdk.records.message_set import MessageBatch
 
 __all__ = ["Batch", "walk", "walk_headers"]
 
-#: What `walk` gives: a batch of magic 2, or a message (perhaps a wrapper of many) of magic 0 or 1.
+#: What `walk` yields: a batch of magic 2, or a message (perhaps a wrapper of many) of magic 0 or 1.
 Batch = RecordBatch | MessageBatch
 
 _BATCH_LENGTH = packed("RecordBatch", "batch_length")
@@ -40,11 +40,11 @@ _MIN_LENGTH = MESSAGE_V0_MIN_BYTES - BATCH_BATCH_LENGTH_COUNTS_FROM
 def walk(
     buffer: Buffer, check_crc: bool = True, *, limit: int = MAX_DECOMPRESSED_BYTES, engine: str | None = None
 ) -> Iterator[Batch]:
-    """Give the batches of a buffer one after the other.
+    """Yield the batches of a buffer in order.
 
     Args:
         buffer: batches; where the last one may be cut, as in a fetch response, catch `PartialBatch`.
-        check_crc: whether to check each before it is given.
+        check_crc: whether to check the checksum of each batch before it is yielded.
         limit: most bytes that the records of one batch may have when decompressed.
         engine: `native`, `python` or `construct`; the one in use by default.
 
@@ -64,7 +64,7 @@ def walk(
 
 
 def walk_headers(buffer: Buffer) -> Iterator[Batch]:
-    """Give the batches of a buffer by their headers alone: `walk` without the checksum.
+    """Yield the batches of a buffer by their headers alone: `walk` without the checksum.
 
     Raises:
         PartialBatch: the bytes after the last whole batch are not a whole batch.

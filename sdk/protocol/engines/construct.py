@@ -1,7 +1,8 @@
 """The construct engine: a layout as a declaration in constructs, to run, to read, and to annotate bytes with.
 
 `construct_of` and `construct_text` give the same declaration, as an object and as source. The other engines are tested
-against this one, and `explain` prints offsets with it."""
+against this one, and `explain` prints offsets with it.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ __all__ = [
 
 
 class Array(Subconstruct):
-    """Elements behind their int32 count; parsed to a tuple."""
+    """An int32 count, then the elements; parsed to a tuple."""
 
     compact = False
     nullable = False
@@ -85,7 +85,7 @@ class NullableArray(Array):
 
 
 class CompactArray(Array):
-    """Elements behind an unsigned varint of their count + 1."""
+    """An unsigned varint of count + 1, then the elements."""
 
     compact = True
 
@@ -144,7 +144,7 @@ class Structure(Subconstruct):
 
 
 class NullableStructure(Subconstruct):
-    """A structure behind an int8: negative for null, anything else for present."""
+    """An int8, then the structure: negative for null, anything else for present."""
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> Any:
         start = stream.tell()

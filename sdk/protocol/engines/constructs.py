@@ -98,13 +98,12 @@ class Note(str):
 
 
 def new_context(**parameters: Any) -> Container:
-    """Return a context as construct's own entry points make it, with parameters that the leaves look for.
+    """Return a context like those of construct's own entry points, with parameters for the leaves.
 
     Args:
         parameters: `spans`, a list that takes a `Span` of everything read; `view`, a memoryview of the stream's
-        content, of
-            which `records` are cut; `apart` and `threshold`, a list that takes the `records` that are not copied, as
-            (position, value), and the size in bytes from which they are not.
+            content, of which `records` are slices; `apart` and `threshold`, a list that takes the `records` that are
+            not copied, as (position, value), and the size in bytes from which they are not.
     """
     context = Container(**parameters)
     context._params = context
@@ -151,8 +150,7 @@ class Number(Leaf):
     def write(self, value: Any, stream: BinaryIO, context: Container) -> None:
         stream.write(struct.pack(self.format, as_number(self.kind, value)))
 
-    # construct's own method only raises, its type says so.
-    def _sizeof(  # pyright: ignore[reportIncompatibleMethodOverride]  # see above
+    def _sizeof(  # pyright: ignore[reportIncompatibleMethodOverride]  # construct's own only raises: NoReturn
         self, context: Container, path: str
     ) -> int:
         return self.size
@@ -169,7 +167,7 @@ class Varint(Leaf):
 
 
 class Sized(Leaf):
-    """A value behind its length: an unsigned varint of length + 1 in the compact form, else an int of `format`.
+    """A value after its length: an unsigned varint of length + 1 in the compact form, else an int of `format`.
 
     Args:
         compact: whether the length is an unsigned varint; a null is then 0, else -1.
@@ -203,7 +201,7 @@ class Sized(Leaf):
 
 
 class Text(Sized):
-    """A string: UTF-8 behind an int16 or compact length; what is malformed in it is replaced as Java does."""
+    """A string: UTF-8 after an int16 or compact length; malformed bytes are replaced as in Java."""
 
     format = ">h"
 

@@ -1,7 +1,8 @@
 """The Python engine, which needs no compiler: it runs the straight-line text of `python_text.py`.
 
 The text of a decoder and an encoder is made per layout, when it is first used. When it stumbles, `refusals.py` says
-why."""
+why.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +89,7 @@ class Program:
 
 
 def _varint(data: bytes, offset: int, first: int) -> tuple[int, int]:
-    """Return an unsigned varint, as int32, and its end; `first` is its first byte, `offset` is behind that."""
+    """Return an unsigned varint, as int32, and its end; `first` is its first byte, `offset` is after that."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = data[offset]
@@ -151,7 +152,7 @@ class _Unsigned(dict[int, bytes]):
 
 
 class _Structs(dict[int, Struct]):
-    """`struct.Struct` of so many elements of one format."""
+    """`struct.Struct` by number of elements, all of one format."""
 
     def __init__(self, code: str) -> None:
         self.code = code

@@ -26,7 +26,8 @@ class PythonText:
     """The text of one layout, and the objects that it names.
 
     Variables of the text: `b` the bytes, `o` the offset, `end` their end, `m` the message, `a` appends a piece;
-    others are numbered."""
+    others are numbered.
+    """
 
     def __init__(self, layout: Layout) -> None:
         self.objects: dict[str, Any] = {}

@@ -169,7 +169,7 @@ def _skip_value(field: FieldLayout, data: bytes, offset: int, end: int, nullable
     start = offset
     if field.compact:
         if offset < end and 0 < data[offset] < 128 and data[offset] <= end - offset:
-            return offset + data[offset]  # most: a length of one byte, and so many bytes less one behind it
+            return offset + data[offset]  # mostly: a length of one byte, and that many bytes less one after it
     elif field.kind == "string" and end - offset > 1 and data[offset] < 128:
         length = data[offset] << 8 | data[offset + 1]
         if length <= end - offset - 2:
@@ -190,7 +190,7 @@ def _skip_array(field: FieldLayout, data: bytes, offset: int, end: int) -> int:
     structure = field.structure
     size = FIXED[field.kind].size if field.kind in FIXED else structure.size if structure is not None else None
     whole = 0
-    if size:  # elements that the bytes hold whole need not be looked at
+    if size:  # elements that are there as a whole need no check
         whole = min(count, (end - offset) // size)
         offset += whole * size
     for index in range(whole, count):

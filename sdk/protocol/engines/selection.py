@@ -1,7 +1,8 @@
 """Choose the engine that decodes and encodes: `native`, `python` or `construct`.
 
 `KAFKAWIRE_ENGINE` selects one by name; without it the compiled extension is used where it was built, the Python engine
-elsewhere. All three give equal results; the whole test suite runs on each."""
+elsewhere. All three give equal results; the test suite compares them.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _MEMBER_BYTES = _HEADER_BYTES + _TRAILER_BYTES
 #: What zlib is given of a member after the first, doubled while it wants more: whatever zlib is given and does not
 #: need it copies, so that giving it all the rest would take quadratic time.
 _FIRST_PIECE_BYTES = 64
-#: A name or a comment is searched for its end in pieces of so many bytes.
+#: The end of a name or comment is searched for in pieces of this many bytes.
 _TEXT_PIECE_BYTES = 256
 
 

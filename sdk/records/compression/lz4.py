@@ -1,4 +1,4 @@
-"""LZ4: one frame of independent blocks. In magic 0 its header checksum is wrong, and has to be.
+"""LZ4: one frame of independent blocks. In magic 0 its header checksum is wrong, and must be.
 
 Source: the frame format of LZ4; `Lz4BlockInputStream` in Apache Kafka; KAFKA-3160 (the checksum in magic 0).
 """
@@ -60,7 +60,7 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
             raise too_long(_NAME, limit, announced)
     checksum = _header_checksum(data[len(_MAGIC) : at])
     frame: Buffer = data
-    if magic == MESSAGE_V0_MAGIC:  # written in two ways, and read without a look at it
+    if magic == MESSAGE_V0_MAGIC:  # written in two ways, and ignored by readers
         frame = b"".join([data[:at], checksum, data[at + _CHECKSUM_BYTES :]])
     elif data[at : at + _CHECKSUM_BYTES] != checksum:
         raise damaged(_NAME, at, "checksum of the header is wrong")

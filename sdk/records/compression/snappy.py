@@ -20,7 +20,7 @@ _VERSIONS = b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _HEADER_BYTES = len(_MAGIC) + len(_VERSIONS)
 _SIZE_BYTES = 4
 _BLOCK_BYTES = 32 * 1024
-#: A declared length has at most so many bytes, seven bits in each.
+#: A declared length has at most this many bytes, seven bits in each.
 _DECLARED_BYTES_MAX = 5
 #: Three bytes of snappy copy at most 64, so that a declared length above this many times the input is a lie.
 _EXPANSION_MAX = 32
@@ -51,7 +51,7 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
 
 
 def _contents(data: memoryview, limit: int) -> Iterator[bytes]:
-    """Give the content of each block."""
+    """Yield the content of each block."""
     taken = 0
     position = _after_header(data, 0)
     while position + _SIZE_BYTES <= len(data):
@@ -70,7 +70,7 @@ def _contents(data: memoryview, limit: int) -> Iterator[bytes]:
 
 
 def _after_header(data: memoryview, position: int) -> int:
-    """Return where the blocks after a header begin; its versions are not looked at."""
+    """Return where the blocks after a header begin; its versions are ignored."""
     end = position + _HEADER_BYTES
     if data[position : position + len(_MAGIC)] != _MAGIC or end > len(data):
         raise damaged(_NAME, position, "broken header of a stream")

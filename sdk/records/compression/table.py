@@ -1,4 +1,4 @@
-"""The table of codecs: what Kafka calls a compression type, and the module of the same name that does it.
+"""The table of codecs: Kafka's name of a compression type, and the module of the same name.
 
 `schemas/records/record_batch.yaml` lists the codecs; each has its module in this folder, with the interface of `Codec`.
 A module is imported when its codec is first used, and its library with it.
@@ -43,7 +43,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None, magic: 
     """Return the compressed form of the records of a batch.
 
     Args:
-        codec: how.
+        codec: how to compress them.
         data: the encoded records.
         level: from the lowest to the highest of the codec (`Codec.LEVELS`); None for its default. Codecs without
             levels ignore it.

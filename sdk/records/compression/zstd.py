@@ -51,7 +51,7 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
 
 
 def _contents(data: memoryview, limit: int) -> Iterator[bytes]:
-    """Give the content of each frame, decompressed into no more memory than its blocks can fill."""
+    """Yield the content of each frame, decompressed into no more memory than its blocks can fill."""
     import zstandard
 
     decompressor = zstandard.ZstdDecompressor()

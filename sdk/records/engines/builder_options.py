@@ -1,4 +1,4 @@
-"""Check what a batch builder is given, for both builders: what is wrong is refused when it is given.
+"""Check the arguments of both batch builders, so that a wrong one is refused at once.
 
 Source: KIP-390 (levels).
 """
@@ -16,7 +16,7 @@ __all__ = ["checked_compression", "checked_number", "checked_timestamp_type", "p
 
 
 def checked_compression(compression: Any, level: Any) -> Compression:
-    """Return the compression, which has such a level, or no levels.
+    """Return the compression, after a check that it has the level.
 
     Args:
         compression: a `Compression`, or its number.
@@ -57,7 +57,7 @@ def checked_number(path: str, value: Any, low: int, high: int) -> int:
     """Return a number that fits into a field.
 
     Raises:
-        EncodeError: it is no integer, or outside the limits.
+        EncodeError: it is not an integer, or is outside the limits.
     """
     number = whole_number(path, value)
     if not low <= number <= high:
@@ -66,10 +66,10 @@ def checked_number(path: str, value: Any, low: int, high: int) -> int:
 
 
 def whole_number(path: str, value: Any) -> int:
-    """Return what stands for an integer as one.
+    """Return a value as an int.
 
     Raises:
-        EncodeError: it does not.
+        EncodeError: it does not stand for an integer.
     """
     try:
         return index(value)
@@ -78,10 +78,10 @@ def whole_number(path: str, value: Any) -> int:
 
 
 def pairs(headers: Any) -> list[tuple[Any, Any]]:
-    """Return headers as pairs, each looked at once.
+    """Return headers as pairs, each read once.
 
     Raises:
-        EncodeError: they are no sequence of pairs.
+        EncodeError: they are not a sequence of pairs.
     """
     try:
         return [(name, value) for name, value in headers]

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Parts", "RecordBatch", "parts"]
 
-#: Nearer to 0 than this a number surely has 64 bits; and numbers of two digits in Python compare quickly.
+#: A number nearer to 0 than this certainly fits into 64 bits; Python holds it in two digits, which compare quickly.
 _FAR = 2**59
 
 
@@ -100,7 +100,7 @@ class RecordBatch(BatchHeader):
 
     @property
     def next_offset(self) -> int:
-        """The offset behind the batch."""
+        """The offset after the batch."""
         return int64(self.base_offset + self.last_offset_delta + 1)
 
     @property
@@ -134,7 +134,7 @@ class RecordBatch(BatchHeader):
         """How the records are compressed.
 
         Raises:
-            DecodeError: the number means nothing.
+            DecodeError: no compression has this number.
         """
         number = (self.attributes & BATCH_COMPRESSION_MASK) // (BATCH_COMPRESSION_MASK & -BATCH_COMPRESSION_MASK)
         try:
@@ -169,10 +169,10 @@ class RecordBatch(BatchHeader):
             raise DecodeError(error.path, offset, error.reason) from None
 
     def checked_payload(self) -> Buffer:
-        """Return `payload` after a look at the count.
+        """Return `payload` after checking the count.
 
         Raises:
-            DecodeError: see `payload`; or there cannot be so many records.
+            DecodeError: see `payload`; or there cannot be that many records.
         """
         count = self.records_count
         payload = self.payload() if count >= 0 else b""
@@ -188,8 +188,8 @@ class RecordBatch(BatchHeader):
         """Return all records.
 
         Args:
-            topic: said of each record.
-            partition: said of each record.
+            topic: set on each record.
+            partition: set on each record.
 
         Raises:
             DecodeError: they cannot be decompressed, or are not what a batch holds.
@@ -197,10 +197,10 @@ class RecordBatch(BatchHeader):
         return list(self._records(topic, partition))
 
     def views(self) -> Iterator[Record]:
-        """Give the records one after the other, each decoded when it is its turn.
+        """Yield the records in order, each decoded when it is its turn.
 
         Raises:
-            DecodeError: as `records`, when the iteration comes to the place.
+            DecodeError: as `records`, when the iteration reaches the place.
         """
         return self._records("", -1)
 
@@ -210,7 +210,7 @@ class RecordBatch(BatchHeader):
         append_time = self.max_timestamp if self.attributes & BATCH_TIMESTAMP_TYPE_MASK else None
         sequence = NO_SEQUENCE
         for headers, key, delta, timestamp, value, _ in parts(payload, self.records_count, self.position):
-            # Sums that need no look at the 64th bit, as nearly all, are not worth a call.
+            # Nearly all sums are far from overflowing, and not worth a call.
             offset = base_offset + delta
             if not -_FAR < offset < _FAR:
                 offset = int64(offset)
@@ -230,7 +230,7 @@ class RecordBatch(BatchHeader):
         Raises:
             DecodeError: as `records`.
         """
-        from kafkawire.sdk.records.columns import columns  # only those who want columns load them
+        from kafkawire.sdk.records.columns import columns  # only loaded when columns are wanted
 
         return columns([self])
 
@@ -248,7 +248,7 @@ Parts = tuple[Headers, bytes | None, int, int, bytes | None, int]
 
 
 def parts(data: bytes, count: int, origin: int = 0) -> Iterator[Parts]:
-    """Read the records of a batch one after the other; every length is checked.
+    """Yield the records of a batch in order; every length is checked.
 
     Args:
         data: the records, decompressed.

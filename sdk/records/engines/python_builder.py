@@ -1,7 +1,7 @@
 """Build a record batch (magic 2) in Python, as the extension's `BatchBuilder` does.
 
 Records are appended straight into the wire layout after the bytes that the header will take; sealing writes the header
-and the checksum and gives the batch out without a copy. How a record and the header are written is generated from the
+and the checksum and returns the batch without a copy. How a record and the header are written is generated from the
 schemas, into `record_codec.py`.
 
 Source: `MemoryRecordsBuilder`, `DefaultRecord` in Apache Kafka; `schemas/records/`.
@@ -78,8 +78,8 @@ class _Number:
         setattr(builder, self._slot, checked_number(self._name, value, *self._limits))
 
 
-class _Given(Generic[_T]):
-    """What a builder shows, and nobody sets."""
+class _ReadOnly(Generic[_T]):
+    """An attribute of a builder that cannot be set."""
 
     def __set_name__(self, owner: type[BatchBuilder], name: str) -> None:
         self._name, self._slot = name, f"_{name}"
@@ -168,7 +168,7 @@ class BatchBuilder:
         self._log_append_time = self._producer_id = self._producer_epoch = -1
         self._base_sequence = self._partition_leader_epoch = -1
         self._base_offset = 0
-        # Most builders take all of these as they are: a look at each costs more than to append a record.
+        # Most builders take all the defaults, and checking each costs more than appending a record.
         if log_append_time is not NO_TIMESTAMP:
             self._log_append_time = checked_number("log_append_time", log_append_time, *_INT64)
         if base_offset is not _FIRST_OFFSET:
@@ -192,13 +192,13 @@ class BatchBuilder:
         self._compressed: bytes | None = None
         self._sealed = False
 
-    compression = _Given[Compression]()
-    count = _Given[int]()
-    delete_horizon_ms = _Given[int | None]()
-    is_control = _Given[bool]()
-    level = _Given[int | None]()
-    log_append_time = _Given[int]()
-    timestamp_type = _Given[TimestampType]()
+    compression = _ReadOnly[Compression]()
+    count = _ReadOnly[int]()
+    delete_horizon_ms = _ReadOnly[int | None]()
+    is_control = _ReadOnly[bool]()
+    level = _ReadOnly[int | None]()
+    log_append_time = _ReadOnly[int]()
+    timestamp_type = _ReadOnly[TimestampType]()
     base_offset = _Number(*_INT64)
     partition_leader_epoch = _Number(*_INT32)
     producer_id = _Number(*_INT64)
@@ -301,7 +301,7 @@ class BatchBuilder:
         return max(rows - start, 0)
 
     def seal(self) -> memoryview:
-        """Write the header and return the batch, empty if it has no records; nothing can be added any more.
+        """Write the header and return the batch, empty if it has no records; nothing can be added afterwards.
 
         It may be called again after a change of the producer's fields: the header is written anew, in place.
 
@@ -337,7 +337,7 @@ class BatchBuilder:
         headers: HeadersLike,
     ) -> bool:
         """Append a record, at an offset if there is one; return whether it fits."""
-        # All that can run code of others comes first: what it does to this builder is then known.
+        # Whatever can run foreign code comes first: from here on, nothing changes this builder.
         if type(timestamp) is not int:
             timestamp = whole_number("timestamp", timestamp)
         if not NO_TIMESTAMP <= timestamp <= _INT64[1]:
@@ -419,7 +419,7 @@ class BatchBuilder:
 
 
 def _content(path: str, value: Buffer) -> Buffer:
-    """Return bytes whose size does not change any more."""
+    """Return bytes whose size can no longer change."""
     try:
         return memoryview(value).cast("B")
     except (TypeError, BufferError) as error:
@@ -438,7 +438,7 @@ def _headers(headers: HeadersLike) -> list[tuple[bytes, Buffer | None]]:
 
 
 def _column(path: str, source: BinaryColumn) -> BinaryColumn:
-    """Return a column that was checked now, whatever was done to it before."""
+    """Return a checked copy of a column, which may have been changed since it was made."""
     try:
         return BinaryColumn(source.offsets, source.data, source.validity)
     except AttributeError:

@@ -49,8 +49,8 @@ class Record(_Fields):
         value: None for a tombstone.
         headers: (name, value) in order; a value may be None.
         sequence: its number among those of the producer, int32; -1 without idempotence.
-        topic: where it was read from; empty if whoever decoded it did not say.
-        partition: likewise, -1 then.
+        topic: where it was read from; empty if unknown.
+        partition: likewise; -1 if unknown.
 
     Raises:
         TypeError: key, value, headers or topic are of another type.
@@ -112,14 +112,14 @@ def new_record(
     topic: str,
     partition: int,
 ) -> Record:
-    """Return a record without a look at the types: for what was just decoded."""
+    """Return a record without checking the types: for what was just decoded."""
     record = _Fields(offset, timestamp, key, value, headers, sequence, topic, partition)
     record.__class__ = Record
     return record  # type: ignore[return-value]  # it is one since the line above
 
 
 def restored(*content: Any) -> Record:
-    """Return the record that was copied or pickled, on the engine that is in use here."""
+    """Return the record that was copied or pickled, as a record of the engine in use."""
     from kafkawire.sdk.records.engines.selection import native
 
     record_class: type[Record] = Record if native is None else native.Record
