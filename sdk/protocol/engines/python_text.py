@@ -337,6 +337,9 @@ class PythonText:
         else:
             if field.kind == "records":
                 self._line(f"if type({value}) is bytes: {size} = len({value})")
+                # Joined, such a view stands for its bytes whatever its format; as a part it must be one of bytes.
+                self._line(f"elif records is None and type({value}) is memoryview and {value}.c_contiguous:")
+                self._line(f"    {size} = {value}.nbytes")
                 self._line(f"else: {value}, {size} = as_records({value}, records)")
             else:
                 self._line(f"if type({value}) is not bytes: {value} = as_buffer({value})")
