@@ -65,8 +65,10 @@ cdef struct Op:
     bint nullable
     bint compact
     bint ignorable
+    bint integer  # of any width, and no array
     int32_t tag
     Py_ssize_t slot
+    Py_ssize_t element_bytes  # of an array: the least that each takes
     PyObject *name  # borrowed from the layout, as the others
     PyObject *default
     PyObject *new_default  # the class of a structure that is absent, or NULL
@@ -160,6 +162,7 @@ cdef class Program:
             if op.default == <PyObject *>DEFAULT and structure is None:
                 raise TypeError(f"{field!r}: a new structure is its default, but it is none")
             op.array = field.array
+            op.integer = INT8 <= op.kind <= INT64 and not op.array
             op.nullable = field.nullable
             op.compact = field.compact
             op.tag = -1 if field.tag is None else field.tag
@@ -167,6 +170,7 @@ cdef class Program:
                 sub = Program(structure)
                 self.held.append(sub)
                 op.sub = &sub.shape
+            op.element_bytes = least_element_bytes(op)
             op += 1
         return 0
 
@@ -324,8 +328,12 @@ cdef Py_ssize_t least_bytes(Shape *shape) noexcept:
 cdef Py_ssize_t least_field_bytes(Op *op) noexcept:
     if op.array:
         return 1 if op.compact else 4
+    return 1 if op.kind == STRUCT and op.nullable else least_element_bytes(op)
+
+
+cdef Py_ssize_t least_element_bytes(Op *op) noexcept:
     if op.kind == STRUCT:
-        return 1 if op.nullable else op.sub.least_bytes
+        return op.sub.least_bytes
     if op.kind >= STRING:
         return 1 if op.compact else 2 if op.kind == STRING else 4
     return FIXED_BYTES[<int>op.kind]

@@ -31,10 +31,9 @@ cdef extern from *:
         set_next_dead(dead, NULL);
         while (dead != NULL) {
             PyTypeObject *type = Py_TYPE(dead);
-            PyObject **slots = slots_of(dead), *rest = next_dead(dead);
-            Py_ssize_t count = (type->tp_basicsize - (Py_ssize_t)sizeof(PyObject)) / (Py_ssize_t)sizeof(PyObject *);
-            for (Py_ssize_t i = 0; i < count; i++) {
-                PyObject *value = slots[i];
+            PyObject **slot = slots_of(dead), **end = slot_at(dead, type->tp_basicsize), *rest = next_dead(dead);
+            for (; slot < end; slot++) {
+                PyObject *value = *slot;
                 if (value == NULL) continue;
                 if (Py_REFCNT(value) == 1 && Py_TYPE(value)->tp_dealloc == message_dealloc) {
                     set_next_dead(value, rest);
@@ -43,7 +42,7 @@ cdef extern from *:
                     Py_DECREF(value);
                 }
             }
-            type->tp_free(dead);
+            PyObject_Free(dead);
             Py_DECREF(type);
             dead = rest;
         }

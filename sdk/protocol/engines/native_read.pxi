@@ -182,25 +182,27 @@ cdef PyObject *read_other(Op *op, Reader *r) noexcept:
 
 cdef PyObject *read_array(Op *op, Reader *r) noexcept:
     cdef const uint8_t *where = r.p
-    cdef int64_t count, index, fitting
+    cdef int64_t count, index, size, left
     cdef PyObject *elements
     cdef PyObject *element
     cdef Op single
     cdef int found = read_length(r, op, 4, &count)
     if found <= 0:
         return NULL if found < 0 else shared(Py_None)
-    if count > r.end - r.p:
-        return refuse(r, MANY, where, count, r.end - r.p)
+    left = r.end - r.p
+    if count > left:
+        return refuse(r, MANY, where, count, left)
     if count == 0:
         return shared(<PyObject *>EMPTY)
-    single = op[0]
-    single.array = single.nullable = False
+    if op.kind == INT32 and count * 4 <= left:
+        return read_int32s(r, count)
     # A count that the bytes left cannot hold fails at the element where they end: no room is made for more.
-    fitting = least_field_bytes(&single)
-    fitting = count if fitting == 0 else (r.end - r.p) // fitting
-    elements = made(r, PyTuple_New(min(count, fitting)))
+    size = count if count * op.element_bytes <= left else left // op.element_bytes
+    elements = made(r, PyTuple_New(size))
     if elements == NULL:
         return NULL
+    single = op[0]
+    single.array = single.nullable = False
     # Nobody who asks the garbage collector for all tuples must get one that is half filled. What it holds is not
     # tracked either, records apart.
     PyObject_GC_UnTrack(elements)
@@ -214,6 +216,25 @@ cdef PyObject *read_array(Op *op, Reader *r) noexcept:
     if op.kind == RECORDS:
         PyObject_GC_Track(elements)
     return elements
+
+
+cdef PyObject *read_int32s(Reader *r, Py_ssize_t count) noexcept:
+    """Read so many int32, all of which are there: replicas of partitions, most of what a Metadata response has."""
+    cdef PyObject *numbers = made(r, PyTuple_New(count))
+    cdef PyObject *number
+    cdef Py_ssize_t index
+    if numbers == NULL:
+        return NULL
+    PyObject_GC_UnTrack(numbers)  # it holds nothing that is tracked
+    for index in range(count):
+        number = made(r, PyLong_FromLong(<int32_t>load32(r.p)))
+        if number == NULL:
+            step_out(r, NULL, index)
+            Py_DECREF(numbers)
+            return NULL
+        tuple_set(numbers, index, number)
+        r.p += 4
+    return numbers
 
 
 cdef inline PyObject *read_field(Op *op, Reader *r) noexcept:

@@ -21,9 +21,15 @@ cdef int write_structure(Shape *shape, PyObject *message, Writer *w) noexcept:
             return -1
     for i in range(shape.field_count):
         op = &shape.fields[i]
-        value = held_slot(message, op)
+        value = slot_at(message, op.slot)[0]
         if value == NULL:
             return -1
+        # Most fields are plain numbers, which run no code while they are written: they need not be held.
+        if op.integer and PyLong_CheckExact(value):
+            if write_integer(w, op.kind, value) < 0:
+                return -1
+            continue
+        Py_INCREF(value)
         if value == op.default and op.kind == STRUCT and not op.array and value != Py_None:
             failed = write_new_structure(op, w)
         else:
