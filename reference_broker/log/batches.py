@@ -25,7 +25,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_MAGIC,
     BATCH_TIMESTAMP_TYPE_MASK,
 )
-from kafkawire.sdk.records import BatchBuilder, crc32c, walk
+from kafkawire.sdk.records import BatchBuilder, crc32c, read_records, walk
 
 if TYPE_CHECKING:
     from kafkawire.reference_broker.log.partition_log import PartitionLog
@@ -214,9 +214,8 @@ def records_in(log: PartitionLog) -> Iterator[tuple[Buffer | None, Buffer | None
     """Yield key and value of every record of a log."""
     for file, header in log.headers():
         if not header.is_control:
-            for batch in walk(file.read(header.position, header.size_bytes)):
-                for record in batch.records():
-                    yield record.key, record.value
+            for record in read_records(file.read(header.position, header.size_bytes)):
+                yield record.key, record.value
 
 
 def build_batch(records: Sequence[tuple[bytes, bytes | None]], now_ms: int) -> tuple[memoryview, BatchHeader]:

@@ -11,7 +11,7 @@ from kafkawire.sdk.records.engine import BatchBuilder, RecordBatch, batch_builde
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.message_set import MessageBatch, MessageSetBuilder
 from kafkawire.sdk.records.record import BinaryColumn, Headers, HeadersLike, Record
-from kafkawire.sdk.records.walk import Batch, walk, walk_headers
+from kafkawire.sdk.records.walk import Batch, read_records, walk, walk_headers
 
 __all__ = [
     "DEFAULT_BATCH_BYTES",
@@ -33,6 +33,7 @@ __all__ = [
     "crc32c",
     "decompress",
     "empty_batch",
+    "read_records",
     "record_batch_class",
     "rewrite",
     "stamp",

@@ -10,6 +10,7 @@ Source: `ByteBufferLogInputStream` in Apache Kafka, which stops at a partial bat
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kafkawire.sdk.errors import DecodeError, PartialBatch
 from kafkawire.sdk.protocol.tables.record_formats import (
@@ -26,8 +27,9 @@ from kafkawire.sdk.records.engines import selection as engines
 from kafkawire.sdk.records.fields import packed
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.message_set import MessageBatch
+from kafkawire.sdk.records.record import Record
 
-__all__ = ["Batch", "walk", "walk_headers"]
+__all__ = ["Batch", "read_records", "walk", "walk_headers", "walked_records"]
 
 #: What `walk` yields: a batch of magic 2, or a message (perhaps a wrapper of many) of magic 0 or 1.
 Batch = RecordBatch | MessageBatch
@@ -71,6 +73,52 @@ def walk_headers(buffer: Buffer) -> Iterator[Batch]:
         DecodeError: what comes next is no batch.
     """
     return walk(buffer, check_crc=False)
+
+
+def walked_records(
+    buffer: Buffer,
+    topic: str = "",
+    partition: int = -1,
+    *,
+    check_crc: bool = True,
+    limit: int = MAX_DECOMPRESSED_BYTES,
+    engine: str | None = None,
+) -> list[Record]:
+    """Do what `read_records` does, batch by batch, on any engine."""
+    records: list[Record] = []
+    for batch in walk(buffer, check_crc, limit=limit, engine=engine):
+        if isinstance(batch, MessageBatch) or not batch.is_control:
+            records += batch.records(topic, partition)
+    return records
+
+
+if TYPE_CHECKING or engines.native is None:
+
+    def read_records(
+        buffer: Buffer,
+        topic: str = "",
+        partition: int = -1,
+        *,
+        check_crc: bool = True,
+        limit: int = MAX_DECOMPRESSED_BYTES,
+    ) -> list[Record]:
+        """Return the records of all batches in a buffer; control records, which are not for applications, are left out.
+
+        Args:
+            buffer: whole batches of any magic.
+            topic: said of each record.
+            partition: said of each record.
+            check_crc: whether to check each batch before its records are read.
+            limit: most bytes that the records of one batch may have when decompressed.
+
+        Raises:
+            PartialBatch: the bytes after the last whole batch are not a whole batch.
+            DecodeError: a batch or its records are damaged.
+        """
+        return walked_records(buffer, topic, partition, check_crc=check_crc, limit=limit)
+else:
+    # One call from bytes to records: most of what a batch of one record takes is calls.
+    read_records = engines.native.read_records
 
 
 def _walk(buffer: Buffer, check_crc: bool, limit: int, make: type[RecordBatch]) -> Iterator[Batch]:

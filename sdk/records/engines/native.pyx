@@ -27,6 +27,7 @@ cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
     void PyObject_GC_Track(object value)
     void PyObject_GC_UnTrack(object value)
+    void Py_SET_SIZE(object value, Py_ssize_t size)
     Py_ssize_t PY_SSIZE_T_MAX
 
 from kafkawire.sdk.protocol.engines.network_order cimport load16, load32, load64, store16, store32, store64
@@ -48,7 +49,7 @@ from kafkawire.sdk.records.engines import python_record
 from kafkawire.sdk.records.engines.python_record import check_record
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
 
-__all__ = ["BatchBuilder", "Record", "RecordBatch", "Walk", "crc32c", "crc32c_by_table", "read_columns"]
+__all__ = ["BatchBuilder", "Record", "RecordBatch", "Walk", "crc32c", "crc32c_by_table", "read_columns", "read_records"]
 
 cdef object NONE = Compression.NONE
 cdef object CREATE_TIME = TimestampType.CREATE_TIME

@@ -33,9 +33,13 @@ cdef class Views:
         return view
 
 
+#: What makes a batch that `Walk` opens by itself: a position and a limit as objects cost more than the batch. Nobody
+#: else has it.
+cdef object UNOPENED = object()
+
+
 @cython.no_gc
 @cython.final
-@cython.freelist(16)
 cdef class RecordBatch:
     """One batch in a buffer, see `python_batch.py`.
 
@@ -50,23 +54,23 @@ cdef class RecordBatch:
 
     def __cinit__(self, buffer, Py_ssize_t position=0, Py_ssize_t limit=MAX_DECOMPRESSED_BYTES):
         cdef Content content
-        cdef Py_ssize_t left
         if PyBytes_CheckExact(buffer):  # they neither move nor change, and need no export
-            self.start = <const uint8_t *>PyBytes_AS_STRING(buffer)
-            left = PyBytes_GET_SIZE(buffer)
             self.is_readonly = True
             self.owner = buffer
-        else:
-            content = buffer if type(buffer) is Content else export_of(buffer)
-            self.start = <const uint8_t *>content.buffer.buf
-            left = content.buffer.len
+            self.open(<const uint8_t *>PyBytes_AS_STRING(buffer), PyBytes_GET_SIZE(buffer), position, limit)
+        elif buffer is not UNOPENED:
+            content = export_of(buffer)
             self.is_readonly = content.buffer.readonly
             self.owner = content
-        if position < 0 or position > left - BATCH_HEADER_BYTES:
-            reason = f"a batch has a header of {BATCH_HEADER_BYTES} bytes, {<object>left - position} are left"
+            self.open(<const uint8_t *>content.buffer.buf, content.buffer.len, position, limit)
+
+    cdef int open(self, const uint8_t *start, Py_ssize_t size, Py_ssize_t position, Py_ssize_t limit) except -1:
+        """Read the header of the batch that begins `position` bytes after the start of the buffer."""
+        cdef Py_ssize_t left = size - position
+        if position < 0 or left < BATCH_HEADER_BYTES:
+            reason = f"a batch has a header of {BATCH_HEADER_BYTES} bytes, {<object>size - position} are left"
             raise DecodeError("batch", position, reason)
-        left -= position
-        self.start += position
+        self.start = start + position
         read_batch_header(self.start, &self.header)
         self.position = position
         self.limit = limit
@@ -77,6 +81,7 @@ cdef class RecordBatch:
                 position + BATCH_BATCH_LENGTH_AT,
                 f"batch of {self.size_in_bytes} bytes, at least {BATCH_HEADER_BYTES} are needed and {left} are left",
             )
+        return 0
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):
         PyBuffer_FillInfo(buffer, self, <void *>self.start, self.size_in_bytes, self.is_readonly, flags)
@@ -177,11 +182,15 @@ cdef class RecordBatch:
             raise DecodeError("attributes", self.position, f"compression {number} is not known") from None
 
     def check_crc(self):
+        self.verify()
+
+    cdef int verify(self) except -1:
         cdef uint32_t computed = checksum_of(
             self.start + BATCH_CRC_COVERS_FROM, self.size_in_bytes - BATCH_CRC_COVERS_FROM
         )
         if computed != self.header.crc:
             raise DecodeError("crc", self.position, f"checksum {self.crc:#010x}, the content has {computed:#010x}")
+        return 0
 
     def payload(self):
         content = self.data[BATCH_HEADER_BYTES:]
@@ -197,32 +206,9 @@ cdef class RecordBatch:
     def records(self, str topic not None="", int32_t partition=-1):
         cdef Region region
         cdef object owner = self.find_region(&region)  # alive until the last record is made
-        cdef const uint8_t *p = region.start
-        cdef int32_t count = region.count
-        cdef Record record
-        cdef RecordParts parts
-        cdef int32_t index
-        # As long as it will be, and out of the garbage collector's sight until nothing in it is NULL.
-        cdef list records = PyList_New(count)
-        PyObject_GC_UnTrack(records)
-        for index in range(count):
-            p = read_record(p, region.end, &parts)
-            if p == NULL:
-                break
-            record = Record.__new__(Record)
-            record.offset = offset_of(&region, &parts)
-            record.timestamp = timestamp_of(&region, &parts)
-            record.key = bytes_or_none(parts.key, parts.key_size)
-            record.value = bytes_or_none(parts.value, parts.value_size)
-            record.headers = headers_of(&parts, region.end) if parts.headers_count else EMPTY
-            record.sequence = sequence_after(region.base_sequence, parts.offset_delta)
-            record.topic = topic
-            record.partition = partition
-            Py_INCREF(record)
-            PyList_SET_ITEM(records, index, record)
-        if count and p != region.end:
+        cdef list records = read_region(&region, topic, partition)
+        if records is None:
             self.refuse()
-        PyObject_GC_Track(records)
         return records
 
     def views(self):
@@ -246,31 +232,22 @@ cdef class RecordBatch:
 
     cdef object find_region(self, Region *region):
         """Find the encoded records, look at their count, and return what keeps them in memory."""
-        cdef Py_ssize_t size = 0
+        cdef const uint8_t *start = self.start + BATCH_HEADER_BYTES
+        cdef Py_ssize_t size = self.size_in_bytes - BATCH_HEADER_BYTES
         cdef bytes content
         owner = self
-        region.start = NULL
-        region.count = self.header.records_count
-        if region.count >= 0:
-            if self.header.attributes & BATCH_COMPRESSION_MASK:
-                owner = content = self.payload()
-                region.start = <const uint8_t *>PyBytes_AS_STRING(content)
-                size = PyBytes_GET_SIZE(content)
-            else:
-                region.start = self.start + BATCH_HEADER_BYTES
-                size = self.size_in_bytes - BATCH_HEADER_BYTES
-        if region.count < 0 or region.count > size // RECORD_MIN_BYTES:
+        if self.header.records_count < 0:
+            size = 0
+        elif self.header.attributes & BATCH_COMPRESSION_MASK:
+            owner = content = self.payload()
+            start = <const uint8_t *>PyBytes_AS_STRING(content)
+            size = PyBytes_GET_SIZE(content)
+        if not fill_region(region, &self.header, start, size):
             raise DecodeError(
                 "records_count",
                 self.position,
                 f"{region.count} records in {size} bytes, a record has at least {RECORD_MIN_BYTES}",
             )
-        region.end = region.start + size
-        region.base_offset = self.header.base_offset
-        region.base_timestamp = self.header.base_timestamp
-        region.append_time = self.header.max_timestamp
-        region.is_append_time = (self.header.attributes & BATCH_TIMESTAMP_TYPE_MASK) != 0
-        region.base_sequence = self.header.base_sequence
         return owner
 
     cdef int refuse(self) except -1:

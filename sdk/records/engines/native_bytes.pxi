@@ -52,11 +52,11 @@ cdef extern from *:
         return NULL;
     }
     static inline const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, int32_t *value) {
-        if (end - p >= 2) {
-            uint32_t bits = p[0], next = p[1];
+        if (p < end) {
+            uint32_t bits = p[0];
             if (bits < 128) { *value = (int32_t)(bits >> 1) ^ -(int32_t)(bits & 1); return p + 1; }
-            if (next < 128) {
-                bits = (bits & 127) | next << 7;
+            if (end - p >= 2 && p[1] < 128) {
+                bits = (bits & 127) | (uint32_t)p[1] << 7;
                 *value = (int32_t)(bits >> 1) ^ -(int32_t)(bits & 1);
                 return p + 2;
             }

@@ -86,6 +86,62 @@ cdef inline int64_t timestamp_of(const Region *region, const RecordParts *parts)
     return wrap64(<uint64_t>region.base_timestamp + <uint64_t>parts.timestamp_delta)
 
 
+cdef inline bint fill_region(
+    Region *region, const BatchHeader *header, const uint8_t *start, Py_ssize_t size
+) noexcept nogil:
+    """Describe the encoded records of a batch; return whether so many can be in so many bytes."""
+    region.start = start
+    region.end = start + size
+    region.base_offset = header.base_offset
+    region.base_timestamp = header.base_timestamp
+    region.append_time = header.max_timestamp
+    region.is_append_time = (header.attributes & BATCH_TIMESTAMP_TYPE_MASK) != 0
+    region.base_sequence = header.base_sequence
+    region.count = header.records_count
+    return 0 <= region.count <= size // RECORD_MIN_BYTES
+
+
+cdef list read_region(const Region *region, str topic, int32_t partition):
+    """Return the records of a region, None if they are not what a batch holds."""
+    cdef const uint8_t *p = region.start
+    cdef const uint8_t *end = region.end
+    cdef int32_t count = region.count
+    cdef Record record
+    cdef RecordParts parts
+    cdef int32_t index
+    cdef bint is_hidden = False
+    cdef list records = PyList_New(count)
+    Py_SET_SIZE(records, 0)  # there is room for all, but none shows that is not there yet
+    for index in range(count):
+        p = read_record(p, end, &parts)
+        if p == NULL:
+            return None
+        record = Record.__new__(Record)
+        record.offset = offset_of(region, &parts)
+        record.timestamp = timestamp_of(region, &parts)
+        record.key = bytes_or_none(parts.key, parts.key_size)
+        record.value = bytes_or_none(parts.value, parts.value_size)
+        if parts.headers_count:
+            # The collector may run now, and code that asks it for all lists: nobody must find this one and change it.
+            # To hide every list costs as much as to read a record.
+            PyObject_GC_UnTrack(records)
+            is_hidden = True
+            record.headers = headers_of(&parts, end)
+        else:
+            record.headers = EMPTY
+        record.sequence = sequence_after(region.base_sequence, parts.offset_delta)
+        record.topic = topic
+        record.partition = partition
+        Py_INCREF(record)
+        PyList_SET_ITEM(records, index, record)
+        Py_SET_SIZE(records, index + 1)
+    if count and p != end:
+        return None
+    if is_hidden:
+        PyObject_GC_Track(records)
+    return records
+
+
 @cython.no_gc
 @cython.final
 @cython.freelist(16)

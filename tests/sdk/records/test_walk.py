@@ -6,6 +6,8 @@ records or a DecodeError is a failure, and the engines must agree; hypothesis fo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkawire.sdk.errors import DecodeError, PartialBatch
+from kafkawire.sdk.protocol.engines.selection import ENGINE
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.records import (
     Compression,
@@ -20,10 +23,13 @@ from kafkawire.sdk.records import (
     TimestampType,
     crc32c,
     empty_batch,
+    read_records,
     walk,
     walk_headers,
 )
 from kafkawire.sdk.records.columns import columns
+from kafkawire.sdk.records.engines import selection as engines
+from kafkawire.sdk.records.walk import walked_records
 from tests.sdk.records.conftest import AVAILABLE, ROWS, batch_of, message_set, rows
 
 
@@ -250,3 +256,84 @@ def test_decompression_of_a_wrapper_is_bounded(engine: str) -> None:
     builder.append(1, None, bytes(100_000))
     with pytest.raises(DecodeError, match="more than the 65536 bytes"):
         next(walk(builder.build(), limit=65536, engine=engine)).records()
+
+
+# --- all records at once ----------------------------------------------------------------------------------------------
+
+READERS: dict[str, Callable[..., list[Any]]] = {
+    "in use": read_records,
+    **{engine: partial(walked_records, engine=engine) for engine in AVAILABLE},
+    **({} if engines.built is None else {"native, at once": engines.built.read_records}),
+}
+
+
+@pytest.fixture(params=READERS)
+def reader(request: pytest.FixtureRequest) -> Callable[..., list[Any]]:
+    """Give every way to read all records of a buffer."""
+    return READERS[request.param]
+
+
+PARTS = [
+    batch_of(base_offset=10, producer_id=7, producer_epoch=1, base_sequence=2**31 - 2),
+    batch_of([(1, None, b"v", ())]),
+    batch_of([(1, None, b"v", ())], timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time=77),
+    batch_of(compression=Compression.GZIP),
+    batch_of([(1, b"\0\0\0\1", b"\0\0\0\0\0\0", ())], is_control=True),
+    empty_batch(base_offset=5, last_offset_delta=3),
+    message_set(0),
+    message_set(1),
+]
+
+
+@pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, lambda data: memoryview(data).cast("b")])
+def test_all_records_of_a_buffer(reader: Callable[..., list[Any]], wrap: Any) -> None:
+    """Alone, after and before each other, and all: what a walk gives, without control records."""
+    pairs = [first + second for first in PARTS for second in PARTS]
+    for data in (b"", *PARTS, *pairs, b"".join(PARTS), PARTS[1] * 100):
+        walked = [batch for batch in walk(data, engine="python") if not getattr(batch, "is_control", False)]
+        expected = [record_of(record) for batch in walked for record in batch.records()]
+        assert [record_of(record) for record in reader(wrap(data))] == expected
+
+
+def test_all_records_are_of_a_topic_and_partition(reader: Callable[..., list[Any]]) -> None:
+    for data in PARTS[:4]:
+        assert {(record.topic, record.partition) for record in reader(data + data)} == {("", -1)}
+        assert {(record.topic, record.partition) for record in reader(data + data, "orders", 3)} == {("orders", 3)}
+
+
+def reading(reader: Callable[..., list[Any]], data: bytes, **options: Any) -> Any:
+    """Return the records, or what is said about the damage."""
+    try:
+        return [record_of(record) for record in reader(data, **options)]
+    except DecodeError as error:
+        return type(error), error.offset, str(error)
+
+
+def test_damage_is_reported_as_by_a_walk(reader: Callable[..., list[Any]]) -> None:
+    # Of a damaged record the construct engine knows more.
+    in_use = ENGINE if reader is read_records else "python"
+    engine = "construct" if "construct" in (in_use, getattr(reader, "keywords", {}).get("engine")) else "python"
+    walker = partial(walked_records, engine=engine)
+    for part in (PARTS[1], PARTS[3], batch_of([(1, b"k", None, (("h", b"x"),))]), message_set(1)):
+        data = PARTS[1] + part
+        for end in range(len(PARTS[1]), len(data)):
+            assert reading(reader, data[:end]) == reading(walker, data[:end]), end
+        for bit in range(8 * len(PARTS[1]), 8 * len(data), 3):
+            damaged = bytearray(data)
+            damaged[bit // 8] ^= 0x80 >> bit % 8
+            for check_crc in (True, False):
+                found = reading(reader, bytes(damaged), check_crc=check_crc)
+                assert found == reading(walker, bytes(damaged), check_crc=check_crc), (bit, check_crc)
+
+
+def test_all_records_within_a_limit(reader: Callable[..., list[Any]]) -> None:
+    data = PARTS[1] + batch_of([(1, None, bytes(10_000), ())], Compression.GZIP)
+    assert len(reader(data, limit=11_000)) == 2
+    with pytest.raises(DecodeError, match="limit|more than"):
+        reader(data, limit=1_000)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, "text", [1]])
+def test_records_of_no_buffer(reader: Callable[..., list[Any]], wrong: Any) -> None:
+    with pytest.raises(TypeError):
+        reader(wrong)
