@@ -66,10 +66,11 @@ cdef class RecordBatch:
 
     cdef int open(self, const uint8_t *start, Py_ssize_t size, Py_ssize_t position, Py_ssize_t limit) except -1:
         """Read the header of the batch that begins `position` bytes after the start of the buffer."""
-        cdef Py_ssize_t left = size - position
-        if position < 0 or left < BATCH_HEADER_BYTES:
+        cdef Py_ssize_t left
+        if position < 0 or position > size - BATCH_HEADER_BYTES:
             reason = f"a batch has a header of {BATCH_HEADER_BYTES} bytes, {<object>size - position} are left"
             raise DecodeError("batch", position, reason)
+        left = size - position
         self.start = start + position
         read_batch_header(self.start, &self.header)
         self.position = position
