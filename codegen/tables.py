@@ -101,7 +101,7 @@ def load_enumerations(path: Path) -> tuple[tuple[Enumeration, ...], tuple[Consta
         enumeration = _enumeration(item)
         module = snake_case(enumeration.name)
         if module in modules and enumeration.name not in names:
-            problems.add(item.problem(f"the module {module!r}, which it would have, is there already", "name"))
+            problems.add(item.problem(f"its module {module!r} is used already", "name"))
         modules.add(module)
         return enumeration
 

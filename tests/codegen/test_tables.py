@@ -68,11 +68,11 @@ def test_mistakes_in_errors(write: Write, old: str, new: str, reason: str) -> No
         ("BLUE: -2", "RED: -2", ":6: key 'RED' is used twice"),
         ("    about: what it looks like\n", "", ":2: Colour: 'about' is missing"),
         ("name: Colour", "name: Import", ":2: name: 'import' is a keyword of Python"),
-        ("constants:", TWICE.format("Colour"), ":7: Colour: the name is there twice"),
+        ("constants:", TWICE.format("Colour"), ":7: Colour: the name is used twice"),
         (
             "constants:",
             TWICE.format("COLOUR"),
-            ":7: COLOUR: the module 'colour', which it would have, is there already",
+            ":7: COLOUR: its module 'colour' is used already",
         ),
         ("NO_COLOUR", "MODULES", ":8: name: 'MODULES' is taken"),
         ("value: 2", "value: [2]", "COLOURS: value: .* is not an integer or text"),
