@@ -77,6 +77,8 @@ class Layout:
         flexible: whether tagged fields follow the fields.
         fields: the fields on the wire, in order.
         tagged: the tagged fields, by tag.
+        invalid_tags: the tags of fields that other versions have; Kafka reads them here neither as fields nor as
+            unknown.
         absent: the fields that are not in this version.
     """
 
@@ -90,6 +92,9 @@ class Layout:
         self.tagged = tuple(
             self._narrow(field, field.tag) for field in sorted(tagged, key=lambda field: field.tag or 0)
         )
+        own = {field.tag for field in self.tagged}
+        known = {field.tag for field in cls.FIELDS if field.tag is not None} if flexible else set[int]()
+        self.invalid_tags = tuple(sorted(known - own))
         self.absent = absent_fields(cls, version)
         if any(field.kind == "records" or (field.structure and field.structure.has_records) for field in self.tagged):
             # `encode_parts` leaves records out of the buffer, where the size of a tagged field would have to count

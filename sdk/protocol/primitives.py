@@ -39,6 +39,7 @@ __all__ = [
     "as_tags",
     "as_uuid",
     "cut",
+    "invalid_tag",
     "is_default",
     "missing",
     "other_class",
@@ -110,6 +111,11 @@ def short(size: int, left: int) -> str:
 def too_many(count: int, left: int) -> str:
     """Return the reason of an element count that the bytes left cannot hold: an element takes at least one byte."""
     return f"{count} elements announced, {left} bytes left"
+
+
+def invalid_tag(tag: int) -> str:
+    """Return the reason of a tagged field that only other versions have."""
+    return f"tag {tag} is not valid in this version: it belongs to a field of others"
 
 
 def reject_null(length: int | None = None) -> str:
@@ -278,19 +284,20 @@ def as_sequence(value: Any) -> tuple[Any, ...]:
     return tuple(element for element in value)
 
 
-def as_tags(value: Any, known: Iterable[int]) -> list[tuple[int, Buffer]]:
+def as_tags(value: Any, known: Iterable[int], invalid: Iterable[int] = ()) -> list[tuple[int, Buffer]]:
     """Return the unknown tagged fields of a message.
 
     Args:
         value: what `unknown_tags` holds.
         known: tags that the version defines.
+        invalid: tags that only other versions define.
 
     Raises:
-        Refused: they are not pairs of a tag and bytes, are not in ascending order, or use a tag that is known or too
-        large.
+        Refused: they are not pairs of a tag and bytes, are not in ascending order, or use a tag that is known, invalid
+        or too large.
     """
     tags: list[tuple[int, Buffer]] = []
-    known = frozenset(known)
+    known, invalid = frozenset(known), frozenset(invalid)
     previous = -1
     for pair in as_sequence(value):
         parts = tuple(pair) if isinstance(pair, tuple | list) else ()
@@ -299,6 +306,8 @@ def as_tags(value: Any, known: Iterable[int]) -> list[tuple[int, Buffer]]:
         tag, content = int.__index__(parts[0]), parts[1]
         if tag in known:
             raise Refused(f"tag {tag} belongs to a field of this version")
+        if tag in invalid:
+            raise Refused(invalid_tag(tag))
         if not 0 <= tag <= MAX_TAG:
             raise Refused(f"tag {tag} is outside 0 to {MAX_TAG}")
         if tag <= previous:

@@ -39,7 +39,7 @@ def construct_of(layout: Layout) -> Structure:
     fields = [field.name / _construct(field) for field in layout.fields]
     if layout.flexible:
         tagged = {field.tag: field.name / _construct(field) for field in layout.tagged if field.tag is not None}
-        fields.append("unknown_tags" / TaggedFields(tagged))
+        fields.append("unknown_tags" / TaggedFields(tagged, layout.invalid_tags))
     return Structure(layout.cls, layout.version, *fields)
 
 
@@ -181,15 +181,16 @@ def _text(layout: Layout) -> Iterator[str]:
     yield f"Structure({layout.name}, {layout.version},"
     for field in layout.fields:
         yield from _indented(_field_text(field, ","))
+    invalid = f", invalid={layout.invalid_tags!r}" if layout.invalid_tags else ""
     if layout.flexible and layout.tagged:
         yield '    "unknown_tags" / TaggedFields({'
         for field in layout.tagged:
             lines = _field_text(field, ",")
             lines[0] = f"{field.tag}: {lines[0]}"
             yield from _indented(lines, "        ")
-        yield "    }),"
+        yield f"    }}{invalid}),"
     elif layout.flexible:
-        yield '    "unknown_tags" / TaggedFields({}),'
+        yield f'    "unknown_tags" / TaggedFields({{}}{invalid}),'
     yield ")"
 
 

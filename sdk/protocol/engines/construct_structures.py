@@ -6,7 +6,7 @@ Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 for the compac
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, BinaryIO
 
 from construct import Construct, Container, Struct, Subconstruct
@@ -30,6 +30,7 @@ from kafkawire.sdk.protocol.primitives import (
     Refused,
     as_sequence,
     as_tags,
+    invalid_tag,
     is_default,
     missing,
     other_class,
@@ -184,11 +185,13 @@ class TaggedFields(Construct):
 
     Args:
         fields: the known fields by tag, each with its name.
+        invalid: the tags of fields that only other versions have; they are refused.
     """
 
-    def __init__(self, fields: Mapping[int, Construct]) -> None:
+    def __init__(self, fields: Mapping[int, Construct], invalid: Collection[int] = ()) -> None:
         super().__init__()
         self.fields = {tag: (str(field.name), field) for tag, field in fields.items()}
+        self.invalid = invalid
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> dict[str, Any]:
         owner = path.rpartition(" -> ")[0]
@@ -208,6 +211,8 @@ class TaggedFields(Construct):
                 values[name] = field._parsereport(stream, context, owner)
                 continue
             with Reading(start, path):
+                if tag in self.invalid:
+                    raise Refused(invalid_tag(tag))
                 if size < 0:
                     raise Refused(f"tagged field of {size} bytes")
                 unknown.append((tag, take(stream, size)))
@@ -218,7 +223,7 @@ class TaggedFields(Construct):
         owner = path.rpartition(" -> ")[0]
         defaults = {field.name: field.default_value() for field in obj.FIELDS}
         with Writing(path):
-            present = dict(as_tags(_value(obj, "unknown_tags", owner), self.fields))
+            present = dict(as_tags(_value(obj, "unknown_tags", owner), self.fields, self.invalid))
         for tag, (name, field) in self.fields.items():
             value = _value(obj, name, owner)
             if not is_default(value, defaults[name]):

@@ -21,7 +21,8 @@ from kafkawire.sdk.protocol.engines.network_order cimport (
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.engines.refusals import explain_encoding
 from kafkawire.sdk.protocol.primitives import (
-    Refused, as_buffer, as_sequence, as_tags, cut, is_default, records_size, reject_null, short, too_many,
+    Refused, as_buffer, as_sequence, as_tags, cut, invalid_tag, is_default, records_size, reject_null, short,
+    too_many,
 )
 from kafkawire.sdk.protocol.values import DEFAULT, hidden_slot
 
@@ -50,7 +51,7 @@ cdef dict KINDS = {
 cdef int[9] FIXED_BYTES = [1, 1, 2, 2, 4, 4, 8, 8, 16]
 
 cdef enum Failure:
-    NONE, SHORT, LONG_VARINT, NULL_LENGTH, LONG_STRING, MANY, TAG_SIZE, PYTHON
+    NONE, SHORT, LONG_VARINT, NULL_LENGTH, LONG_STRING, MANY, TAG_SIZE, INVALID_TAG, PYTHON
 
 #: What a bool field may hold, see `primitives.py`.
 cdef dict BOOLEANS = {False: False, True: True}
@@ -82,9 +83,11 @@ cdef struct Shape:
     int field_count
     int tagged_count
     int absent_count
+    int invalid_count
     Op *fields
     Op *tagged
     Op *absent
+    int32_t *invalid_tags
 
 cdef struct Reader:
     const uint8_t *start
@@ -142,6 +145,7 @@ cdef class Program:
         self.shape.absent = allocate(len(absent))
         self.compile_absent(self.shape.absent, absent)
         self.shape.absent_count = len(absent)
+        self.compile_invalid(tuple(layout.invalid_tags))
         self.shape.least_bytes = least_bytes(&self.shape)
         # Last: a layout may run code, which could find this program half made.
         self.shape.cls = <PyTypeObject *>self.cls
@@ -150,6 +154,7 @@ cdef class Program:
         PyMem_Free(self.shape.fields)
         PyMem_Free(self.shape.tagged)
         PyMem_Free(self.shape.absent)
+        PyMem_Free(self.shape.invalid_tags)
 
     cdef int compile(self, Op *op, tuple fields) except -1:
         cdef Program sub
@@ -185,6 +190,15 @@ cdef class Program:
             elif op.default == <PyObject *>DEFAULT:
                 raise TypeError(f"{field!r}: a new structure is its default, but it is none")
             op += 1
+        return 0
+
+    cdef int compile_invalid(self, tuple tags) except -1:
+        self.shape.invalid_tags = <int32_t *>PyMem_Calloc(len(tags) if tags else 1, sizeof(int32_t))
+        if self.shape.invalid_tags == NULL:
+            raise MemoryError
+        for i, tag in enumerate(tags):
+            self.shape.invalid_tags[i] = tag
+        self.shape.invalid_count = len(tags)
         return 0
 
     cdef int check_made(self) except -1:
@@ -367,6 +381,8 @@ cdef int raise_failure(Reader *r) except -1:
         reason = f"string of {r.first} bytes, at most {MAX_STRING_BYTES} allowed"
     elif r.failure == MANY:
         reason = too_many(r.first, r.second)
+    elif r.failure == INVALID_TAG:
+        reason = invalid_tag(r.first)
     else:
         reason = f"tagged field of {r.first} bytes"
     path = ""

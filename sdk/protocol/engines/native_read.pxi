@@ -302,7 +302,7 @@ cdef int read_tagged(Shape *shape, PyObject *message, Reader *r) noexcept:
                 Py_XDECREF(unknown)
                 return -1
             replace_slot(message, op.slot, value)
-        elif read_unknown(r, where, tag, size, &unknown) < 0:
+        elif read_unknown(shape, r, where, tag, size, &unknown) < 0:
             step_out(r, <PyObject *>UNKNOWN_TAGS, 0)
             Py_XDECREF(unknown)
             return -1
@@ -315,12 +315,18 @@ cdef int read_tagged(Shape *shape, PyObject *message, Reader *r) noexcept:
     return 0
 
 
-cdef int read_unknown(Reader *r, const uint8_t *where, int32_t tag, int32_t size, PyObject **unknown) noexcept:
+cdef int read_unknown(
+    Shape *shape, Reader *r, const uint8_t *where, int32_t tag, int32_t size, PyObject **unknown
+) noexcept:
     """Keep a tagged field that the version does not know in the list `unknown`."""
     cdef PyObject *pair
     cdef PyObject *number
     cdef PyObject *content
-    cdef int failed
+    cdef int failed, i
+    for i in range(shape.invalid_count):
+        if shape.invalid_tags[i] == tag:
+            refuse(r, INVALID_TAG, where, tag, 0)
+            return -1
     if size < 0:
         refuse(r, TAG_SIZE, where, size, 0)
         return -1

@@ -224,7 +224,8 @@ cdef PyObject *unknown_tags(Shape *shape, PyObject *message) noexcept:
     try:
         held = <object>value  # from here on the collector may run, and with it code that changes the message
         known = [shape.tagged[i].tag for i in range(shape.tagged_count)]
-        tags = tuple([(int(tag), bytes(content)) for tag, content in as_tags(held, known)])
+        invalid = [shape.invalid_tags[i] for i in range(shape.invalid_count)]
+        tags = tuple([(int(tag), bytes(content)) for tag, content in as_tags(held, known, invalid)])
     except BaseException as error:
         set_again(error)
         return NULL

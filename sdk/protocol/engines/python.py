@@ -107,7 +107,9 @@ def _length(data: bytes, offset: int, first: int) -> tuple[int, int]:
     return (2**31 if value == -(2**31) else value), offset
 
 
-def _skip_tags(data: bytes, offset: int, end: int, count: int) -> tuple[tuple[tuple[int, bytes], ...], int]:
+def _skip_tags(
+    data: bytes, offset: int, end: int, count: int, invalid: tuple[int, ...]
+) -> tuple[tuple[tuple[int, bytes], ...], int]:
     """Return tagged fields of a structure that knows none, and their end."""
     unknown = []
     for _ in range(count):
@@ -119,7 +121,7 @@ def _skip_tags(data: bytes, offset: int, end: int, count: int) -> tuple[tuple[tu
         offset += 1
         if size > 127:
             size, offset = _varint(data, offset, size)
-        if not 0 <= size <= end - offset:
+        if not 0 <= size <= end - offset or tag in invalid:
             raise Refused
         unknown.append((tag, data[offset : offset + size]))
         offset += size
@@ -164,9 +166,11 @@ class _Structs(dict[int, Struct]):
         return compiled
 
 
-def _write_tags(append: Any, known: list[tuple[int, bytes]], unknown: Any, tags: tuple[int, ...]) -> None:
+def _write_tags(
+    append: Any, known: list[tuple[int, bytes]], unknown: Any, tags: tuple[int, ...], invalid: tuple[int, ...]
+) -> None:
     """Write tagged fields: those present of the version, and the unknown ones among them."""
-    fields = known if unknown is _NAMESPACE["NO_TAGS"] else sorted([*known, *as_tags(unknown, tags)])
+    fields = known if unknown is _NAMESPACE["NO_TAGS"] else sorted([*known, *as_tags(unknown, tags, invalid)])
     append(_UNSIGNED[len(fields)])
     for tag, content in fields:
         append(_unsigned(tag))

@@ -196,7 +196,7 @@ class PythonText:
         self._block(f"if {count}:")
         self._line(f"if {count} > 127: {count}, o = varint(b, o, {count})")
         if not layout.tagged:
-            self._line(f"{target}.unknown_tags, o = skip_tags(b, o, end, {count})")
+            self._line(f"{target}.unknown_tags, o = skip_tags(b, o, end, {count}, {layout.invalid_tags!r})")
         else:
             unknown, tag, size = self._variable("unknown"), self._variable("tag"), self._variable("n")
             self._line(f"{unknown} = []")
@@ -211,7 +211,8 @@ class PythonText:
                 self._dedent()
                 word = "elif"
             self._block("else:")
-            self._line(f"if not 0 <= {size} <= end - o: raise Refused")
+            invalid = f" or {tag} in {layout.invalid_tags!r}" if layout.invalid_tags else ""
+            self._line(f"if not 0 <= {size} <= end - o{invalid}: raise Refused")
             self._line(f"{unknown}.append(({tag}, b[o:o + {size}])); o += {size}")
             self._dedent()
             self._dedent()
@@ -241,7 +242,8 @@ class PythonText:
         elif layout.tagged:
             self._write_tagged(layout, source)
         else:
-            self._line(f"if {source}.unknown_tags is not NO_TAGS: write_tags(a, [], {source}.unknown_tags, ())")
+            arguments = f"a, [], {source}.unknown_tags, (), {layout.invalid_tags!r}"
+            self._line(f"if {source}.unknown_tags is not NO_TAGS: write_tags({arguments})")
             self._line('else: a(b"\\x00")')
 
     def _check_absent(self, field: AbsentField, source: str) -> None:
@@ -366,5 +368,6 @@ class PythonText:
             self._dedent()
         known = tuple(field.tag for field in layout.tagged)
         unknown = f"{source}.unknown_tags"
-        self._line(f"if {tags} or {unknown} is not NO_TAGS: write_tags(a, {tags}, {unknown}, {known!r})")
+        arguments = f"a, {tags}, {unknown}, {known!r}, {layout.invalid_tags!r}"
+        self._line(f"if {tags} or {unknown} is not NO_TAGS: write_tags({arguments})")
         self._line('else: a(b"\\x00")')

@@ -22,6 +22,7 @@ from kafkawire.sdk.protocol.primitives import (
     as_sequence,
     as_string,
     as_tags,
+    invalid_tag,
     is_default,
     missing,
     other_class,
@@ -249,6 +250,8 @@ def _skip_tags(layout: Layout, data: bytes, offset: int, end: int) -> int:
                 size, offset = _read_varint(data, offset, end)
             if tag in known:
                 offset = _skip_field(known[tag], data, offset, end)
+            elif tag in layout.invalid_tags:
+                raise _Damage(start, invalid_tag(tag))
             elif size < 0:
                 raise _Damage(start, f"tagged field of {size} bytes")
             elif size > end - offset:
@@ -308,7 +311,8 @@ def _check_structure(layout: Layout, message: Any, parts: bool, steps: list[str 
 def _check_tags(layout: Layout, message: Any, parts: bool, steps: list[str | int]) -> None:
     unknown = _value(message, "unknown_tags", steps)
     try:
-        as_tags(unknown, [field.tag for field in layout.tagged if field.tag is not None])
+        known = [field.tag for field in layout.tagged if field.tag is not None]
+        as_tags(unknown, known, layout.invalid_tags)
     except Refused:
         steps.append("unknown_tags")
         raise

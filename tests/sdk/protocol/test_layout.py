@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import LocalProtocolError, UnsupportedVersion
-from kafkawire.sdk.protocol.layout import absent_fields, layout
+from kafkawire.sdk.protocol.layout import Layout, absent_fields, layout
 from kafkawire.sdk.protocol.messages import MODULES
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
@@ -66,6 +66,41 @@ def test_fields_of_a_version(
     assert [field.name for field in one.fields] == fields
     assert [field.name for field in one.tagged] == tagged
     assert [field.name for field in one.absent] == absent
+
+
+@pytest.mark.parametrize(("version", "invalid"), [(0, ()), (1, ()), (2, (0, 1)), (3, ())])
+def test_tags_of_other_versions_are_not_valid(version: int, invalid: tuple[int, ...]) -> None:
+    assert layout(Outer, version).invalid_tags == invalid
+
+
+#: The versions in which Apache Kafka 4.3.0 refuses a tag of the message or of a structure in it, with a text like
+#: "Tag 0 is not valid for version 0".
+WITH_INVALID_TAGS = {
+    "BrokerHeartbeatRequest": [0, 1],
+    "BrokerRegistrationChangeRecord": [0, 1, 2],
+    "FetchRequest": [12, 13, 14, 15, 16, 17],
+    "FetchResponse": [12, 13, 14, 15],
+    "FetchSnapshotRequest": [0],
+    "FetchSnapshotResponse": [0],
+    "PartitionChangeRecord": [0, 1],
+    "PartitionRecord": [0, 1],
+    "ProduceResponse": [9],
+    "RegisterBrokerRecord": [0, 1, 2, 3],
+    "VoteResponse": [0],
+}
+
+
+def test_every_version_with_tags_that_are_not_valid() -> None:
+    def has_invalid(one: Layout) -> bool:
+        structures = [field.structure for field in one.fields + one.tagged if field.structure is not None]
+        return bool(one.invalid_tags) or any(map(has_invalid, structures))
+
+    found: dict[str, list[int]] = {}
+    for name in MODULES:
+        cls = message_class(name)
+        versions = [version for version in cls.SCHEMA.versions.numbers() if has_invalid(layout(cls, version))]
+        found |= {name: versions} if versions else {}
+    assert found == WITH_INVALID_TAGS
 
 
 def test_nullable_and_compact_by_version() -> None:

@@ -110,13 +110,14 @@ def test_records_of_the_wrong_type(value: Any) -> None:
 
 
 def test_tags() -> None:
-    assert as_tags([(0, b"a"), [MAX_TAG, bytearray(b"b")]], known=[1]) == [(0, b"a"), (MAX_TAG, b"b")]
+    assert as_tags([(0, b"a"), [MAX_TAG, bytearray(b"b")]], known=[1], invalid=[4]) == [(0, b"a"), (MAX_TAG, b"b")]
 
 
 @pytest.mark.parametrize(
     ("tags", "reason"),
     [
         ([(1, b"")], "tag 1 belongs to a field of this version"),
+        ([(4, b"")], "tag 4 is not valid in this version"),
         ([(MAX_TAG + 1, b"")], "tag 2147483647 is outside 0 to 2147483646"),
         ([(-1, b"")], "tag -1 is outside"),
         ([(3, b""), (2, b"")], "tag 2 after tag 3"),
@@ -130,7 +131,7 @@ def test_tags() -> None:
 )
 def test_wrong_tags(tags: Any, reason: str) -> None:
     with pytest.raises(Refused, match=reason):
-        as_tags(tags, known=[1])
+        as_tags(tags, known=[1], invalid=[4])
 
 
 class Incomparable:

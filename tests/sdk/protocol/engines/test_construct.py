@@ -21,7 +21,7 @@ from kafkawire.sdk.protocol.engines.construct import (
 from kafkawire.sdk.protocol.engines.constructs import Span
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages import MODULES
-from kafkawire.sdk.protocol.messages.fetch import FetchResponse
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
@@ -49,6 +49,11 @@ def test_text() -> None:
         '    "unknown_tags" / TaggedFields({}),\n'
         ")\n"
     )
+
+
+def test_text_names_the_tags_that_are_not_valid() -> None:
+    assert '"unknown_tags" / TaggedFields({}, invalid=(0, 1)),\n' in construct_text(layout(FetchRequest, 12))
+    assert "    }, invalid=(1,)),\n)" in construct_text(layout(FetchRequest, 12))
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))

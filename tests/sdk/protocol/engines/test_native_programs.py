@@ -93,8 +93,15 @@ def test_a_class_is_final_whichever_way_it_is_derived_from() -> None:
 
 
 def fake_layout(**changes: Any) -> Any:
-    attributes = {"cls": ResponseHeader, "flexible": False, "fields": (), "tagged": (), "absent": (), **changes}
-    return type("FakeLayout", (), attributes)()
+    attributes = {
+        "cls": ResponseHeader,
+        "flexible": False,
+        "fields": (),
+        "tagged": (),
+        "absent": (),
+        "invalid_tags": (),
+    }
+    return type("FakeLayout", (), attributes | changes)()
 
 
 FIELD = layout(ResponseHeader, 0).fields[0]
@@ -120,10 +127,13 @@ FIELD = layout(ResponseHeader, 0).fields[0]
         fake_layout(fields=(FIELD._replace(default=DEFAULT),)),
         fake_layout(fields=(FIELD._replace(), 5)),
         fake_layout(absent=(5,)),
+        fake_layout(invalid_tags=5),
+        fake_layout(invalid_tags=("0",)),
+        fake_layout(invalid_tags=(0, 2**31)),
     ],
 )
 def test_a_program_needs_a_layout(wrong: Any) -> None:
-    with pytest.raises((TypeError, AttributeError, KeyError)):
+    with pytest.raises((TypeError, AttributeError, KeyError, OverflowError)):
         native.Program(wrong)
 
 
@@ -212,7 +222,7 @@ def test_a_program_holds_what_it_points_to() -> None:
     class Changing:
         cls = ResponseHeader
         flexible = False
-        tagged = absent = ()
+        tagged = absent = invalid_tags = ()
 
         @property
         def fields(self) -> tuple[Any, ...]:
