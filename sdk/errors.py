@@ -62,7 +62,7 @@ class EncodeError(LocalProtocolError):
 
 
 class UnsupportedVersion(LocalProtocolError):
-    """A message, or a field of it, does not exist in the version asked for."""
+    """A message, a field of it, or any tagged field does not exist in the version asked for."""
 
 
 class DecodeError(RemoteProtocolError):

@@ -136,12 +136,11 @@ class Structure(Subconstruct):
                 continue
             value = _value(message, field.name, path)
             if not is_default(value, field.new_default()):
-                where = f"{dotted(path)}." if dotted(path) else ""
-                raise UnsupportedVersion(f"{where}{field.name}: {missing(self.cls, self.version, field)}")
-        if "unknown_tags" not in self.names:
-            with Writing(f"{path} -> unknown_tags"):
-                if not is_default(_value(message, "unknown_tags", path), ()):
-                    raise Refused(f"version {self.version} has no tagged fields")
+                where = dotted(f"{path} -> {field.name}")
+                raise UnsupportedVersion(f"{where}: {missing(self.cls, self.version, field)}")
+        if "unknown_tags" not in self.names and not is_default(_value(message, "unknown_tags", path), ()):
+            where = dotted(f"{path} -> unknown_tags")
+            raise UnsupportedVersion(f"{where}: version {self.version} has no tagged fields")
 
 
 class NullableStructure(Subconstruct):

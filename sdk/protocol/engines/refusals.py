@@ -286,7 +286,7 @@ def _read_varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
 
 
 class _NotInVersion(Refused):
-    """A field is set that the version does not have."""
+    """A field is set that the version does not have, or tagged fields where it has none."""
 
 
 def _check_structure(layout: Layout, message: Any, parts: bool, steps: list[str | int]) -> None:
@@ -300,7 +300,7 @@ def _check_structure(layout: Layout, message: Any, parts: bool, steps: list[str 
                 raise _NotInVersion(missing(layout.cls, layout.version, absent))
     if not layout.flexible and not is_default(_value(message, "unknown_tags", steps), ()):
         steps.append("unknown_tags")
-        raise Refused(f"version {layout.version} has no tagged fields")
+        raise _NotInVersion(f"version {layout.version} has no tagged fields")
     values = [_value(message, field.name, steps) for field in layout.fields]
     for field, value in zip(layout.fields, values, strict=True):
         _check_field(field, value, parts, steps)

@@ -336,8 +336,6 @@ WRONG = [
     ),
     ("MetadataRequest", 12, {"allow_auto_topic_creation": "yes"}, "allow_auto_topic_creation: expected bool, got str"),
     ("MetadataRequest", 12, {"allow_auto_topic_creation": []}, "allow_auto_topic_creation: expected bool, got list"),
-    ("ResponseHeader", 0, {"unknown_tags": ((1, b""),)}, "unknown_tags: version 0 has no tagged fields"),
-    ("ResponseHeader", 0, {"unknown_tags": None}, "unknown_tags: version 0 has no tagged fields"),
     ("ResponseHeader", 1, {"unknown_tags": ((2, b""), (1, b""))}, "unknown_tags: tag 1 after tag 2, ascending"),
     ("ResponseHeader", 1, {"unknown_tags": ((2, b""), (2, b""))}, "unknown_tags: tag 2 after tag 2"),
     ("ResponseHeader", 1, {"unknown_tags": ((2**31 - 1, b""),)}, "unknown_tags: tag 2147483647 is outside"),

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import DecodeError, EncodeError
+from kafkawire.sdk.errors import DecodeError, EncodeError, UnsupportedVersion
 from kafkawire.sdk.protocol.engines.selection import ENGINES, native
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.programs import message_class, program
 
 AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
@@ -56,3 +57,21 @@ def test_a_tag_of_other_versions_is_not_written(engine: str, name: str, version:
     """Kafka's classes write it, and cannot read what they wrote."""
     with pytest.raises(EncodeError, match=f"^unknown_tags: tag {tag} is not valid in this version"):
         program(name, version, engine).encode(message_class(name)(unknown_tags=((tag, b""),)))
+
+
+TOPIC = MetadataRequest.MetadataRequestTopic
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+@pytest.mark.parametrize(
+    ("message", "path"),
+    [
+        (MetadataRequest(unknown_tags=((7, b"x"),)), "unknown_tags"),
+        (MetadataRequest(topics=[TOPIC(name="t", unknown_tags=((7, b"x"),))]), r"topics\[0\].unknown_tags"),
+        (MetadataRequest(unknown_tags=None), "unknown_tags"),  # type: ignore[arg-type]  # a wrong value is the point
+    ],
+)
+def test_a_version_without_tagged_fields(engine: str, message: MetadataRequest, path: str) -> None:
+    """Kafka throws an UnsupportedVersionException: "Tagged fields were set, but version 8 … does not support them"."""
+    with pytest.raises(UnsupportedVersion, match=f"^{path}: version 8 has no tagged fields"):
+        program(MetadataRequest, 8, engine).encode(message)
