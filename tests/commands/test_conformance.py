@@ -5,6 +5,7 @@ Method: the Typer app is called in this process on small folders and on addresse
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import socket
 from pathlib import Path
@@ -24,20 +25,44 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+def copy_headers(folder: Path) -> None:
+    """Copy one file of vectors, and say that there is no other."""
+    shutil.copy(VECTORS / "headers.jsonl.gz", folder)
+    (folder / "coverage.json").write_text('{"files": {"headers.jsonl.gz": {"lines": 18}}}')
+
+
 def test_codec(tmp_path: Path) -> None:
-    shutil.copy(VECTORS / "headers.jsonl.gz", tmp_path)
+    copy_headers(tmp_path)
     junit = tmp_path / "report.xml"
     code, output = run("codec", "--vectors", str(tmp_path), "--engine", "python", "--junit", str(junit))
     assert code == 0
     assert "python headers.jsonl.gz: 18 passed, 0 failed" in output
-    assert output.endswith("18 passed, 0 failed\n")
-    assert ElementTree.parse(junit).getroot()[0].get("tests") == "18"
+    assert output.endswith("19 passed, 0 failed\n")
+    assert [suite.get("tests") for suite in ElementTree.parse(junit).getroot()] == ["1", "18"]
 
 
 def test_codec_with_failures(tmp_path: Path) -> None:
+    copy_headers(tmp_path)
     (tmp_path / "surprise.json").write_text("{}")
     code, output = run("codec", "--vectors", str(tmp_path), "--engine", "python")
-    assert (code, output.splitlines()[-1]) == (1, "0 passed, 1 failed")
+    assert (code, output.splitlines()[-1]) == (1, "19 passed, 1 failed")
+
+
+def test_codec_without_vectors(tmp_path: Path) -> None:
+    """An empty file once passed: "0 passed, 0 failed", exit status 0."""
+    (tmp_path / "requests.jsonl.gz").write_bytes(gzip.compress(b""))
+    code, output = run("codec", "--vectors", str(tmp_path), "--engine", "python")
+    assert (code, output.splitlines()) == (
+        1,
+        [
+            "engine python",
+            "  python coverage.json: 0 passed, 1 failed",
+            "      coverage.json: is missing: it says which files there are, and how many vectors each holds",
+            "  python requests.jsonl.gz: 0 passed, 1 failed",
+            "      requests.jsonl.gz: holds no vectors",
+            "0 passed, 2 failed",
+        ],
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,9 +82,9 @@ def test_mistakes(arguments: tuple[str, ...], text: str) -> None:
 def test_an_engine_that_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is left out of all engines, and refused where it was asked for."""
     monkeypatch.setattr("kafkawire.sdk.protocol.engines.selection.native", None)
-    shutil.copy(VECTORS / "headers.jsonl.gz", tmp_path)
+    copy_headers(tmp_path)
     code, output = run("codec", "--vectors", str(tmp_path))
-    assert (code, output.splitlines()[-1]) == (0, "36 passed, 0 failed")
+    assert (code, output.splitlines()[-1]) == (0, "38 passed, 0 failed")
     code, output = run("codec", "--vectors", str(tmp_path), "--engine", "native")
     assert (code, output) == (2, "engine native: skipped, the extension is not built\n")
 

@@ -1,7 +1,8 @@
 """Every file of a folder of vectors is checked, and differences are found.
 
-Method: the small files of the package's own folder; copies with one wrong value, an unknown file, and a checker that
-raises. The large files are checked, vector by vector, by the tests of the parts that they cover.
+Method: the small files of the package's own folder; copies with one wrong value, files that are unknown, empty, damaged
+or missing, and a checker that raises. The large files are checked, vector by vector, by the tests of the parts that
+they cover.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,28 +18,41 @@ from typing import Any
 import pytest
 
 from kafkawire.conformance.codec_suite import VECTORS, run_vectors
+from kafkawire.conformance.report import Suite
 from kafkawire.sdk.protocol.engines.selection import ENGINE
 
 SMALL = ("corrupt.jsonl.gz", "headers.jsonl.gz", "write_rules.jsonl.gz", "error_codes.json")
 
 
 def folder(tmp_path: Path, *names: str) -> Path:
+    """Copy some files, with the coverage of no others."""
     for name in names:
         shutil.copy(VECTORS / name, tmp_path / name)
+    coverage = json.loads((VECTORS / "coverage.json").read_text())
+    files = {name: coverage["files"].get(name, {"lines": 1}) for name in names}
+    (tmp_path / "coverage.json").write_text(json.dumps({"files": files}))
     return tmp_path
 
 
+def suites(path: Path) -> dict[str, Suite]:
+    return {suite.name: suite for suite in run_vectors(path, ENGINE)}
+
+
+def reasons(suite: Suite) -> list[str]:
+    return [failure.reason for failure in suite.failures]
+
+
 def test_small_files_pass(tmp_path: Path) -> None:
-    suites = {suite.name: suite for suite in run_vectors(folder(tmp_path, *SMALL), ENGINE)}
-    assert set(suites) == set(SMALL)
-    assert [suite.failures for suite in suites.values()] == [[], [], [], []]
-    assert suites["headers.jsonl.gz"].passed == 18
+    found = suites(folder(tmp_path, *SMALL))
+    assert set(found) == {*SMALL, "coverage.json"}
+    assert [suite.failures for suite in found.values()] == [[], [], [], [], []]
+    assert found["headers.jsonl.gz"].passed == 18
 
 
 def test_a_suite_takes_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = itertools.count(0, 1500)
     monkeypatch.setattr("kafkawire.conformance.codec_suite.monotonic_ms", lambda: next(ticks))
-    assert [suite.seconds for suite in run_vectors(folder(tmp_path, "headers.jsonl.gz"), ENGINE)] == [1.5]
+    assert suites(folder(tmp_path, "headers.jsonl.gz"))["headers.jsonl.gz"].seconds == 1.5
 
 
 def test_every_shipped_file_has_a_checker() -> None:
@@ -49,8 +64,44 @@ def test_every_shipped_file_has_a_checker() -> None:
 
 def test_an_unknown_file_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "surprise.jsonl.gz").write_bytes(gzip.compress(b"{}\n"))
-    (suite,) = run_vectors(tmp_path, ENGINE)
-    assert [failure.reason for failure in suite.failures] == ["there is no checker for this file"]
+    assert reasons(suites(tmp_path)["surprise.jsonl.gz"]) == ["there is no checker for this file"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("requests.jsonl.gz", gzip.compress(b"", mtime=0)), ("schema_parity.json", b"[]")]
+)
+def test_a_file_without_vectors_is_a_failure(tmp_path: Path, name: str, content: bytes) -> None:
+    (folder(tmp_path) / name).write_bytes(content)
+    assert reasons(suites(tmp_path)[name]) == ["holds no vectors"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("headers.jsonl.gz", (VECTORS / "headers.jsonl.gz").read_bytes()[:-9], "cannot be read: EOFError"),
+        ("headers.jsonl.gz", gzip.compress(b"no JSON", mtime=0), "cannot be read: JSONDecodeError"),
+        ("headers.jsonl.gz", b"no gzip", "cannot be read: BadGzipFile"),
+        ("error_codes.json", b"no JSON", "cannot be read: JSONDecodeError"),
+        ("frames.jsonl.gz", gzip.compress(b"{}", mtime=0), "cannot be read: FileNotFoundError: .*requests.jsonl.gz"),
+    ],
+)
+def test_a_damaged_file_is_a_failure(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+    (folder(tmp_path) / name).write_bytes(content)
+    assert re.match(reason, reasons(suites(tmp_path)[name])[-1])
+
+
+def test_a_missing_file_is_a_failure(tmp_path: Path) -> None:
+    (folder(tmp_path, *SMALL) / SMALL[0]).unlink()
+    assert [(failure.case, failure.reason) for failure in suites(tmp_path)["coverage.json"].failures] == [
+        (SMALL[0], "is missing")
+    ]
+
+
+def test_files_are_expected_even_if_nothing_says_which(tmp_path: Path) -> None:
+    (folder(tmp_path, *SMALL) / "coverage.json").unlink()
+    assert reasons(suites(tmp_path)["coverage.json"]) == [
+        "is missing: it says which files there are, and how many vectors each holds"
+    ]
 
 
 def change(path: Path, line: int, key: str, value: Any) -> None:
@@ -65,7 +116,7 @@ def change(path: Path, line: int, key: str, value: Any) -> None:
 @pytest.mark.parametrize(("key", "value"), [("hex", "00"), ("version", 77), ("value", None)])
 def test_a_wrong_vector_is_found(tmp_path: Path, key: str, value: object) -> None:
     change(folder(tmp_path, "headers.jsonl.gz") / "headers.jsonl.gz", 3, key, value)
-    (suite,) = run_vectors(tmp_path, ENGINE)
+    suite = suites(tmp_path)["headers.jsonl.gz"]
     assert (suite.passed, len(suite.failures)) == (17, 1)
     assert suite.failures[0].case.startswith("line 4 RequestHeader")
 
@@ -73,7 +124,7 @@ def test_a_wrong_vector_is_found(tmp_path: Path, key: str, value: object) -> Non
 def test_frames_are_put_together_from_their_bodies(tmp_path: Path) -> None:
     path = folder(tmp_path, "frames.jsonl.gz", "requests.jsonl.gz", "responses.jsonl.gz")
     change(path / "frames.jsonl.gz", 0, "header_size", 1)
-    suite = next(suite for suite in run_vectors(path, ENGINE) if suite.name == "frames.jsonl.gz")
+    suite = suites(path)["frames.jsonl.gz"]
     assert (suite.passed, len(suite.failures)) == (957, 1)
 
 
