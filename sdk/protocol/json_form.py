@@ -1,17 +1,18 @@
 """Messages as JSON values, in the form that Apache Kafka's own converters print.
 
 Field names are camelCase; bytes and records are base64; UUIDs are URL-safe base64 without padding; a tagged field
-that has its default is left out, every other field of the version is there; numbers that JSON does not have are the
-strings `NaN`, `Infinity` and `-Infinity`. Unknown tagged fields have no JSON form.
+that has its default is left out, every other field of the version is there; null is allowed where any version allows
+it; numbers that JSON does not have are the strings `NaN`, `Infinity` and `-Infinity`, which Kafka prints and does not
+read. Unknown tagged fields have no JSON form.
 
-Source: `JsonConverterGenerator` in Apache Kafka.
+Source: `JsonConverterGenerator` and `MessageUtil` in Apache Kafka; Jackson for base64.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import math
+import re
 from functools import cache
 from typing import Any
 
@@ -19,10 +20,18 @@ from kafkawire.sdk.errors import EncodeError, LocalProtocolError, UnsupportedVer
 from kafkawire.sdk.protocol.layout import FieldLayout, Layout, layout
 from kafkawire.sdk.protocol.primitives import LIMITS, as_buffer, is_default
 from kafkawire.sdk.protocol.programs import message_class
-from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.schema import Field, Message
 from kafkawire.sdk.protocol.uuids import format_uuid, parse_uuid
 
 __all__ = ["from_json", "to_json"]
+
+#: Groups of four characters, padded where they stand for fewer bytes, and space between them. Possessive, so that no
+#: place is tried twice.
+_BASE64 = re.compile(
+    r"(?:[\x00-\x20]*+(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==))*+[\x00-\x20]*+", re.ASCII
+)
+#: What ends with padding, where another decoder would stop reading.
+_PADDED = re.compile("[^=]+={0,2}")
 
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
@@ -36,7 +45,7 @@ def to_json(message: Message, version: int) -> dict[str, Any]:
 
     Raises:
         UnsupportedVersion: the version does not exist, or lacks a field that is set and cannot be dropped.
-        EncodeError: a required field is None.
+        EncodeError: a field is None that may be null in no version.
     """
     return _structure_to_json(message, layout(type(message), version), "")
 
@@ -47,11 +56,12 @@ def from_json(name: str, version: int, value: dict[str, Any]) -> Message:
     Args:
         name: Kafka's name of the message.
         version: the version.
-        value: the JSON value, as `json.loads` returns it.
+        value: the JSON value, as `json.loads` returns it. Names that no version of the message has are ignored; fields
+            that only other versions have are read, for `Codec.encode` to drop or refuse.
 
     Raises:
-        UnsupportedVersion: the version does not exist.
-        EncodeError: a field is missing, unknown to the version, or not of its type.
+        UnsupportedVersion: the version does not exist, or lacks a structure that is given.
+        EncodeError: a field is missing, or not of its type.
     """
     return _structure_from_json(value, layout(message_class(name), version), "")
 
@@ -74,20 +84,19 @@ def _structure_to_json(message: Message, structure: Layout, path: str) -> dict[s
                 f"exists in {absent.versions}"
             )
     value = {}
+    nullable = {field.name for field in structure.cls.FIELDS if field.nullable is not None}
     for field in structure.fields + structure.tagged:
         content = getattr(message, field.name)
         if field.tag is not None and is_default(content, field.new_default()):
             continue
         name = _json_name(field.name)
-        value[name] = _field_to_json(content, field, _join(path, name))
+        if content is None and field.name not in nullable:
+            raise EncodeError(_join(path, name), "null is not allowed in any version")
+        value[name] = None if content is None else _field_to_json(content, field, _join(path, name))
     return value
 
 
 def _field_to_json(value: Any, field: FieldLayout, path: str) -> Any:
-    if value is None:
-        if not field.nullable:
-            raise EncodeError(path, "null is not allowed in this version")
-        return None
     if field.array:
         return [_element_to_json(element, field, f"{path}[{index}]") for index, element in enumerate(value)]
     return _element_to_json(value, field, path)
@@ -112,50 +121,61 @@ def _structure_from_json(value: Any, structure: Layout, path: str) -> Message:
     if not isinstance(value, dict):
         raise EncodeError(path, f"expected an object, got {value!r:.60}")
     message = structure.cls()
-    known = set()
-    for field in structure.fields + structure.tagged:
+    present = {field.name: field for field in structure.fields + structure.tagged}
+    for field in structure.cls.FIELDS:
         name = _json_name(field.name)
-        known.add(name)
+        own = present.get(field.name)
         if name in value:
-            setattr(message, field.name, _field_from_json(value[name], field, _join(path, name)))
-        elif field.tag is None:
+            inner = None if own is None else own.structure
+            setattr(message, field.name, _field_from_json(value[name], field, inner, _join(path, name)))
+        elif own is not None and own.tag is None:
             raise EncodeError(_join(path, name), f"missing, version {structure.version} of {structure.name} has it")
-    for name in value:
-        if name not in known:
-            raise EncodeError(_join(path, name), f"version {structure.version} of {structure.name} has no such field")
     return message
 
 
-def _field_from_json(value: Any, field: FieldLayout, path: str) -> Any:
+def _field_from_json(value: Any, field: Field, structure: Layout | None, path: str) -> Any:
+    """Return the value of a field; `structure` is None if its structure is not in this version."""
     if value is None:
-        if not field.nullable:
-            raise EncodeError(path, "null is not allowed in this version")
+        if field.nullable is None:
+            raise EncodeError(path, "null is not allowed in any version")
         return None
     if not field.array:
-        return _element_from_json(value, field, path)
+        return _element_from_json(value, field, structure, path)
     if not isinstance(value, list):
         raise EncodeError(path, f"expected an array, got {value!r:.60}")
-    return tuple(_element_from_json(element, field, f"{path}[{index}]") for index, element in enumerate(value))
+    return tuple(
+        _element_from_json(element, field, structure, f"{path}[{index}]") for index, element in enumerate(value)
+    )
 
 
-def _element_from_json(value: Any, field: FieldLayout, path: str) -> Any:
-    match field.kind:
-        case "struct":
-            assert field.structure is not None
-            return _structure_from_json(value, field.structure, path)
+def _element_from_json(value: Any, field: Field, structure: Layout | None, path: str) -> Any:
+    match field.type:
+        case type():
+            if structure is None:
+                raise UnsupportedVersion(f"{path}: not in this version, exists in {field.versions}")
+            return _structure_from_json(value, structure, path)
         case "bytes" | "records" | "uuid" if isinstance(value, str):
-            return _bytes_from_json(value, field.kind, path)
+            return _bytes_from_json(value, field.type, path)
         case "bool" if isinstance(value, bool):
             return value
-        case "float64" if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-        case "float64" if value in _NOT_FINITE:
+        case "float64" if isinstance(value, float) or value in _NOT_FINITE:
             return float(value)
         case "string" if isinstance(value, str):
             return value
         case kind if kind in LIMITS and isinstance(value, int) and not isinstance(value, bool):
-            return value
-    raise EncodeError(path, f"expected {field.kind}, got {value!r:.60}")
+            return _integer_from_json(value, kind, path)
+    raise EncodeError(path, f"expected {field.type}, got {value!r:.60}")
+
+
+def _integer_from_json(value: int, kind: str, path: str) -> int:
+    low, high = LIMITS[kind]
+    if kind == "int8" and high < value <= -2 * low:
+        # As `MessageUtil.jsonNodeToByte` does: 128 is 0, 255 is 127, and 256 would be 128, which wraps.
+        value += low
+        return value if value <= high else low
+    if not low <= value <= high:
+        raise EncodeError(path, f"{value} is outside {kind}, {low} to {high}")
+    return value
 
 
 def _text_of_uuid(value: Any, path: str) -> str:
@@ -167,8 +187,15 @@ def _text_of_uuid(value: Any, path: str) -> str:
 
 def _bytes_from_json(text: str, kind: str, path: str) -> bytes:
     try:
-        return parse_uuid(text) if kind == "uuid" else base64.b64decode(text, validate=True)
+        return parse_uuid(text) if kind == "uuid" else _decode_base64(text)
     except LocalProtocolError as error:
         raise EncodeError(path, str(error)) from None
-    except (binascii.Error, ValueError):
+    except ValueError:
         raise EncodeError(path, f"expected base64, got {text!r:.60}") from None
+
+
+def _decode_base64(text: str) -> bytes:
+    """Return the bytes of base64 as Jackson reads it; raise ValueError if it does not."""
+    if not _BASE64.fullmatch(text):
+        raise ValueError
+    return b"".join(map(base64.b64decode, _PADDED.findall(text)))

@@ -6,6 +6,7 @@ Method: values by hand. The golden vectors (`tests/conformance/test_message_vect
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from typing import Any
@@ -16,9 +17,11 @@ from kafkawire.sdk.errors import EncodeError, LocalProtocolError, UnsupportedVer
 from kafkawire.sdk.protocol.json_form import from_json, to_json
 from kafkawire.sdk.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
-from kafkawire.sdk.protocol.messages.fetch import FetchResponse
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from kafkawire.sdk.protocol.messages.storage.quorum_state_data import QuorumStateData
+from kafkawire.sdk.protocol.programs import program
 
 TOPIC = MetadataRequest.MetadataRequestTopic(topic_id=bytes(15) + b"\xff", name=None)
 METADATA = MetadataRequest(topics=(TOPIC,))
@@ -75,7 +78,6 @@ NOT_A_UUID = r"topics\[0\].topicId: .* is not a UUID: 22 of URL-safe base64 expe
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"topics": None}, "allowAutoTopicCreation: missing, version 12 of MetadataRequest has it"),
-    ({**METADATA_JSON, "more": 1}, "more: version 12 of MetadataRequest has no such field"),
     ({**METADATA_JSON, "topics": "x"}, "topics: expected an array, got 'x'"),
     ({**METADATA_JSON, "topics": [5]}, r"topics\[0\]: expected an object, got 5"),
     ({**METADATA_JSON, "topics": [{"topicId": "AA", "name": ""}]}, NOT_A_UUID),
@@ -92,10 +94,98 @@ def test_wrong_json(value: dict[str, Any], text: str) -> None:
         from_json("MetadataRequest", 12, value)
 
 
-@pytest.mark.parametrize("value", ["no base64", 5, True])
+NO_BASE64 = ["no base64", "0DD+=", "0DD+==", "0DD", "AA", "AA=", "AA===", "AAAAA", "AAAA====", "=", "-_-_", "ÄAAA"]
+NO_BASE64 += ["AA AA", "AA\nAA", "AA=\n=", "AA\n==", "AAA\\"]
+
+
+@pytest.mark.parametrize("value", [*NO_BASE64, 5, True])
 def test_wrong_bytes(value: Any) -> None:
+    """Kafka's converter refuses each of them, as Jackson does."""
     with pytest.raises(EncodeError, match=r"^authBytes: expected"):
         from_json("SaslAuthenticateRequest", 0, {"authBytes": value})
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("0DD+", b"\xd0\x30\xfe"),
+        ("0DD+\n0DD+", b"\xd0\x30\xfe" * 2),
+        ("\x01 0DD+\r\n0DA=\t", b"\xd0\x30\xfe\xd0\x30"),
+        ("AB==", b"\0"),  # the bits that no byte takes
+        ("AA==AA==", b"\0\0"),
+        ("", b""),
+    ],
+)
+def test_base64_that_kafka_reads(text: str, data: bytes) -> None:
+    assert from_json("SaslAuthenticateRequest", 0, {"authBytes": text}) == SaslAuthenticateRequest(data)
+
+
+def test_long_base64() -> None:
+    data = bytes(range(256)) * 400
+    text = base64.encodebytes(data).decode()
+    assert from_json("SaslAuthenticateRequest", 0, {"authBytes": text}) == SaslAuthenticateRequest(data)
+    with pytest.raises(EncodeError, match="expected base64"):
+        from_json("SaslAuthenticateRequest", 0, {"authBytes": text + "!"})
+
+
+def test_names_that_no_version_has_are_ignored() -> None:
+    """As by Kafka, whose own `quorum-state` files have one more: `data_version`."""
+    text = (
+        """{"leaderId":1,"leaderEpoch":1,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}"""
+    )
+    assert from_json("QuorumStateData", 1, json.loads(text)) == QuorumStateData(leader_id=1, leader_epoch=1)
+
+
+def test_fields_of_other_versions_are_read() -> None:
+    """As by Kafka, which throws UnsupportedVersionException when the message is written, or for a structure at once."""
+    value = {**METADATA_JSON, "includeClusterAuthorizedOperations": True}
+    message = from_json("MetadataRequest", 12, value)
+    assert message == MetadataRequest(topics=(TOPIC,), include_cluster_authorized_operations=True)
+    with pytest.raises(UnsupportedVersion, match="include_cluster_authorized_operations: not in version 12"):
+        program("MetadataRequest", 12).encode(message)
+    fetch = to_json(FetchRequest(), 14)
+    assert from_json("FetchRequest", 14, {**fetch, "clusterId": None}) == FetchRequest()
+    with pytest.raises(UnsupportedVersion, match="replicaState: not in this version, exists in 15-18"):
+        from_json("FetchRequest", 14, {**fetch, "replicaState": {"replicaId": 5, "replicaEpoch": 6}})
+
+
+def resource_type(value: Any) -> Any:
+    resource = {"resourceType": value, "resourceName": "", "configs": []}
+    message: Any = from_json("AlterConfigsRequest", 0, {"resources": [resource], "validateOnly": False})
+    return message.resources[0].resource_type
+
+
+@pytest.mark.parametrize(("number", "read"), [(-128, -128), (127, 127), (128, 0), (129, 1), (255, 127), (256, -128)])
+def test_a_byte_may_be_up_to_256(number: int, read: int) -> None:
+    """`MessageUtil.jsonNodeToByte` takes 128 from what is above 127, and lets 256 wrap."""
+    assert resource_type(number) == read
+
+
+@pytest.mark.parametrize("number", [-129, 257, 1.0, "5", True])
+def test_numbers_that_are_no_byte(number: Any) -> None:
+    with pytest.raises(EncodeError, match=r"^resources\[0\].resourceType: "):
+        resource_type(number)
+
+
+def test_an_integer_outside_its_type() -> None:
+    with pytest.raises(EncodeError, match=r"^correlationId: 2147483648 is outside int32, -2147483648 to 2147483647"):
+        from_json("ResponseHeader", 0, {"correlationId": 2**31})
+
+
+def test_a_float_is_no_integer() -> None:
+    """Kafka: "expected a floating point type, but got NUMBER"."""
+    value = {"entries": [{"entity": [], "ops": [{"key": "", "value": 1, "remove": False}]}], "validateOnly": False}
+    with pytest.raises(EncodeError, match=r"ops\[0\].value: expected float64, got 1"):
+        from_json("AlterClientQuotasRequest", 0, value)
+
+
+def test_null_where_another_version_allows_it() -> None:
+    """Kafka's converter prints and reads it; only writing the bytes fails."""
+    assert to_json(MetadataRequest(topics=None), 0) == {"topics": None}
+    message = from_json("MetadataRequest", 0, {"topics": None})
+    assert message == MetadataRequest(topics=None)
+    with pytest.raises(EncodeError, match="topics: null is not allowed in this version"):
+        program("MetadataRequest", 0).encode(message)
 
 
 def test_an_unknown_message() -> None:
@@ -106,5 +196,6 @@ def test_an_unknown_message() -> None:
 def test_what_a_version_cannot_carry() -> None:
     with pytest.raises(UnsupportedVersion, match="allowAutoTopicCreation: not in version 3 of MetadataRequest, exists"):
         to_json(MetadataRequest(topics=(), allow_auto_topic_creation=False), 3)
-    with pytest.raises(EncodeError, match="topics: null is not allowed"):
-        to_json(MetadataRequest(topics=None), 0)
+    wrong: Any = None
+    with pytest.raises(EncodeError, match=r"^authBytes: null is not allowed in any version"):
+        to_json(SaslAuthenticateRequest(auth_bytes=wrong), 0)
