@@ -224,7 +224,8 @@ def _rebuilt(vector: Vector, engine: str) -> bytes | None:
         builder.append(params["timestamp"], *marker)
         return builder.build()
     if kind == "raft-control":
-        return _rebuilt_control(next(walk(bytes.fromhex(vector["hex"]), engine=engine)), engine)
+        batch = next(walk(bytes.fromhex(vector["hex"]), engine=engine))
+        return _rebuilt_control(batch, engine, params.get("control_version", 0))
     if kind == "empty":
         return empty_batch(
             base_offset=params["base_offset"],
@@ -272,13 +273,17 @@ def _built(params: Vector, engine: str) -> bytes:
     return builder.build()
 
 
-def _rebuilt_control(batch: Batch, engine: str) -> bytes:
-    """Decode the control records of a batch and build them again."""
+def _rebuilt_control(batch: Batch, engine: str, version: int) -> bytes:
+    """Decode the control records of a batch and build them again.
+
+    A version above 0 is that of a layout which Kafka defines but does not read: such records are copied.
+    """
     builder = batch_builder_class(engine)(
         base_offset=batch.base_offset, partition_leader_epoch=batch.partition_leader_epoch, is_control=True
     )
     for record in batch.records():
-        builder.append(record.timestamp, *control_record(record).encode())
+        key, value = (record.key, record.value) if version else control_record(record).encode()
+        builder.append(record.timestamp, key, value)
     return builder.build()
 
 

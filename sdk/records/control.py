@@ -1,9 +1,10 @@
 """Control records: what coordinators and KRaft leaders write between the records of applications.
 
 The key says what kind of record it is; readers skip kinds that they do not know. The value is a message of
-`schemas/records/control/`.
+`schemas/records/control/`. A marker of a later version is read as the highest known one. Bodies of KRaft are read and
+written in their first version, whatever version they state: Kafka 4.3 defines a second one of LeaderChange, unused.
 
-Source: `ControlRecordType`, `ControlRecordUtils`, `EndTransactionMarker` in Apache Kafka.
+Source: `ControlRecordType`, `ControlRecordUtils`, `EndTransactionMarker`, `MemoryRecordsBuilder` in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.errors import DecodeError, EncodeError
 from kafkawire.sdk.protocol.messages.records.control.end_txn_marker import EndTxnMarker
-from kafkawire.sdk.protocol.programs import program
+from kafkawire.sdk.protocol.programs import message_class, program
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import ControlRecordType
 from kafkawire.sdk.protocol.tables.record_formats import CONTROL_KEY_HEADER
@@ -74,12 +75,19 @@ class ControlRecord(NamedTuple):
     body: Message | None
 
     def encode(self) -> tuple[bytes, bytes | None]:
-        """Return key and value."""
+        """Return key and value.
+
+        Raises:
+            EncodeError: the body cannot be written, or Kafka would not read it in this version.
+        """
         key = CONTROL_KEY_HEADER.pack(self.key.version, self.key.number)
         if self.body is None:
             return key, None
-        content = program(type(self.body), self.version).encode(self.body)
-        return key, _VERSION.pack(self.version) + content if self.key.type in _MARKERS else content
+        if self.key.type in _MARKERS:
+            return key, _VERSION.pack(self.version) + program(type(self.body), self.version).encode(self.body)
+        if self.version != (first := self.body.SCHEMA.versions.first):
+            raise EncodeError("version", f"{self.version}, a {self.key.name} record is always read as version {first}")
+        return key, program(type(self.body), self.version).encode(self.body)
 
 
 def control_type(record: Record) -> ControlKey:
@@ -100,11 +108,10 @@ def control_type(record: Record) -> ControlKey:
 
 
 def control_record(record: Record) -> ControlRecord:
-    """Decode a record of a control batch.
+    """Decode a record of a control batch, in the version in which Kafka reads it; what follows the body is ignored.
 
     Raises:
         DecodeError: key or value is not what a control record has.
-        UnsupportedVersion: the body is newer than this release.
     """
     key = control_type(record)
     name = _BODIES.get(key.type)
@@ -113,8 +120,15 @@ def control_record(record: Record) -> ControlRecord:
     value = record.value or b""
     if len(value) < _VERSION.size:
         raise DecodeError("value", 0, f"a control record begins with its version, it has {len(value)} bytes")
+    versions = message_class(name).SCHEMA.versions
+    if key.type not in _MARKERS:
+        body, _ = program(name, versions.first).decode(value)
+        return ControlRecord(key, versions.first, body)
     (version,) = _VERSION.unpack_from(value)
-    body, _ = program(name, version).decode(value, _VERSION.size if key.type in _MARKERS else 0)
+    if version < 0:
+        raise DecodeError("value", 0, f"version {version} of a transaction marker")
+    version = min(version, versions.last)
+    body, _ = program(name, version).decode(value, _VERSION.size)
     return ControlRecord(key, version, body)
 
 

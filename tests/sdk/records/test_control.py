@@ -1,20 +1,27 @@
 """Control records say what they are and give their bodies; kinds of later releases are passed over.
 
-Method: a record of each kind through `encode` and back; keys and values that are none.
+Method: a record of each kind through `encode` and back; bytes that Apache Kafka's classes read or refuse; keys and
+values that are none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 
-from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.codec import message_class
+from kafkawire.sdk.errors import DecodeError, EncodeError
 from kafkawire.sdk.protocol.messages.records.control.end_txn_marker import EndTxnMarker
 from kafkawire.sdk.protocol.messages.records.control.k_raft_version_record import KRaftVersionRecord
 from kafkawire.sdk.protocol.messages.records.control.leader_change_message import LeaderChangeMessage
+from kafkawire.sdk.protocol.messages.records.control.snapshot_footer_record import SnapshotFooterRecord
+from kafkawire.sdk.protocol.messages.records.control.snapshot_header_record import SnapshotHeaderRecord
+from kafkawire.sdk.protocol.messages.records.control.voters_record import VotersRecord
+from kafkawire.sdk.protocol.programs import message_class, program
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import ControlRecordType
-from kafkawire.sdk.records import Record
+from kafkawire.sdk.records import Record, walk
 from kafkawire.sdk.records.control import (
     ControlKey,
     ControlRecord,
@@ -33,17 +40,72 @@ def test_markers(is_commit: bool) -> None:
     assert found.body == EndTxnMarker(coordinator_epoch=7)
 
 
+@pytest.mark.parametrize("value", ["000000000007", "000100000007", "7fff00000007abcd", "00000000000799"])
+def test_a_marker_of_a_later_version_is_read_as_the_highest_known(value: str) -> None:
+    """As `EndTransactionMarker.deserialize` does; it ignores what follows the fields that it knows."""
+    found = control_record(Record(0, 0, b"\x00\x00\x00\x01", bytes.fromhex(value)))
+    assert (found.version, found.body) == (0, EndTxnMarker(coordinator_epoch=7))
+    assert found.encode()[1] == bytes.fromhex("000000000007")
+
+
+def test_a_marker_of_a_later_version_in_a_batch() -> None:
+    """The batch as Apache Kafka reads it: a commit by coordinator epoch 7."""
+    batch = bytes.fromhex(
+        "000000000000000000000042ffffffff025995e2e900200000000000000000000000050000000000000005ffffffffffffffffffffffffffff"
+        "000000012000000008000000010c00010000000700"
+    )
+    (record,) = next(walk(batch)).records()
+    found = control_record(record)
+    assert (found.key.name, found.body) == ("COMMIT", EndTxnMarker(coordinator_epoch=7))
+
+
 @pytest.mark.parametrize(
-    ("kind", "version", "body"),
+    ("kind", "value", "body"),
     [
-        (ControlRecordType.LEADER_CHANGE, 0, LeaderChangeMessage(version=0, leader_id=3)),
-        (ControlRecordType.LEADER_CHANGE, 1, LeaderChangeMessage(version=1, leader_id=3)),
-        (ControlRecordType.KRAFT_VERSION, 0, KRaftVersionRecord(version=0, k_raft_version=1)),
+        (
+            ControlRecordType.LEADER_CHANGE,
+            "{:04x}0000000302000000040002000000050000",
+            partial(
+                LeaderChangeMessage,
+                leader_id=3,
+                voters=(LeaderChangeMessage.Voter(voter_id=4),),
+                granting_voters=(LeaderChangeMessage.Voter(voter_id=5),),
+            ),
+        ),
+        (
+            ControlRecordType.SNAPSHOT_HEADER,
+            "{:04x}000000000000000500",
+            partial(SnapshotHeaderRecord, last_contained_log_timestamp=5),
+        ),
+        (ControlRecordType.SNAPSHOT_FOOTER, "{:04x}00", SnapshotFooterRecord),
+        (ControlRecordType.KRAFT_VERSION, "{:04x}000100", partial(KRaftVersionRecord, k_raft_version=1)),
+        (ControlRecordType.KRAFT_VOTERS, "{:04x}0100", VotersRecord),
     ],
 )
-def test_records_of_kraft(kind: ControlRecordType, version: int, body: Message) -> None:
-    written = ControlRecord(ControlKey(0, kind), version, body)
-    assert control_record(Record(0, 0, *written.encode())) == written
+@pytest.mark.parametrize("version", [0, 1, 2, 0x7FFF])
+def test_records_of_kraft_have_their_first_layout_whatever_version_they_state(
+    kind: ControlRecordType, value: str, body: Callable[..., Message], version: int
+) -> None:
+    """As `ControlRecordUtils` reads them; the version stays, as a field."""
+    written = kind.to_bytes(4, "big"), bytes.fromhex(value.format(version))
+    found = control_record(Record(0, 0, *written))
+    assert found == ControlRecord(ControlKey(0, kind), 0, body(version=version))
+    assert found.encode() == written
+
+
+def test_the_second_layout_of_a_leader_change_is_refused() -> None:
+    """Kafka 4.3 defines it, but neither writes nor reads it: a null array is what its reader finds there."""
+    body = LeaderChangeMessage(
+        version=1,
+        leader_id=1,
+        voters=(LeaderChangeMessage.Voter(voter_id=1),),
+        granting_voters=(LeaderChangeMessage.Voter(voter_id=1),),
+    )
+    key = ControlKey(0, ControlRecordType.LEADER_CHANGE)
+    with pytest.raises(DecodeError, match="granting_voters at byte 12: null is not allowed"):
+        control_record(Record(0, 0, key.number.to_bytes(4, "big"), program(LeaderChangeMessage, 1).encode(body)))
+    with pytest.raises(EncodeError, match="1, a LEADER_CHANGE record is always read as version 0"):
+        ControlRecord(key, 1, body).encode()
 
 
 def test_a_kind_of_a_later_release() -> None:
@@ -60,7 +122,7 @@ def test_refused_keys(key: bytes | None) -> None:
         control_type(Record(0, 0, key, b""))
 
 
-@pytest.mark.parametrize("value", [None, b"", b"\x00", b"\x00\x00\x00"])
+@pytest.mark.parametrize("value", [None, b"", b"\x00", b"\x00\x00\x00", b"\xff\xff\x00\x00\x00\x07"])
 def test_refused_values(value: bytes | None) -> None:
     with pytest.raises(DecodeError):
         control_record(Record(0, 0, b"\x00\x00\x00\x01", value))
