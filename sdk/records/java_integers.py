@@ -5,8 +5,6 @@ Source: `DefaultRecordBatch.incrementSequence` in Apache Kafka.
 
 from __future__ import annotations
 
-from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
-
 __all__ = ["INT32_MAX", "int64", "sequence_after"]
 
 INT32_MAX = 2**31 - 1
@@ -17,16 +15,19 @@ def int64(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
-def sequence_after(base_sequence: int, delta: int) -> int:
-    """Return the sequence number `delta` records after `base_sequence`; they wrap from 2147483647 to 0.
+def sequence_after(sequence: int, delta: int) -> int:
+    """Return the sequence number `delta` records after another; they wrap from 2147483647 to 0.
 
-    No valid batch has a negative delta; with one, Java's arithmetic overflows, and so does this.
+    In no valid batch is one of them negative; for such a batch, Java's arithmetic overflows and the same number comes
+    out here. Callers know which sequence numbers stand for none: to a record any below 0 does, to a batch -1 alone.
 
     Args:
-        base_sequence: of the first record; below 0 without idempotence.
-        delta: what a record adds to it.
+        sequence: int32.
+        delta: what to add to it, int32.
     """
-    if base_sequence < 0:
-        return NO_SEQUENCE
-    sequence = base_sequence + delta
-    return sequence if delta >= 0 and sequence <= INT32_MAX else sequence % 2**32 - 2**31
+    following = sequence + delta
+    if delta >= 0 and following <= INT32_MAX:
+        return following
+    if following >= -(2**31):
+        following -= 2**31
+    return (following + 2**31) % 2**32 - 2**31

@@ -16,6 +16,7 @@ from construct import Construct, Container
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.engines.constructs import Leaf, Number, dotted, left, new_context, take
 from kafkawire.sdk.protocol.primitives import FIXED, MALFORMED_UTF8, Refused
+from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_TIMESTAMP_TYPE_MASK,
     FORMATS,
@@ -180,7 +181,7 @@ class ConstructBatch(python_batch.RecordBatch):
                 fields.key,
                 fields.value,
                 headers,
-                sequence_after(self.base_sequence, fields.offset_delta),
+                sequence_after(self.base_sequence, fields.offset_delta) if self.base_sequence >= 0 else NO_SEQUENCE,
                 topic,
                 partition,
             )

@@ -156,6 +156,8 @@ cdef class RecordBatch:
 
     @property
     def last_sequence(self):
+        if self.header.base_sequence < -1:  # in no valid batch, and no sequence number only in its records
+            return java_integers.sequence_after(self.header.base_sequence, self.header.last_offset_delta)
         return sequence_after(self.header.base_sequence, self.header.last_offset_delta)
 
     @property

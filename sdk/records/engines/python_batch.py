@@ -106,6 +106,8 @@ class RecordBatch(BatchHeader):
     @property
     def last_sequence(self) -> int:
         """The sequence number of the last record, -1 without idempotence."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
         return sequence_after(self.base_sequence, self.last_offset_delta)
 
     @property

@@ -75,6 +75,29 @@ def test_round_trip(engine: str, compression: Compression) -> None:
     assert batch.delete_horizon_ms is None
 
 
+@pytest.mark.parametrize(
+    ("base_sequence", "of_record", "last"), [(-1, -1, -1), (-2, -1, 1), (-5, -1, -2), (-(2**31), -1, -(2**31) + 3)]
+)
+def test_only_minus_one_stands_for_no_sequence_in_a_batch(
+    engine: str, base_sequence: int, of_record: int, last: int
+) -> None:
+    """As in Kafka: `DefaultRecordBatch.lastSequence` counts on from any other, `DefaultRecord` from 0 up only."""
+    data = batch_of()
+    data = resealed(data[:53] + base_sequence.to_bytes(4, "big", signed=True) + data[57:])
+    (batch,) = walk(data, engine=engine)
+    assert (batch.base_sequence, batch.last_sequence) == (base_sequence, last)
+    assert {record.sequence for record in (*batch.records(), *batch.views())} == {of_record}
+
+
+def test_the_last_sequence_that_apache_kafka_finds(engine: str) -> None:
+    data = bytes.fromhex(
+        "00000000000003e80000003100000006022aba13700030f8dd5ddfffffffffffffffff0000018bcfe568000000000000000387000780000000"
+        "00000000"
+    )
+    (batch,) = walk(data, engine=engine)
+    assert (batch.base_sequence, batch.last_sequence) == (-(2**31), 2027773407)
+
+
 @given(records=st.lists(rows, min_size=1, max_size=5), compression=st.sampled_from(Compression))
 def test_any_records(records: Any, compression: Compression) -> None:
     data = batch_of(records, compression)
