@@ -100,7 +100,7 @@ def rewrite(batch: RecordBatch, records: Iterable[Record], *, delete_horizon_ms:
     Args:
         batch: as it was.
         records: what remains, in order.
-        delete_horizon_ms: when tombstones may go; None to keep what the batch says.
+        delete_horizon_ms: when tombstones may go; None to keep what the batch says, which counts from 0 up.
 
     Raises:
         EncodeError: the records are not in order.

@@ -40,6 +40,7 @@ cdef class BatchBuilder:
         delete_horizon_ms=None,
     ):
         cdef int attributes = 0
+        cdef int64_t horizon
         self.limit_bytes = number("limit_bytes", limit_bytes, 0, INT64_MAX)
         if compression is not NONE or level is not None:
             compression = checked_compression(compression, level)
@@ -54,8 +55,10 @@ cdef class BatchBuilder:
             attributes |= BATCH_IS_CONTROL_MASK
         self.header.base_timestamp = -1
         if delete_horizon_ms is not None:
-            attributes |= BATCH_HAS_DELETE_HORIZON_MASK
-            self.header.base_timestamp = number("delete_horizon_ms", delete_horizon_ms, INT64_MIN, INT64_MAX)
+            horizon = number("delete_horizon_ms", delete_horizon_ms, INT64_MIN, INT64_MAX)
+            if horizon >= 0:
+                attributes |= BATCH_HAS_DELETE_HORIZON_MASK
+                self.header.base_timestamp = horizon
         self.used = BATCH_HEADER_BYTES
         self.highest_timestamp = -1
         self.is_plain = compression is NONE

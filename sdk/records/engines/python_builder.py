@@ -105,7 +105,8 @@ class BatchBuilder:
         is_transactional: whether the batch belongs to a transaction.
         is_control: whether it holds control records.
         partition_leader_epoch: a client leaves it -1, the broker sets it.
-        delete_horizon_ms: when compaction may remove tombstones; None before it has seen the batch.
+        delete_horizon_ms: when compaction may remove tombstones; None, or below 0 as in Kafka, before it has seen the
+            batch.
 
     Attributes:
         count: records so far.
@@ -183,10 +184,12 @@ class BatchBuilder:
             self.partition_leader_epoch = partition_leader_epoch
         self.is_transactional = is_transactional
         self._is_control = bool(is_control)
-        self._delete_horizon_ms = delete_horizon_ms
+        self._delete_horizon_ms: int | None = None
         self._base_timestamp = NO_TIMESTAMP
         if delete_horizon_ms is not None:
-            self._base_timestamp = checked_number("delete_horizon_ms", delete_horizon_ms, *_INT64)
+            horizon = checked_number("delete_horizon_ms", delete_horizon_ms, *_INT64)
+            if horizon >= 0:
+                self._delete_horizon_ms = self._base_timestamp = horizon
         self._max_timestamp = NO_TIMESTAMP
         self._data = bytearray(BATCH_HEADER_BYTES)
         self._compressed: bytes | None = None

@@ -61,6 +61,21 @@ def test_rewrite_keeps_what_others_rely_on(engine: str) -> None:
     assert empty.last_sequence == again.last_sequence == 1
 
 
+def test_rewrite_drops_a_delete_horizon_below_0() -> None:
+    """A batch and what `MemoryRecords.filterTo` keeps of it: only from 0 up does a base timestamp mean a horizon."""
+    batch = RecordBatch(
+        bytes.fromhex(
+            "000000000000000000000040ffffffff0229cd23f100480000000cffffffffffffffff00000000000007d0ffffffffffffffffffff0000"
+            "0000000000020e07c8010c0101000c000012010000"
+        )
+    )
+    assert batch.delete_horizon_ms == -1
+    assert rewrite(batch, batch.records()[:1]) == bytes.fromhex(
+        "000000000000000000000038ffffffff02a02e76bf00080000000c00000000000007d000000000000007d0ffffffffffffffffffff0000"
+        "0000000000010c00000c010100"
+    )
+
+
 def test_empty_batch_refuses_what_does_not_fit() -> None:
     with pytest.raises(EncodeError):
         empty_batch(base_offset=2**63, last_offset_delta=0)

@@ -53,7 +53,7 @@ def column(*values: bytes | None) -> BinaryColumn:
             "timestamp_type": st.sampled_from(TimestampType),
             "log_append_time": st.integers(-1, 2**62),
             "partition_leader_epoch": st.integers(-1, 2**31 - 1),
-            "delete_horizon_ms": st.none() | st.integers(0, 2**62),
+            "delete_horizon_ms": st.none() | st.integers(-(2**63), 2**62),
             "is_control": st.booleans(),
             "producer_id": st.just(-1),
         },
@@ -76,6 +76,15 @@ def test_flags_and_producer(builder_class: type[BatchBuilder]) -> None:
     batch = RecordBatch(builder.build())
     assert batch.is_transactional
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (5, 2, 7)
+
+
+@pytest.mark.parametrize("delete_horizon_ms", [-1, -(2**63)])
+def test_a_delete_horizon_below_0_is_none(builder_class: type[BatchBuilder], delete_horizon_ms: int) -> None:
+    builder = builder_class(delete_horizon_ms=delete_horizon_ms)
+    assert builder.delete_horizon_ms is None
+    builder.append(5, None, b"v")
+    batch = RecordBatch(builder.build())
+    assert (batch.delete_horizon_ms, batch.base_timestamp) == (None, 5)
 
 
 def test_a_batch_is_full(builder_class: type[BatchBuilder]) -> None:
