@@ -10,9 +10,10 @@ import zlib
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records.compression.errors import damaged, too_long
 
-__all__ = ["LEVELS", "compress", "decompress"]
+__all__ = ["DEFAULT_LEVEL", "LEVELS", "compress", "decompress"]
 
 LEVELS = (1, 9)
+DEFAULT_LEVEL = -1
 
 _NAME = "gzip"
 _MAGIC = b"\x1f\x8b\x08"
@@ -31,7 +32,7 @@ _TEXT_PIECE_BYTES = 256
 
 def compress(data: memoryview, level: int | None, magic: int) -> bytes:
     """Return one member."""
-    deflater = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+    deflater = zlib.compressobj(DEFAULT_LEVEL if level is None else level, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
     return deflater.compress(data) + deflater.flush()
 
 

@@ -9,9 +9,10 @@ from kafkawire.sdk.protocol.tables.record_formats import MESSAGE_V0_MAGIC
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.compression.errors import damaged, too_long
 
-__all__ = ["LEVELS", "compress", "decompress"]
+__all__ = ["DEFAULT_LEVEL", "LEVELS", "compress", "decompress"]
 
 LEVELS = (1, 17)
+DEFAULT_LEVEL = None
 
 _NAME = "lz4"
 _MAGIC = b"\x04\x22\x4d\x18"

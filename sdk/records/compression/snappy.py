@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 from kafkawire.sdk.records.compression.errors import damaged, too_long
 
-__all__ = ["LEVELS", "compress", "decompress"]
+__all__ = ["DEFAULT_LEVEL", "LEVELS", "compress", "decompress"]
 
 LEVELS = None
+DEFAULT_LEVEL = None
 
 _NAME = "snappy"
 #: What xerial's stream begins with: magic, version, oldest version that can read it.

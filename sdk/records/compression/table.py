@@ -17,7 +17,7 @@ from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC, Compressio
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 
-__all__ = ["Codec", "compress", "decompress", "level_range"]
+__all__ = ["Codec", "check_level", "compress", "decompress"]
 
 
 class Codec(Protocol):
@@ -29,6 +29,8 @@ class Codec(Protocol):
 
     #: Lowest and highest level (KIP-390); None for a codec without levels.
     LEVELS: tuple[int, int] | None
+    #: The level that stands for the default, taken also where it is outside `LEVELS`, as in Kafka; None if none does.
+    DEFAULT_LEVEL: int | None
 
     def compress(self, data: memoryview, level: int | None, magic: int) -> bytes:
         """Return the compressed form of `data`; a level of None is the codec's default."""
@@ -45,8 +47,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None, magic: 
     Args:
         codec: how to compress them.
         data: the encoded records.
-        level: from the lowest to the highest of the codec (`Codec.LEVELS`); None for its default. Codecs without
-            levels ignore it.
+        level: see `check_level`.
         magic: of the batch; LZ4 in magic 0 has a wrong header checksum, which its readers expect.
 
     Raises:
@@ -54,12 +55,8 @@ def compress(codec: Compression, data: Buffer, level: int | None = None, magic: 
     """
     if codec == Compression.NONE:
         return bytes(data)
-    module = _codec(int(codec))
-    if level is not None and module.LEVELS is not None:
-        low, high = module.LEVELS
-        if not low <= level <= high:
-            raise EncodeError("level", f"{codec.name.lower()} has levels {low} to {high}, not {level}")
-    return module.compress(memoryview(data).cast("B"), level, magic)
+    check_level(codec, level)
+    return _codec(int(codec)).compress(memoryview(data).cast("B"), level, magic)
 
 
 def decompress(
@@ -81,9 +78,25 @@ def decompress(
     return _codec(int(codec)).decompress(memoryview(data).cast("B"), limit, magic)
 
 
-def level_range(codec: Compression) -> tuple[int, int] | None:
-    """Return the lowest and highest level of a codec, None if it has no levels."""
-    return None if codec == Compression.NONE else _codec(int(codec)).LEVELS
+def check_level(codec: Compression, level: int | None) -> None:
+    """Refuse a level that Kafka refuses (`CompressionType.levelValidator`).
+
+    Args:
+        codec: one without levels ignores it.
+        level: from the lowest to the highest of the codec (`Codec.LEVELS`), or `Codec.DEFAULT_LEVEL`; None for the
+            default.
+
+    Raises:
+        EncodeError: the codec has no such level.
+    """
+    if level is None or codec == Compression.NONE:
+        return
+    module = _codec(int(codec))
+    if module.LEVELS is None or level == module.DEFAULT_LEVEL:
+        return
+    low, high = module.LEVELS
+    if not low <= level <= high:
+        raise EncodeError("level", f"{codec.name.lower()} has levels {low} to {high}, not {level}")
 
 
 @cache  # by number: hashing a member of an enumeration takes longer than all else here

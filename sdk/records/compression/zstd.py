@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from kafkawire.sdk.records.compression.errors import damaged, too_long
 
-__all__ = ["LEVELS", "compress", "decompress"]
+__all__ = ["DEFAULT_LEVEL", "LEVELS", "compress", "decompress"]
 
 LEVELS = (-(1 << 17), 22)
+DEFAULT_LEVEL = 3
 
 _NAME = "zstd"
-_DEFAULT_LEVEL = 3
 _MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE_MAGIC = b"\x2a\x4d\x18"
 _BLOCK_BYTES_MAX = 128 * 1024
@@ -38,7 +38,7 @@ def compress(data: memoryview, level: int | None, magic: int) -> bytes:
     """Return one frame that declares its size."""
     import zstandard
 
-    return zstandard.ZstdCompressor(level=_DEFAULT_LEVEL if level is None else level).compress(data)
+    return zstandard.ZstdCompressor(level=DEFAULT_LEVEL if level is None else level).compress(data)
 
 
 def decompress(data: memoryview, limit: int, magic: int) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
-from kafkawire.sdk.records.compression import level_range
+from kafkawire.sdk.records.compression import check_level
 
 __all__ = ["checked_compression", "checked_number", "checked_timestamp_type", "pairs", "whole_number"]
 
@@ -34,10 +34,7 @@ def checked_compression(compression: Any, level: Any) -> Compression:
         raise EncodeError("compression", f"{number} is none of {names}")
     codec = Compression(number)
     if level is not None:
-        level = whole_number("level", level)
-        low, high = level_range(codec) or (level, level)
-        if not low <= level <= high:
-            raise EncodeError("level", f"{codec.name.lower()} has levels {low} to {high}, not {level}")
+        check_level(codec, whole_number("level", level))
     return codec
 
 

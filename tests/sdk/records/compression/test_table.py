@@ -13,12 +13,16 @@ import pytest
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
 from kafkawire.sdk.records import Compression, compress, decompress
-from kafkawire.sdk.records.compression import level_range
 
 CODECS = [codec for codec in Compression if codec != Compression.NONE]
 #: Codecs whose streams may follow each other.
 JOINED = (Compression.GZIP, Compression.SNAPPY, Compression.ZSTD)
-LEVELS = {codec: levels for codec in CODECS if (levels := level_range(codec)) is not None}
+#: The levels that Kafka's `CompressionType.levelValidator` takes.
+LEVELS = {
+    Compression.GZIP: (-1, *range(1, 10)),
+    Compression.LZ4: range(1, 18),
+    Compression.ZSTD: range(-(2**17), 23),
+}
 SAMPLE = b"some records, some more records, and yet more records " * 20
 
 
@@ -31,19 +35,23 @@ def test_round_trip(codec: Compression, size: int) -> None:
             assert decompress(codec, memoryview(compressed), magic=magic) == data
 
 
-def test_levels_are_kafka_s() -> None:
-    assert LEVELS == {Compression.GZIP: (1, 9), Compression.LZ4: (1, 17), Compression.ZSTD: (-(2**17), 22)}
-
-
 @pytest.mark.parametrize("codec", LEVELS)
-def test_levels(codec: Compression) -> None:
-    low, high = LEVELS[codec]
-    for level in (low, high):
-        assert decompress(codec, compress(codec, SAMPLE, level)) == SAMPLE
-    for level in (low - 1, high + 1):
-        with pytest.raises(EncodeError, match=f"levels {low} to {high}, not {level}"):
-            compress(codec, SAMPLE, level)
+def test_levels_are_kafka_s(codec: Compression) -> None:
+    for level in (-(2**17) - 1, -(2**17), -2, -1, 0, 1, 2, 9, 10, 17, 18, 22, 23):
+        if level in LEVELS[codec]:
+            assert decompress(codec, compress(codec, SAMPLE, level)) == SAMPLE
+        else:
+            with pytest.raises(EncodeError, match=f"{codec.name.lower()} has levels -?[0-9]+ to [0-9]+, not {level}$"):
+                compress(codec, SAMPLE, level)
+
+
+def test_a_level_that_stands_for_the_default() -> None:
+    assert compress(Compression.GZIP, SAMPLE, -1) == compress(Compression.GZIP, SAMPLE)
+
+
+def test_levels_are_ignored_where_there_are_none() -> None:
     assert compress(Compression.SNAPPY, SAMPLE, 99) == compress(Compression.SNAPPY, SAMPLE)
+    assert compress(Compression.NONE, SAMPLE, 99) == SAMPLE
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -73,7 +81,7 @@ def test_limit_of_several_streams(codec: Compression) -> None:
 def test_every_codec_of_the_schema_has_a_module() -> None:
     for codec in CODECS:
         module = import_module(f"kafkawire.sdk.records.compression.{codec.name.lower()}")
-        assert {"LEVELS", "compress", "decompress"} <= set(module.__all__)
+        assert {"DEFAULT_LEVEL", "LEVELS", "compress", "decompress"} <= set(module.__all__)
 
 
 @pytest.mark.parametrize("codec", CODECS)
