@@ -367,10 +367,7 @@ def _messages(data: bytes) -> Iterator[_Message]:
     """Yield the whole messages of a set, as it was inside a wrapper; offsets of errors are left to the caller."""
     view = memoryview(data)
     position = 0
-    while position < len(view):
-        left = len(view) - position
-        if left < MESSAGE_V0_HEADER_BYTES:
-            return
+    while len(view) - position >= _UNCOUNTED:
         (size,) = _MESSAGE_SIZE.unpack_from(view, position + MESSAGE_V0_MESSAGE_SIZE_AT)
         end = position + size + _UNCOUNTED
         if size + _UNCOUNTED < MESSAGE_V0_MIN_BYTES:

@@ -133,6 +133,29 @@ def test_a_partial_message_at_the_end_of_a_wrapper_is_passed_over(cut: int) -> N
     assert read(message(5, 1, 1, compress(Compression.GZIP, inner))) == [(5, 7, None, b"a")]
 
 
+@pytest.mark.parametrize("left", range(12, 18))
+@pytest.mark.parametrize("size", [-1, 0, 13, 14])
+def test_the_size_of_a_message_inside_a_wrapper_counts_once_it_is_there(left: int, size: int) -> None:
+    """As in Kafka's `DataLogInputStream`, which reads 12 bytes and looks at the size before it wants more."""
+    rest = (bytes(8) + size.to_bytes(4, "big", signed=True) + bytes(5))[:left]
+    data = message(5, 0, 1, compress(Compression.GZIP, message(5, 0, 0, b"v") + rest))
+    if size < 14:
+        with pytest.raises(DecodeError, match=f"{size} bytes inside a wrapper, too few for a message"):
+            read(data)
+    else:
+        assert read(data) == [(5, -1, None, b"v")]
+
+
+def test_a_wrapper_that_apache_kafka_refuses() -> None:
+    """Its error: Record size is less than the minimum record overhead (14)."""
+    data = bytes.fromhex(
+        "0000000000000003000000363ebe9f2e0001ffffffff000000281f8b080000000000000363600003662016907f739d0bcc63cc0611650c4800"
+        "000898761728000000"
+    )
+    with pytest.raises(DecodeError, match="bytes inside a wrapper, too few for a message"):
+        read(data)
+
+
 @pytest.mark.parametrize(
     ("inner", "attributes", "reason"),
     [
