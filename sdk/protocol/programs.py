@@ -105,6 +105,6 @@ def message_class(name: str) -> type[Message]:
     if name not in messages.MODULES:
         import difflib  # only needed for an error
 
-        near = difflib.get_close_matches(name, messages.MODULES, n=1)
+        near = difflib.get_close_matches(name, messages.MODULES)
         raise LocalProtocolError(f"no message is named {name!r}" + (f"; is it {near[0]}?" if near else ""))
     return cast(type[Message], getattr(messages, name))

@@ -46,8 +46,10 @@ def offer(ranges: dict[ApiKey, VersionRange], error: ErrorCode = ErrorCode.NONE)
 @pytest.mark.parametrize("version", range(APIS[ApiKey.HEARTBEAT].versions[1] + 1))
 def test_request_and_response(version: int) -> None:
     client, server = ClientConnection("me"), ServerConnection(ALL)
-    request = deliver(server, client.request(HeartbeatRequest("g", 3, "m"), version))
+    (frame,) = frames(client.request(HeartbeatRequest("g", 3, "m"), version).parts)
+    request = server.receive(frame)
     assert (request.api.name, request.version, request.client_id) == ("Heartbeat", version, "me")
+    assert request.size_bytes == len(frame)
     assert request.message == HeartbeatRequest("g", 3, "m")
     (frame,) = frames(server.respond(request, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
     received = client.receive(frame)
@@ -103,6 +105,20 @@ def test_handshake_with_a_broker_that_lists_nothing_falls_back_to_the_lowest() -
     assert client.handshake().version == 0
     with pytest.raises(RemoteProtocolError, match="error code 35"):
         client.negotiate(offer({}, ErrorCode.UNSUPPORTED_VERSION))
+
+
+def test_handshake_never_asks_below_the_lowest_version() -> None:
+    client = ClientConnection()
+    assert client.negotiate(offer(supported(API_VERSIONS=(-1, -1)), ErrorCode.UNSUPPORTED_VERSION)) is False
+    assert client.handshake().version == 0
+
+
+@pytest.mark.parametrize("error", [ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR])
+def test_a_handshake_that_is_refused_for_another_reason(error: ErrorCode) -> None:
+    client = ClientConnection()
+    with pytest.raises(RemoteProtocolError, match=f"ApiVersions was refused with error code {int(error)}$"):
+        client.negotiate(offer(ALL, error))
+    assert not client.offers(APIS[ApiKey.FETCH])
 
 
 def test_handshake_with_a_broker_that_refuses_what_it_lists_goes_down_step_by_step() -> None:
@@ -170,6 +186,24 @@ def test_an_api_versions_response_without_an_error_code(body: bytes) -> None:
         client.receive(bytes(4) + body)
 
 
+def test_only_an_api_versions_response_may_be_in_another_version() -> None:
+    """A response that happens to begin with the number of UNSUPPORTED_VERSION is read in the version of its request."""
+    client, server = ClientConnection(), ServerConnection(ALL)
+    answer = HeartbeatResponse(throttle_time_ms=ErrorCode.UNSUPPORTED_VERSION << 16)
+    request = deliver(server, client.request(HeartbeatRequest(), 4))
+    (frame,) = frames(server.respond(request, answer))
+    received = client.receive(frame)
+    assert (received.version, received.message) == (4, answer)
+
+
+@pytest.mark.parametrize("more", [b"", b"\0", b"later"])
+def test_bytes_after_a_response_are_counted(more: bytes) -> None:
+    client, server = ClientConnection(), ServerConnection(ALL)
+    request = deliver(server, client.request(HeartbeatRequest(), 4))
+    (frame,) = frames(server.respond(request, HeartbeatResponse()))
+    assert client.receive(frame + more).unread_bytes == len(more)
+
+
 def test_a_response_to_another_request() -> None:
     client, server = ClientConnection(), ServerConnection(ALL)
     client.request(HeartbeatRequest(), 4)
@@ -194,11 +228,12 @@ def test_a_broken_request(frame: bytes, text: str) -> None:
         ServerConnection(ALL).receive(frame)
 
 
-def test_a_response_of_another_api_is_refused() -> None:
+def test_what_is_not_the_response_of_a_request_is_refused() -> None:
     client, server = ClientConnection(), ServerConnection(ALL)
     request = deliver(server, client.request(HeartbeatRequest(), 4))
-    with pytest.raises(LocalProtocolError, match="ProduceResponse does not answer"):
-        server.respond(request, ProduceResponse())
+    for wrong in (ProduceResponse(), HeartbeatRequest()):
+        with pytest.raises(LocalProtocolError, match=f"{type(wrong).__name__} does not answer a request of Heartbeat"):
+            server.respond(request, wrong)
     server.respond(request, HeartbeatResponse())
     with pytest.raises(LocalProtocolError, match="answered already"):
         server.respond(request, HeartbeatResponse())
@@ -224,6 +259,6 @@ def test_every_api_crosses_in_every_version() -> None:
 
 def test_correlation_ids_wrap() -> None:
     client, server = ClientConnection(), ServerConnection(ALL)
-    client._next_id = 2**31 - 1
-    ids = [deliver(server, client.request(FindCoordinatorRequest("g"), 0)).correlation_id for _ in range(2)]
-    assert ids == [2**31 - 1, 0]
+    client._next_id = 2**31 - 2
+    ids = [deliver(server, client.request(FindCoordinatorRequest("g"), 0)).correlation_id for _ in range(4)]
+    assert ids == [2**31 - 2, 2**31 - 1, 0, 1]

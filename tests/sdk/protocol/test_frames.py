@@ -54,7 +54,19 @@ def test_limit(length: int, accepted: bool) -> None:
         assert receive([stream]) == [b"x" * length]
         assert frame_length(prefix, 1000) == length
     else:
-        with pytest.raises(FrameTooLarge, match=f"{length} bytes announced, 0 to 1000 allowed"):
+        with pytest.raises(FrameTooLarge, match=f"{length} bytes announced, 0 to 1000 allowed") as caught:
             receive([stream])
-        with pytest.raises(FrameTooLarge):
+        assert (caught.value.length, caught.value.limit) == (length, 1000)
+        with pytest.raises(FrameTooLarge, match=f"{length} bytes announced, 0 to 1000 allowed"):
             frame_length(prefix, 1000)
+
+
+def test_the_limit_by_default_is_that_of_kafka() -> None:
+    """Of the largest frame the length alone is there; nothing more is needed to refuse a larger one."""
+    largest = (100 * 1024 * 1024).to_bytes(4, "big")
+    larger = (100 * 1024 * 1024 + 1).to_bytes(4, "big")
+    assert FrameBuffer().receive(largest) == []
+    assert frame_length(largest) == 104857600
+    for refuse in (FrameBuffer().receive, frame_length):
+        with pytest.raises(FrameTooLarge, match="frame of 104857601 bytes announced, 0 to 104857600 allowed"):
+            refuse(larger)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kafkawire.sdk.protocol import primitives
 from kafkawire.sdk.protocol.primitives import (
     MALFORMED_UTF8,
     MAX_TAG,
@@ -91,22 +92,43 @@ def test_no_sequences(value: Any) -> None:
 def test_strings_and_uuids() -> None:
     assert as_string("é") == b"\xc3\xa9"
     assert as_uuid(bytes(16)) == bytes(16)
-    for value in (b"x", None, "\ud800", "x" * 32768):
-        with pytest.raises(Refused):
+    for value, reason in (
+        (b"x", "expected a str, got bytes b'x'"),
+        (None, "expected a str, got None"),
+        ("\ud800", "has no UTF-8: surrogates not allowed"),
+        ("x" * 32768, "string of 32768 bytes, at most 32767 allowed"),
+    ):
+        with pytest.raises(Refused, match=reason):
             as_string(value)
-    for value in (bytes(15), "x" * 16, None):
-        with pytest.raises(Refused):
-            as_uuid(value)
+    for wrong, got in ((bytes(15), "15 bytes"), ("x" * 16, "str 'xxxxxxxxxxxxxxxx'"), (None, "None")):
+        with pytest.raises(Refused, match=f"^expected a UUID of 16 bytes, got {got}$"):
+            as_uuid(wrong)
+    assert len(as_string("x" * 32767)) == 32767
 
 
 def test_records_that_are_no_buffer() -> None:
     assert records_size(range(5)) == 5
 
 
-@pytest.mark.parametrize("value", ["text", [1], (1,), {}, set(), 5, range(2**31)])
+@pytest.mark.parametrize("value", ["text", [1], (1,), {}, set(), frozenset(), 5, None])
 def test_records_of_the_wrong_type(value: Any) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(Refused, match=r"^expected a buffer or an object with a length in bytes, got "):
         records_size(value)
+
+
+def test_the_largest_records() -> None:
+    assert records_size(range(2**31 - 1)) == 2**31 - 1
+    with pytest.raises(Refused, match=r"^2147483648 bytes, at most 2147483647 allowed$"):
+        records_size(range(2**31))
+
+
+def test_a_buffer_with_more_bytes_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test has the memory for 2**31 bytes."""
+    monkeypatch.setattr(primitives, "MAX_LENGTH", 3)
+    for kind in (bytes, bytearray):
+        assert len(as_buffer(kind(3))) == 3
+        with pytest.raises(Refused, match=r"^4 bytes, at most 3 allowed$"):
+            as_buffer(kind(4))
 
 
 def test_tags() -> None:
@@ -141,6 +163,9 @@ class Incomparable:
     __hash__ = None  # type: ignore[assignment]  # as any class with __eq__
 
 
+INCOMPARABLE = Incomparable()
+
+
 @pytest.mark.parametrize(
     ("value", "default", "expected"),
     [
@@ -154,6 +179,7 @@ class Incomparable:
         ({}, (), False),
         ([], None, False),
         (Incomparable(), 0, False),
+        (INCOMPARABLE, INCOMPARABLE, True),
     ],
 )
 def test_is_default(value: Any, default: Any, expected: bool) -> None:

@@ -18,7 +18,7 @@ from kafkawire.sdk.protocol.messages.headers import ResponseHeader
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.schema import Field, Message
-from kafkawire.sdk.protocol.tables.apis import APIS
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.values import DEFAULT, hidden_slot
 from kafkawire.sdk.protocol.versions import VersionRange as V
 
@@ -118,6 +118,15 @@ def test_a_message_without_fields() -> None:
 
     assert Empty() == Empty()
     assert repr(Empty()).endswith("Empty()")
+
+
+@pytest.mark.parametrize(
+    ("versions", "unstable", "stable"),
+    [(V(0, 3), False, V(0, 3)), (V(0, 3), True, V(0, 2)), (V(2, 3), True, V(2, 2)), (V(3, 3), True, V(3, 3))],
+)
+def test_stable_versions(versions: V, unstable: bool, stable: V) -> None:
+    api = APIS[ApiKey.FETCH]._replace(versions=versions, unstable=unstable)
+    assert api.stable_versions == stable
 
 
 def test_header_versions_follow_the_flexible_versions() -> None:

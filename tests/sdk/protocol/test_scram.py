@@ -120,8 +120,9 @@ def test_verdict_before_the_proof() -> None:
 def test_refusal() -> None:
     subject = client()
     subject.receive_first(CHALLENGE)
-    with pytest.raises(BrokerError, match="SASL_AUTHENTICATION_FAILED: SCRAM: invalid-proof"):
-        subject.receive_final(b"e=invalid-proof")
+    for reason, shown in ((b"invalid-proof", "invalid-proof"), (b"x" * 100, "x" * 100), (b"x" * 101, "x" * 100)):
+        with pytest.raises(BrokerError, match=f"^SASL_AUTHENTICATION_FAILED: SCRAM: {shown}$"):
+            subject.receive_final(b"e=" + reason)
 
 
 @pytest.mark.parametrize(
@@ -157,28 +158,42 @@ def test_bad_challenge(challenge: bytes, reason: str) -> None:
         b"y,,n=alice,r=client",
         b"p=tls-unique,,n=alice,r=client",
         b"n,,n=alice,r=",
-        b"n,,n=al=ice,r=client",
         b"n,,n=alice,r=cli ent",
         b"n,,m=new,n=alice,r=client",
         b"n,,n=alice,r=client,=x",
     ],
 )
 def test_bad_opening(first: bytes) -> None:
-    with pytest.raises(RemoteProtocolError):
+    with pytest.raises(RemoteProtocolError, match=f"first message of the client, {len(first)} bytes, is not as RFC"):
         ScramServer(MECHANISM, "server").receive_first(first)
 
 
-@pytest.mark.parametrize("change", [b"c=biwsY,", b"c=eSws,", b"d=biws,"])
-def test_bad_channel_binding(change: bytes) -> None:
+@pytest.mark.parametrize("name", [b"al=ice", b"alice=", b"=3d", b"=2"])
+def test_bad_user_name(name: bytes) -> None:
+    with pytest.raises(RemoteProtocolError, match="'=' in the user name is not followed by 2C or 3D"):
+        ScramServer(MECHANISM, "server").receive_first(b"n,,n=" + name + b",r=client")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [(b"c=biwsY,", "another challenge"), (b"c=eSws,", "another challenge"), (b"d=biws,", "RFC 5802")],
+)
+def test_bad_channel_binding(change: bytes, reason: str) -> None:
     proof = client().receive_first(CHALLENGE)
-    with pytest.raises(RemoteProtocolError):
+    with pytest.raises(RemoteProtocolError, match=reason):
         challenged().receive_final(proof.replace(b"c=biws,", change))
 
 
-@pytest.mark.parametrize("proof", [b"AAAA", b"A", b"A" * 44, b"AAAA" * 1000])
+@pytest.mark.parametrize("proof", [b"AAAA", b"A" * 43 + b"=", b"A" * 44, b"AAAA" * 1000])
 def test_bad_proof(proof: bytes) -> None:
-    with pytest.raises(KafkaWireError):
+    with pytest.raises(BrokerError, match="invalid user or password") as caught:
         challenged().receive_final(b"c=biws,r=clientserver,p=" + proof)
+    assert caught.value.code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_a_proof_that_is_not_base64() -> None:
+    with pytest.raises(RemoteProtocolError, match="the proof is not base64"):
+        challenged().receive_final(b"c=biws,r=clientserver,p=A")
 
 
 def test_every_cut_is_refused() -> None:

@@ -45,6 +45,16 @@ def test_order_is_total(left: bytes, right: bytes) -> None:
     assert (uuid_order(left) == uuid_order(right)) == (left == right)
 
 
+@pytest.mark.parametrize("half", [0, 8])
+def test_order_is_that_of_two_signed_numbers(half: int) -> None:
+    """Kafka compares the halves; in each the first byte alone has a sign, and the others count from the left."""
+    ascending = [bytes(half) + number + bytes(8 - half) for number in (
+        b"\x80" + bytes(7), b"\xff" * 8, bytes(8), bytes(7) + b"\x01", bytes(6) + b"\x01\x00", b"\x7f" + b"\xff" * 7
+    )]  # fmt: skip
+    shuffled = ascending[3:] + ascending[:3]
+    assert sorted(shuffled, key=uuid_order) == ascending
+
+
 def test_order_is_signed() -> None:
     assert sorted([b"\x00" * 16, b"\xff" * 16, b"\x7f" * 16], key=uuid_order) == [
         b"\xff" * 16,

@@ -99,8 +99,8 @@ def test_views_point_into_what_came_in() -> None:
 def test_broken_batches(engine: str) -> None:
     data = bytearray(batch_of())
     data[-1] = 0x02  # a header that is not there
-    with pytest.raises(DecodeError):
-        columns(walk(data, check_crc=False, engine=engine))
+    with pytest.raises(DecodeError, match=rf"^records\[3\].* at byte {len(batch_of())}: "):
+        columns(walk(batch_of() + data, check_crc=False, engine=engine))
 
 
 def test_arrow_arrays_become_records() -> None:

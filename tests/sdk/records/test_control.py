@@ -122,9 +122,18 @@ def test_refused_keys(key: bytes | None) -> None:
         control_type(Record(0, 0, key, b""))
 
 
-@pytest.mark.parametrize("value", [None, b"", b"\x00", b"\x00\x00\x00", b"\xff\xff\x00\x00\x00\x07"])
-def test_refused_values(value: bytes | None) -> None:
-    with pytest.raises(DecodeError):
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (None, "value at byte 0: a control record begins with its version, it has 0 bytes"),
+        (b"", "value at byte 0: a control record begins with its version, it has 0 bytes"),
+        (b"\x00", "value at byte 0: a control record begins with its version, it has 1 bytes"),
+        (b"\x00\x00\x00", "coordinator_epoch at byte 2: 4 bytes needed, 1 left"),
+        (b"\xff\xff\x00\x00\x00\x07", "value at byte 0: version -1 of a transaction marker"),
+    ],
+)
+def test_refused_values(value: bytes | None, error: str) -> None:
+    with pytest.raises(DecodeError, match=f"^{error}$"):
         control_record(Record(0, 0, b"\x00\x00\x00\x01", value))
 
 

@@ -6,9 +6,13 @@ and of values that are refused."""
 
 from __future__ import annotations
 
-import pytest
-from construct import Construct
+import io
 
+import pytest
+from construct import Construct, Struct
+
+from kafkawire.sdk.errors import EncodeError
+from kafkawire.sdk.protocol.engines import constructs
 from kafkawire.sdk.protocol.engines.constructs import (
     Bool,
     Bytes,
@@ -28,11 +32,13 @@ from kafkawire.sdk.protocol.engines.constructs import (
     NullableRecords,
     NullableString,
     Records,
+    Span,
     String,
     UInt16,
     UInt32,
     UnsignedVarint,
     Uuid,
+    new_context,
 )
 from tests.sdk.protocol.engines.construct_cases import Case, Exact, Lenient, Unreadable, Unwritable
 
@@ -109,6 +115,26 @@ def test_table(case: Case) -> None:
 @pytest.mark.parametrize("kind", [Int8, Int32, Uuid])
 def test_sizeof(kind: Construct) -> None:
     assert kind.sizeof() == len(kind.build(bytes(16) if kind is Uuid else 0))
+
+
+def test_what_was_read_is_noted() -> None:
+    spans: list[Span] = []
+    stream = io.BytesIO(b"?\x00\x00\x00\x07\x03ab")
+    stream.seek(1)
+    form = Struct("first" / Int32, "second" / Struct("name" / CompactString))
+    form._parsereport(stream, new_context(spans=spans), "(parsing)")
+    assert spans == [Span(1, 4, "first", 7), Span(5, 3, "second.name", "ab")]
+    stream.seek(1)
+    assert form._parsereport(stream, new_context(spans=None), "(parsing)").first == 7
+
+
+def test_a_length_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test has the memory for 2**31 bytes."""
+    monkeypatch.setattr(constructs, "MAX_LENGTH", 3)
+    for kind in (Bytes, CompactBytes):
+        assert len(kind.build(b"abc")) > 3
+        with pytest.raises(EncodeError, match="length 4, at most 3 allowed"):
+            Struct("field" / kind).build({"field": b"abcd"})
 
 
 def test_a_note_shows_without_quotes() -> None:

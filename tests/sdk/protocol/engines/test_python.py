@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
-from kafkawire.sdk.protocol.engines.python import Program, _unsigned
+from kafkawire.sdk.protocol.engines.python import _KEPT_COUNTS, _UNSIGNED, Program, _length, _Structs, _unsigned
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
@@ -46,6 +46,31 @@ def test_the_largest_length() -> None:
     assert _unsigned(MAX_LENGTH + 1) == b"\x80\x80\x80\x80\x08"
     with pytest.raises(Refused):
         _unsigned(MAX_LENGTH + 2)
+
+
+@pytest.mark.parametrize(
+    ("encoded", "length"),
+    [
+        ("8001", 128),
+        ("ffffffff07", 2**31 - 1),
+        ("ffffffff0f", -1),
+        ("8180808008", -(2**31) + 1),
+        ("8080808008", 2**31),  # less one it is the largest length, as in Java, where the difference wraps
+    ],
+)
+def test_compact_lengths_of_more_than_a_byte(encoded: str, length: int) -> None:
+    data = bytes.fromhex(encoded)
+    assert _length(b"?" + data, 2, data[0]) == (length, 1 + len(data))
+
+
+def test_what_is_kept_for_the_next_message_is_bounded() -> None:
+    structs = _Structs("i")
+    for count in range(2 * _KEPT_COUNTS):
+        assert structs[count].size == 4 * count
+    assert len(structs) == _KEPT_COUNTS
+    for value in range(2**14 - 5, 2**14 + 5):
+        assert _UNSIGNED[value] == _unsigned(value)
+    assert max(_UNSIGNED) == 2**14 - 1
 
 
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 5000])

@@ -1,23 +1,36 @@
 """What is wrong is found where it is, and nothing is found where nothing is wrong.
 
-Method: damaged encodings and wrong values by hand. `test_codec.py` compares path, offset and reason with the construct
-engine for every message, at every cut and with flipped bytes.
+Method: damaged encodings and wrong values by hand; values around the sizes at which a length takes one byte more, cut
+and damaged at every border between two parts, with the construct engine's path, offset and reason. `test_codec.py` does
+the same with small values of every message.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import EncodeError, UnsupportedVersion
+from kafkawire.sdk.errors import DecodeError, EncodeError, UnsupportedVersion
+from kafkawire.sdk.protocol.engines import refusals
+from kafkawire.sdk.protocol.engines.construct import decode, trace
 from kafkawire.sdk.protocol.engines.refusals import explain_decoding, explain_encoding
 from kafkawire.sdk.protocol.layout import layout
-from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kafkawire.sdk.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_member_metadata import (
+    ConsumerGroupMemberMetadataValue,
+)
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkawire.sdk.protocol.primitives import reject_null
 from kafkawire.sdk.protocol.programs import program
+from kafkawire.sdk.protocol.schema import Message
 
 
 @pytest.mark.parametrize(
@@ -50,6 +63,55 @@ def test_damaged_bytes(cls: Any, version: int, data: str, error: str) -> None:
     assert str(found) == error
 
 
+def sized(size: int) -> Iterator[tuple[Message, int]]:
+    """Give messages with a value of some size, of each kind that has a length, in each encoding of it."""
+    text, content = "x" * size, b"x" * size
+    for version in (0, 3):
+        yield AddOffsetsToTxnRequest(transactional_id=text), version
+    for version in (0, 2):
+        yield SaslAuthenticateRequest(auth_bytes=content), version
+    partition = MetadataResponse.MetadataResponsePartition(replica_nodes=(1,) * size)
+    topic = MetadataResponse.MetadataResponseTopic(name="t", partitions=[partition, partition])
+    for version in (0, 12):
+        yield MetadataResponse(topics=[topic]), version
+    yield ConsumerGroupDescribeRequest(group_ids=("g",) * size), 0
+    yield BrokerHeartbeatRequest(offline_log_dirs=(bytes(16),) * (size // 16)), 1
+    yield ResponseHeader(1, unknown_tags=((size, content), (2**14 + size, b""), (2**28 + size, b"x"))), 1
+    for leader in (FetchResponse.LeaderIdAndEpoch(), FetchResponse.LeaderIdAndEpoch(1, 2)):
+        fetched = FetchResponse.PartitionData(records=content, current_leader=leader)
+        yield FetchResponse(responses=[FetchResponse.FetchableTopicResponse(topic="t", partitions=[fetched])]), 12
+    assigned = ConsumerGroupHeartbeatResponse.Assignment()
+    for assignment in (None, assigned):
+        yield ConsumerGroupHeartbeatResponse(member_id=text, assignment=assignment), 0
+    metadata = ConsumerGroupMemberMetadataValue.ClassicMemberMetadata(session_timeout_ms=size)
+    for known in (None, metadata):
+        yield ConsumerGroupMemberMetadataValue(classic_member_metadata=known), 0
+
+
+def by_construct(message: Message, version: int, data: bytes) -> str:
+    try:
+        decode(layout(type(message), version), data, 1)
+    except DecodeError as error:
+        return str(error)
+    return str(None)
+
+
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 300])
+def test_the_same_is_wrong_as_the_construct_engine_says(size: int) -> None:
+    for message, version in sized(size):
+        one = layout(type(message), version)
+        data = b"?" + program(type(message), version, "python").encode(message)
+        spans, _ = trace(one, data, 1)
+        borders = {span.offset + near for span in [*spans[:8], *spans[-8:]] for near in (0, 1, 2, 3, span.length - 1)}
+        damaged = [data, data + b"more"]
+        for place in sorted(place for place in borders if place < len(data)):
+            damaged.append(data[:place])
+            damaged += [data[:place] + bytes([wrong]) + data[place + 1 :] for wrong in (0x00, 0x02, 0x7F, 0x80, 0xFF)]
+        found = [str(explain_decoding(one, each, 1)) for each in damaged]
+        assert found == [by_construct(message, version, each) for each in damaged]
+        assert found[:2] == ["None", "None"]
+
+
 def test_nothing_is_wrong_with_a_message() -> None:
     broker = MetadataResponse.MetadataResponseBroker(1, "host", 9092)
     topic = MetadataResponse.MetadataResponseTopic(
@@ -73,6 +135,16 @@ def test_wrong_values() -> None:
         explain_encoding(layout(MetadataRequest, 3), MetadataRequest(allow_auto_topic_creation=False), None, None)
     with pytest.raises(EncodeError, match=r"^unknown_tags: tag 0 belongs to a field of this version"):
         explain_encoding(layout(FetchRequest, 12), FetchRequest(unknown_tags=((0, b""),)), None, None)
+
+
+def test_an_array_with_more_elements_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test has the memory for 2**31 elements."""
+    monkeypatch.setattr(refusals, "MAX_LENGTH", 2)
+    topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in "abc"]
+    with pytest.raises(EncodeError, match=r"^topics: length 3, at most 2 allowed$"):
+        explain_encoding(layout(MetadataRequest, 4), MetadataRequest(topics=topics), None, None)
+    with pytest.raises(EncodeError, match="a value changed"):
+        explain_encoding(layout(MetadataRequest, 4), MetadataRequest(topics=topics[1:]), None, None)
 
 
 def test_what_was_met_is_the_cause() -> None:
