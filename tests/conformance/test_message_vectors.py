@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import kafkawire.conformance
+from kafkawire.conformance import message_vectors
 from kafkawire.conformance.message_vectors import (
     STRICTER,
     check_corrupt_message_vector,
@@ -24,7 +25,13 @@ from kafkawire.conformance.message_vectors import (
     check_write_rule_vector,
     stricter,
 )
+from kafkawire.sdk.protocol.engines.python import Program
 from kafkawire.sdk.protocol.engines.selection import ENGINES, native
+from kafkawire.sdk.protocol.json_form import to_json
+from kafkawire.sdk.protocol.layout import layout
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+from kafkawire.sdk.protocol.messages.headers import ResponseHeader
+from kafkawire.sdk.protocol.programs import program
 
 VECTORS = Path(kafkawire.conformance.__file__).parent / "vectors"
 AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
@@ -54,6 +61,11 @@ def corrupt_messages() -> list[dict[str, Any]]:
 def test_messages(name: str, engine: str) -> None:
     assert {failure for vector in vectors(name) if (failure := check_message_vector(vector, engine))} == set()
     assert vectors(name)
+
+
+def test_there_are_vectors_of_each_kind() -> None:
+    assert [len(vectors(name)) > 200 for name in ("frames", "write_rules", "corrupt")] == [True] * 3
+    assert len(corrupt_messages()) > 1000
 
 
 @pytest.mark.parametrize("engine", AVAILABLE)
@@ -109,6 +121,32 @@ def test_wrong_framing_is_noticed() -> None:
     assert "framed" in (check_message_vector(vector, "construct") or "")
 
 
+def test_json_in_another_form_is_noticed() -> None:
+    """A tagged field with its default can be read from JSON, but Kafka does not print it."""
+    message = FetchRequest()
+    value = to_json(message, 12)
+    vector = {"name": "FetchRequest", "version": 12, "hex": program(FetchRequest, 12).encode(message).hex()}
+    assert check_message_vector({**vector, "value": value}, "construct") is None
+    failure = check_message_vector({**vector, "value": {**value, "clusterId": None}}, "construct")
+    assert (failure or "").startswith("JSON {")
+
+
+def test_bytes_that_are_not_encoded_like_that_are_noticed() -> None:
+    """The count of tagged fields may take two bytes, and nobody writes it so."""
+    vector = {"name": "ResponseHeader", "version": 1, "value": {"correlationId": 7}}
+    assert check_message_vector({**vector, "hex": "0000000700"}, "construct") is None
+    failure = check_message_vector({**vector, "hex": "000000078000"}, "construct")
+    assert failure == "encoded 0000000700, expected 000000078000"
+
+
+def test_other_bytes_in_parts_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Program(layout(ResponseHeader, 1))
+    monkeypatch.setattr(message_vectors, "program", lambda *_: program)
+    monkeypatch.setattr(program, "encode_parts", lambda message: [b"\0\0\0\7", b"\1"])
+    vector = {"name": "ResponseHeader", "version": 1, "value": {"correlationId": 7}, "hex": "0000000700"}
+    assert check_message_vector(vector, "python") == "encoded in parts 0000000701, expected 0000000700"
+
+
 @pytest.mark.parametrize(
     ("field", "value", "failure"),
     [("header_size", 0, "sizes"), ("header_size", 1, "sizes"), ("hex", None, "sizes")],
@@ -123,6 +161,60 @@ def test_a_wrong_header_is_noticed() -> None:
     vector = first("frames")
     vector["header"]["correlationId"] += 1
     assert "header" in (check_frame_vector(vector, bodies(), "construct") or "")
+
+
+def test_a_wrong_body_is_noticed() -> None:
+    vector = first("frames")
+    key = vector["name"], vector["version"], vector["index"]
+    body = copy.deepcopy(bodies()[key])
+    body["unknown_tags"] = [{"path": "", "tag": 99, "hex": "00"}]
+    assert (check_frame_vector(vector, {key: body}, "construct") or "").startswith("body ")
+
+
+def test_a_frame_that_is_not_encoded_like_that_is_noticed() -> None:
+    vector = first("frames", type="response", header_version=1)
+    data = bytes.fromhex(vector["hex"])
+    longer = data[:8] + b"\x80" + data[8:]  # the count of the header's tagged fields takes two bytes
+    vector["hex"] = ((len(longer) - 4).to_bytes(4, "big") + longer[4:]).hex()
+    vector["header_size"] += 1
+    assert (check_frame_vector(vector, bodies(), "construct") or "").startswith(f"encoded {data.hex()}, expected 0")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "changes", "failure"),
+    [
+        ("error", {"kind": "null-not-allowed"}, "does not name"),
+        ("error", {"path": "some.otherField"}, "does not name other_field"),
+        ("encoded", {"hex": "00"}, ", expected 00"),
+    ],
+)
+def test_a_wrong_write_rule_is_noticed(outcome: str, changes: dict[str, str], failure: str) -> None:
+    vector = first("write_rules", outcome=outcome, kind="absent-field")
+    assert check_write_rule_vector(vector, "construct") is None
+    assert failure in (check_write_rule_vector({**vector, **changes}, "construct") or "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "failure"),
+    [
+        ("trailing-bytes", {"value": {}}, "decoded {"),
+        (
+            "trailing-bytes",
+            {"reencode_error": "java.lang.RuntimeException"},
+            "expected an error like Kafka's java.lang",
+        ),
+        ("trailing-bytes", {"reencoded_hex": "00"}, "expected 00"),
+        ("bool-two", {"reencoded_hex": None}, "re-encoded to"),
+        ("tags-duplicate", {"reencode_error": None}, "re-encoding: EncodeError"),
+        ("unsupported-version", {"kind": "another"}, "refused with UnsupportedVersion"),
+    ],
+)
+def test_a_wrong_corrupt_vector_is_noticed(kind: str, changes: dict[str, Any], failure: str) -> None:
+    """A change to None takes the field away."""
+    vector = first("corrupt", kind=kind, outcome="decoded")
+    assert check_corrupt_message_vector(vector, "construct") is None
+    changed = {key: value for key, value in {**vector, **changes}.items() if value is not None or key not in changes}
+    assert failure in (check_corrupt_message_vector(changed, "construct") or "")
 
 
 def test_an_error_where_kafka_encodes_is_noticed() -> None:
