@@ -67,7 +67,7 @@ _UNCOUNTED = MESSAGE_V0_MESSAGE_SIZE_COUNTS_FROM
 
 
 class _Message(NamedTuple):
-    """One message as it lies in a buffer; `timestamp` is its own, -1 in magic 0."""
+    """One message as it lies in a buffer; `timestamp` is its own, -1 in magic 0; `value_at` is where `value` begins."""
 
     offset: int
     magic: int
@@ -75,6 +75,7 @@ class _Message(NamedTuple):
     timestamp: int
     key: bytes | None
     value: memoryview | None
+    value_at: int
 
 
 class MessageBatch:
@@ -234,7 +235,14 @@ class MessageBatch:
             raise DecodeError("attributes", 0, f"messages of magic {self.magic} are never compressed with {name}")
         if outer.value is None:
             raise DecodeError("value", 0, "a wrapper has a value")
-        inner = list(_messages(decompress(compression, outer.value, self.limit, self.magic)))
+        try:
+            content = decompress(compression, outer.value, self.limit, self.magic)
+        except DecodeError as error:
+            raise DecodeError(error.path, outer.value_at + error.offset, error.reason) from None
+        try:
+            inner = list(_messages(content))
+        except DecodeError as error:  # its offset counts in the content, which is in no buffer of the caller's
+            raise DecodeError(error.path, 0, error.reason) from None
         if not inner:
             raise DecodeError("value", 0, "a wrapper holds at least one message")
         base_offset = 0
@@ -387,8 +395,9 @@ def _message(view: memoryview) -> _Message:
         timestamp = MESSAGE_V1_HEADER.unpack_from(view)[-1]
         position = MESSAGE_V1_HEADER_BYTES
     key, position = _content(view, position, "key")
-    value, position = _content(view, position, "value")
-    return _Message(offset, magic, attributes, timestamp, None if key is None else bytes(key), value)
+    value, _ = _content(view, position, "value")
+    value_at = position + _CONTENT_SIZE.size
+    return _Message(offset, magic, attributes, timestamp, None if key is None else bytes(key), value, value_at)
 
 
 def _content(view: memoryview, position: int, path: str) -> tuple[memoryview | None, int]:

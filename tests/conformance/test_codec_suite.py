@@ -121,6 +121,23 @@ def test_a_wrong_vector_is_found(tmp_path: Path, key: str, value: object) -> Non
     assert suite.failures[0].case.startswith("line 4 RequestHeader")
 
 
+@pytest.mark.parametrize("target", ["message", "records"])
+def test_a_wrong_corrupt_vector_is_found(tmp_path: Path, target: str) -> None:
+    path = folder(tmp_path, "corrupt.jsonl.gz") / "corrupt.jsonl.gz"
+    lines = gzip.decompress(path.read_bytes()).splitlines()
+    pairs = [(vector["target"], vector["outcome"]) for vector in map(json.loads, lines)]
+    change(path, pairs.index((target, "error")), "outcome", "decoded")
+    (suite,) = run_vectors(tmp_path, ENGINE)
+    assert (suite.passed, len(suite.failures)) == (len(lines) - 1, 1)
+
+
+@pytest.mark.parametrize("name", ["headers", "corrupt", "write_rules"])
+def test_vectors_are_checked_on_the_engine_that_is_asked_for(tmp_path: Path, name: str) -> None:
+    (suite,) = run_vectors(folder(tmp_path, f"{name}.jsonl.gz"), "rust")
+    assert suite.passed == 0
+    assert all("engine 'rust' is not available" in failure.reason for failure in suite.failures)
+
+
 def test_frames_are_put_together_from_their_bodies(tmp_path: Path) -> None:
     path = folder(tmp_path, "frames.jsonl.gz", "requests.jsonl.gz", "responses.jsonl.gz")
     change(path / "frames.jsonl.gz", 0, "header_size", 1)

@@ -76,3 +76,34 @@ def test_wrong_outcomes_are_noticed(engine: str) -> None:
     broken = next(vector for vector in corrupt() if vector["kind"] == "bad-crc" and vector["crc_checked"])
     assert "Kafka decodes it" in (check_corrupt_records_vector({**broken, "outcome": "decoded"}, engine) or "")
     assert "in the stage records" in (check_corrupt_records_vector({**broken, "stage": "records"}, engine) or "")
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+def test_a_partial_batch_where_kafka_reads_one_is_noticed(engine: str) -> None:
+    vector = next(each for each in batches() if each["kind"] == "partial-tail")
+    assert check_record_batch_vector(vector, engine) is None
+    assert "partial batch" in (check_record_batch_vector({**vector, "kind": "plain"}, engine) or "")
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_other_records_in_a_batch_that_is_built_are_noticed(magic: int, engine: str) -> None:
+    """Where compressors may write other bytes than Kafka's, the records are compared."""
+    vector = next(
+        each for each in batches() if (each["kind"], each["magic"], each.get("exact")) == ("plain", magic, False)
+    )
+    assert check_record_batch_vector(vector, engine) is None
+    tampered = copy.deepcopy(vector)
+    tampered["params"]["records"][0]["value"] = "AAAA"
+    assert (check_record_batch_vector(tampered, engine) or "").startswith("built batches hold [[{")
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+def test_another_end_of_what_can_be_read_is_noticed(engine: str) -> None:
+    """Where Kafka's reader stops without an error, this project's stops at the same byte, after the same batches."""
+    partial = [each for each in corrupt() if each["outcome"] == "decoded" and each["consumed"] < len(each["hex"]) // 2]
+    vector = next(each for each in partial if each["batches"])
+    assert check_corrupt_records_vector(vector, engine) is None
+    failure = check_corrupt_records_vector({**vector, "consumed": vector["consumed"] + 1}, engine)
+    assert (failure or "").endswith(f"Kafka stops at byte {vector['consumed'] + 1}")
+    assert "batches, expected" in (check_corrupt_records_vector({**vector, "batches": []}, engine) or "")

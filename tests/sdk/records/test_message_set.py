@@ -259,6 +259,27 @@ def test_errors_say_where_the_message_is() -> None:
     assert caught.value.offset == len(message(0, 1, 0, b"v"))
 
 
+def test_errors_say_where_in_the_message_it_is() -> None:
+    """Of what is inside a wrapper, which is in no buffer, they say where the wrapper is."""
+    first = message(0, 1, 0, b"v")
+    cut = bytearray(message(1, 1, 0, b"value"))
+    cut[-9:-5] = (6).to_bytes(4, "big")  # the size of the value
+    inner = bytes(message(0, 1, 0, b"v")) + bytes(cut)
+    compressed = compress(Compression.GZIP, inner)
+    for data, text in (
+        (bytes(cut), "value at byte {34}: 6 bytes announced, 5 are left"),
+        (message(9, 1, 1, compressed), "value at byte {0}: 6 bytes announced, 5 are left"),
+        (message(9, 1, 1, compressed[:-3]), f"records at byte {{{34 + len(compressed) - 3}}}: gzip: ends early"),
+        (message(9, 1, 1, b"no gzip"), "records at byte {34}: gzip: does not begin as a gzip member"),
+    ):
+        place = int(text[text.index("{") + 1 : text.index("}")])
+        expected = text.replace(f"{{{place}}}", str(len(first) + place))
+        _, batch = walk(first + data, check_crc=False)
+        with pytest.raises(DecodeError) as caught:
+            batch.records()
+        assert str(caught.value) == expected
+
+
 def test_the_time_of_a_wrapper_is_the_highest() -> None:
     (batch,) = walk(message_set(1, Compression.GZIP, [(50, 9, None, b""), (51, 5, None, b"")]))
     assert batch.max_timestamp == 9

@@ -244,6 +244,18 @@ def test_refused_headers(engine: str, change: tuple[int, bytes], reason: str) ->
         list(walk(data + damaged, engine=engine))
 
 
+@pytest.mark.parametrize("count", [-1, -(2**31), 3, 4, 2**31 - 1])
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_a_count_that_the_bytes_cannot_hold(engine: str, compression: Compression, count: int) -> None:
+    """It is refused before a record is read, and before room is made for so many."""
+    data = batch_of([(1, None, b"", ())] * 2, compression)
+    wrong = resealed(data[:57] + count.to_bytes(4, "big", signed=True) + data[61:])
+    (_, batch) = walk(data + wrong, engine=engine)
+    for read in (batch.records, lambda: list(batch.views()), lambda: columns([batch])):
+        with pytest.raises(DecodeError, match=f"^records_count at byte {len(data)}: {count} records in [0-9]+ bytes"):
+            read()
+
+
 def test_errors_name_the_record_and_the_place(engine: str) -> None:
     data = batch_of([(1, None, b"v", ()), (2, None, b"w", ())])
     damaged = resealed(data[:-1] + b"\x02")  # the second record announces a header that is not there
