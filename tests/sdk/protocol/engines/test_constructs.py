@@ -7,9 +7,10 @@ and of values that are refused."""
 from __future__ import annotations
 
 import io
+from typing import BinaryIO
 
 import pytest
-from construct import Construct, Struct
+from construct import Construct, Container, Struct
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.engines import constructs
@@ -115,6 +116,21 @@ def test_table(case: Case) -> None:
 @pytest.mark.parametrize("kind", [Int8, Int32, Uuid])
 def test_sizeof(kind: Construct) -> None:
     assert kind.sizeof() == len(kind.build(bytes(16) if kind is Uuid else 0))
+
+
+class Seen(Construct):
+    """Gives the context that it is parsed in."""
+
+    def _parse(self, stream: BinaryIO, context: Container, path: str) -> Container:
+        return context
+
+
+def test_a_context_has_what_construct_puts_into_its_own() -> None:
+    made, context = Seen().parse(b"", spans=None), new_context(spans=None)
+    assert context.keys() == made.keys()
+    assert made._params is made
+    assert context._params is context
+    assert (context._parsing, context._building, context._sizing) == (False, False, False)
 
 
 def test_what_was_read_is_noted() -> None:
