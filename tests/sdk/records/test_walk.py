@@ -34,16 +34,16 @@ from tests.sdk.records.conftest import AVAILABLE, ROWS, batch_of, message_set, r
 
 
 def outcome(data: bytes, engine: str, check_crc: bool = True) -> Any:
-    """Return every record with its batch's header, or that there was an error."""
+    """Return every record with its batch's header, and where an error was, if any."""
     found: list[Any] = []
     try:
         for batch in walk(data, check_crc, engine=engine):
             header = (batch.base_offset, batch.last_offset, batch.next_offset, batch.last_sequence, batch.attributes)
             found.append((header, [record_of(record) for record in batch.views()]))
             assert [record_of(record) for record in batch.records()] == found[-1][1]
-    except DecodeError:
-        return found, "error"
-    return found
+    except DecodeError as error:
+        return found, (error.offset, error.path.partition(".")[0])  # construct's path goes down into the record
+    return found, None
 
 
 def record_of(record: Any) -> tuple[Any, ...]:
@@ -189,10 +189,11 @@ def test_no_flipped_bit_of_a_length_loses_a_batch(engine: str, magic: int) -> No
 def test_every_cut(engine: str, compression: Compression) -> None:
     data = batch_of([(1, b"k", b"v", (("h", b"x"),)), (2, None, b"", ())], compression)
     for end in range(1, len(data)):
-        assert outcome(data[:end], engine) == ([], "error")
+        assert outcome(data[:end], engine) == ([], (0, "batch"))
         shorter = data[:8] + max(end - 12, 0).to_bytes(4, "big") + data[12:end]
         if end >= BATCH_HEADER_BYTES:
-            assert outcome(resealed(shorter), engine) == ([], "error")
+            found, place = outcome(resealed(shorter), engine)
+            assert (found, place is None) == ([], False)
 
 
 def test_every_flipped_bit_of_a_checked_batch_is_noticed(engine: str) -> None:
@@ -201,8 +202,8 @@ def test_every_flipped_bit_of_a_checked_batch_is_noticed(engine: str) -> None:
         for bit in range(8):
             flipped = bytearray(data)
             flipped[position] ^= 1 << bit
-            found = outcome(bytes(flipped), engine)
-            assert found == ([], "error"), position
+            found, place = outcome(bytes(flipped), engine)
+            assert (found, place is None) == ([], False), position
 
 
 @pytest.mark.parametrize("compression", Compression)
