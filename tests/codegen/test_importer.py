@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -108,12 +109,17 @@ def test_what_stays_must_fit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"validVersions": "0-400"}, {"apiKey": 70_000}, {"name": "Lonely", "type": "request"}]
+    ("wrong", "reason"),
+    [
+        ({"validVersions": "0-400"}, "PingRequest: versions: 0-400 are more than 128, the limit"),
+        ({"apiKey": 70_000}, "ping.yaml:3: key: 70000 is not within -32768 and 32767"),
+        ({"name": "Lonely", "type": "request"}, "Lonely has no LonelyResponse; are all jars of the release there?"),
+    ],
 )
-def test_nothing_is_written_if_a_definition_is_wrong(tmp_path: Path, wrong: dict[str, object]) -> None:
+def test_nothing_is_written_if_a_definition_is_wrong(tmp_path: Path, wrong: dict[str, object], reason: str) -> None:
     imported(tmp_path, PING, PONG)
     before = contents(tmp_path / "schemas")
-    with pytest.raises(SchemaError) as caught:
+    with pytest.raises(SchemaError, match=re.escape(reason)) as caught:
         imported(tmp_path, *PENG, {**PING, **wrong}, PONG)
     assert "--remove" not in str(caught.value)
     assert contents(tmp_path / "schemas") == before

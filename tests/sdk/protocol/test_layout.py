@@ -127,6 +127,11 @@ def test_absent_fields_say_where_they_exist() -> None:
     assert (early.name, early.default, early.ignorable, early.versions) == ("early", -1, True, "0-1")
     (inner,) = absent_fields(Outer, 0)
     assert (inner.structure, inner.default, inner.versions) == (Inner, DEFAULT, "1-3")
+    assert (inner.new_default(), inner.ignorable) == (Inner(), False)
+    assert inner.new_default() is not inner.new_default()
+    assert (early.new_default(), early.structure) == (-1, None)
+    forgotten = next(field for field in absent_fields(FetchRequest, 4) if field.name == "forgotten_topics_data")
+    assert (forgotten.new_default(), forgotten.structure) == ((), None)
 
 
 def test_a_tagged_field_that_is_not_on_the_wire_has_the_value_of_a_new_message() -> None:
