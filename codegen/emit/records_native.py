@@ -51,8 +51,7 @@ def emit_native_record_codec(formats: Mapping[str, RecordFormat], digest: str) -
     """
     record, entry, batch = formats["Record"], formats["RecordHeader"], formats["RecordBatch"]
     lines = [*header("records/", digest), *_ABOUT.split("\n")]
-    for block in (
-        _structure(entry),
+    blocks = (
         _structure(record),
         _batch_structure(batch),
         _reader(entry),
@@ -63,8 +62,10 @@ def emit_native_record_codec(formats: Mapping[str, RecordFormat], digest: str) -
         _writer(record),
         _batch_reader(batch),
         _batch_writer(batch),
-    ):
-        lines += ["", "", *block] if len(lines) > 8 else ["", *block]
+    )
+    lines += ["", *_structure(entry)]
+    for block in blocks:
+        lines += ["", "", *block]
     return "\n".join(lines) + "\n"
 
 

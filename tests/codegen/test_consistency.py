@@ -132,9 +132,10 @@ def test_records_deep_inside_a_tagged_field(write: Write) -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_structures_inside_each_other(write: Write, reverse: bool) -> None:
+@pytest.mark.parametrize("more", ["", "{name: z, type: int8}, "])
+def test_structures_inside_each_other(write: Write, more: str, reverse: bool) -> None:
     def text(depth: int) -> str:
-        chain = ["{name: a, type: int8}", *(f"{{name: a, type: S{n}}}" for n in range(depth - 1))]
+        chain = ["{name: a, type: int8}", *(f"{more}{{name: a, type: S{n}}}" for n in range(depth - 1))]
         head, middle, tail = re.split("(?<=structs:\n)|(?=fields:\n)", nested(chain))
         structs = re.findall("  - name: .*\n    .*\n", middle)
         return head + "".join(reversed(structs) if reverse else structs) + tail

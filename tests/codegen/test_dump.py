@@ -34,6 +34,16 @@ def test_tables_are_written_as_they_stand() -> None:
     assert dump_enumerations(*load_enumerations(enumerations)) == enumerations.read_text()
 
 
+@pytest.mark.parametrize("length", range(70, 90))
+def test_items_of_tables_stand_on_one_line_if_it_is_not_too_long(length: int) -> None:
+    about = "a" * length
+    for text, line in (
+        (dump_errors([ErrorSpec(7, "NAME", about=about)]), f"  - {{code: 7, name: NAME, about: {about}}}"),
+        (dump_enumerations((), [Constant("NAME", 7, about)]), f"  - {{name: NAME, value: 7, about: {about}}}"),
+    ):
+        assert (line in text.splitlines()) is (len(line) <= 120)
+
+
 #: Names that are fields or structures of a schema, and that YAML 1.1 or 1.2 would not read as text.
 WORDS = ["no", "yes", "on", "off", "null", "true", "false", "y", "n"]
 #: Texts that would be a number, a date, a mark or nothing without quotes.

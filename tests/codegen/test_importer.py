@@ -89,6 +89,14 @@ def test_what_a_release_dropped_is_removed(tmp_path: Path) -> None:
     assert contents(tmp_path / "schemas").keys() == {peng}
 
 
+def test_files_are_removed_on_request_only(tmp_path: Path) -> None:
+    imported(tmp_path, PING, PONG)
+    before = contents(tmp_path / "schemas")
+    result = import_release([], tmp_path / "schemas")
+    assert (result.removed, result.kept) == ((), (Path("messages/ping.yaml"),))
+    assert contents(tmp_path / "schemas") == before
+
+
 def test_what_is_not_among_the_definitions_stays(tmp_path: Path) -> None:
     imported(tmp_path, PING, PONG)
     renumbered = [{**definition, "apiKey": 901} for definition in PENG]

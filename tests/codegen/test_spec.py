@@ -5,9 +5,11 @@ Method: names as Kafka has them; one message with structures in place, shared an
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from kafkawire.codegen.spec import FieldSpec, MessageSpec, snake_case
+from kafkawire.codegen.spec import INTEGERS, FieldSpec, MessageSpec, snake_case
 from kafkawire.codegen.versions import ALL
 from tests.codegen.conftest import Read
 
@@ -27,6 +29,13 @@ from tests.codegen.conftest import Read
 )
 def test_case(name: str, snake: str) -> None:
     assert snake_case(name) == snake
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_hold_what_their_bits_do(name: str) -> None:
+    kind, bits = re.fullmatch("(u?int)([0-9]+)", name).groups()  # type: ignore[union-attr]  # None fails the test
+    values = 2 ** int(bits)
+    assert INTEGERS[name] == ((0, values - 1) if kind == "uint" else (-values // 2, values // 2 - 1))
 
 
 def test_a_message_of_which_nothing_is_said() -> None:

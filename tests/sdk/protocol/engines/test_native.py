@@ -182,8 +182,11 @@ def test_a_buffer_that_changes_while_it_is_decoded() -> None:
     replace = codecs.lookup_error(MALFORMED_UTF8)
 
     filler = data = bytearray(whole)
+    meddled = 0
 
     def meddle(error: UnicodeError) -> Any:
+        nonlocal meddled
+        meddled += 1
         with pytest.raises(BufferError):
             data.clear()
         data[:] = filler
@@ -198,6 +201,7 @@ def test_a_buffer_that_changes_while_it_is_decoded() -> None:
             data.clear()
     finally:
         codecs.register_error(MALFORMED_UTF8, replace)
+    assert meddled >= 256
 
 
 def test_unknown_tags_that_the_collector_takes_away() -> None:
