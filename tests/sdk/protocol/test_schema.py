@@ -138,6 +138,19 @@ def test_header_versions_follow_the_flexible_versions() -> None:
             assert api.response_header_version(version) == api.response_headers[flexible]
 
 
+def test_a_constructor_may_have_variables() -> None:
+    class Doubled(Message):
+        __slots__ = ("inner", "unknown_tags")
+        FIELDS = (Field("inner", ResponseHeader, V(0, 0)),)
+
+        def __init__(self, inner: ResponseHeader = DEFAULT, unknown_tags: Any = ()) -> None:
+            both = inner, unknown_tags
+            self.inner, self.unknown_tags = both
+
+    assert Doubled().inner == ResponseHeader()
+    assert Doubled(ResponseHeader(5)).inner.correlation_id == 5
+
+
 def test_message_classes_are_final() -> None:
     make: Any = type(Message)
     for namespace in ({}, {"__slots__": ()}, {"__slots__": ("mine",)}):

@@ -19,6 +19,7 @@ from kafkawire.sdk.protocol.engines.refusals import explain_decoding, explain_en
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafkawire.sdk.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from kafkawire.sdk.protocol.messages.cluster_metadata.partition_change_record import PartitionChangeRecord
 from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_member_metadata import (
@@ -47,6 +48,8 @@ from kafkawire.sdk.protocol.schema import Message
         (MetadataRequest, 12, "8080808008", "topics at byte 1: 2147483647 elements announced, 0 bytes left"),
         (MetadataRequest, 12, "8080808004", "topics at byte 1: 1073741823 elements announced, 0 bytes left"),
         (ResponseHeader, 1, "00000000 01 05 ffffffff0f", "unknown_tags at byte 6: tagged field of -1 bytes"),
+        (ResponseHeader, 1, "00000000 01 05 8080808008", "unknown_tags at byte 6: tagged field of -2147483648 bytes"),
+        (MetadataRequest, 12, "8180808070", "allow_auto_topic_creation at byte 6: 1 bytes needed, 0 left"),
         (MetadataRequest, 12, "8180808008", "allow_auto_topic_creation at byte 6: 1 bytes needed, 0 left"),
         (MetadataRequest, 1, "00000002 0000 0001", r"topics[1].name at byte 7: 1 bytes needed, 0 left"),
         (MetadataRequest, 12, "03" + "00" * 18 + "00" * 3, r"topics[1].topic_id at byte 20: 16 bytes needed, 3 left"),
@@ -87,6 +90,9 @@ def sized(size: int) -> Iterator[tuple[Message, int]]:
     for known in (None, metadata):
         yield ConsumerGroupMemberMetadataValue(classic_member_metadata=known), 0
 
+    change = PartitionChangeRecord(isr=(1,) * size, leader=2, leader_recovery_state=1, unknown_tags=((9, b"x"),))
+    yield change, 0
+
 
 def by_construct(message: Message, version: int, data: bytes) -> str:
     try:
@@ -110,6 +116,29 @@ def test_the_same_is_wrong_as_the_construct_engine_says(size: int) -> None:
         found = [str(explain_decoding(one, each, 1)) for each in damaged]
         assert found == [by_construct(message, version, each) for each in damaged]
         assert found[:2] == ["None", "None"]
+
+
+@pytest.mark.parametrize("version", [0, 3])
+def test_the_longest_text(version: int) -> None:
+    one = layout(AddOffsetsToTxnRequest, version)
+    data = program(AddOffsetsToTxnRequest, version).encode(AddOffsetsToTxnRequest(transactional_id="x" * 32767))
+    assert explain_decoding(one, data, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "length", "error"),
+    [
+        (0, "8000", "null is not allowed in this version (length -32768)"),
+        (0, "ffff", "null is not allowed in this version (length -1)"),
+        (3, "818002", "string of 32768 bytes, at most 32767 allowed"),
+        (3, "00", "null is not allowed in this version (length -1)"),
+    ],
+)
+def test_a_text_of_no_length_that_there_is(version: int, length: str, error: str) -> None:
+    """However many bytes follow."""
+    data = bytes.fromhex(length) + bytes(70_000)
+    found = explain_decoding(layout(AddOffsetsToTxnRequest, version), data, 0)
+    assert str(found) == f"transactional_id at byte 0: {error}"
 
 
 def test_nothing_is_wrong_with_a_message() -> None:
