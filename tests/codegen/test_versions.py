@@ -30,6 +30,11 @@ def test_parse(text: str, first: int, last: int) -> None:
     assert Versions.parse(text) == Versions(first, last)
 
 
+@pytest.mark.parametrize("text", ["3", "0-4", "2+", "0", "none"])
+def test_text(text: str) -> None:
+    assert str(Versions.parse(text)) == text
+
+
 @pytest.mark.parametrize("text", ["", "+", "-1", "1-", "4-2", "a", "1 - 2", "1.5", "32768", "0-40000", "None", "1,2"])
 def test_parse_refuses(text: str) -> None:
     with pytest.raises(ValueError, match="version range"):

@@ -27,7 +27,8 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataRe
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.primitives import APART_BYTES, FIXED, LIMITS
 from kafkawire.sdk.protocol.programs import message_class
-from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.schema import DEFAULT, Field, Message, Schema, UnknownTags
+from kafkawire.sdk.protocol.versions import VersionRange as V
 
 AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
 FLIPS = 40
@@ -418,6 +419,33 @@ def test_an_empty_tagged_array_is_left_out(engine: str) -> None:
                 assert messages.encode(one.cls(**{field: [] for field in arrays})) == messages.encode(one.cls())
                 found |= {field.structure is None for field in one.tagged if field.name in arrays}
     assert found == {True, False}  # of structures and of others
+
+
+class Holder(Message):
+    """A message with a tagged structure that is there by default and may be null, as no schema has one yet."""
+
+    __slots__ = ("header", "unknown_tags")
+    FIELDS = (Field("header", ResponseHeader, V(0, 0), nullable=V(0, 0), tag=3, tagged=V(0, 0)),)
+    SCHEMA = Schema("Holder", "data", None, V(0, 0), V(0, 0))
+
+    def __init__(self, header: ResponseHeader | None = DEFAULT, unknown_tags: UnknownTags = ()) -> None:
+        self.header, self.unknown_tags = header, unknown_tags
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+@pytest.mark.parametrize(
+    ("message", "encoded"),
+    [
+        (Holder(), "00"),
+        (Holder(ResponseHeader()), "00"),
+        (Holder(None), "01 03 01 00"),
+        (Holder(ResponseHeader(7)), "01 03 06 01 00000007 00"),
+    ],
+)
+def test_a_tagged_structure_that_may_be_null(engine: str, message: Holder, encoded: str) -> None:
+    holders = codec(Holder, 0, engine)
+    assert holders.encode(message) == bytes.fromhex(encoded)
+    assert holders.decode(bytes.fromhex(encoded)) == (message, len(bytes.fromhex(encoded)))
 
 
 @pytest.mark.parametrize("engine", AVAILABLE)
