@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkawire.sdk.errors import EncodeError
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.records import (
     DEFAULT_BATCH_BYTES,
     BatchBuilder,
@@ -218,6 +219,17 @@ def test_refused_offsets(builder_class: type[BatchBuilder]) -> None:
     for offset, reason in ((5, "5 does not follow 5"), (4, "does not follow"), (5 + 2**31, "2147483647 at most")):
         with pytest.raises(EncodeError, match=reason):
             builder.append_at(offset, 1, None, b"")
+
+
+@pytest.mark.parametrize("start", [0, 1, 3])
+def test_columns_that_do_not_fit_are_taken_up_to_the_limit(builder_class: type[BatchBuilder], start: int) -> None:
+    values = column(*(b"%d" % row * 20 for row in range(8)))
+    whole = builder_class()
+    assert whole.append_columns(values, 1) == 8
+    builder = builder_class(limit_bytes=BATCH_HEADER_BYTES + (whole.size_bytes - BATCH_HEADER_BYTES) // 4)
+    assert builder.append_columns(values, 1, start=start) == 2
+    records = RecordBatch(builder.build()).records()
+    assert [record.value for record in records] == [b"%d" % row * 20 for row in (start, start + 1)]
 
 
 def test_refused_columns(builder_class: type[BatchBuilder]) -> None:
