@@ -126,7 +126,8 @@ class Seen(Construct):
 
 
 def test_a_context_has_what_construct_puts_into_its_own() -> None:
-    made, context = Seen().parse(b"", spans=None), new_context(spans=None)
+    made: Any = Seen().parse(b"", spans=None)
+    context = new_context(spans=None)
     assert context.keys() == made.keys()
     assert made._params is made
     assert context._params is context
