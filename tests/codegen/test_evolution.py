@@ -64,6 +64,11 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str, str, Verdict]]]] = {
         "type: int32, default: 5, versions: 0-1",
         [("2-3", "count", "removed", BREAKS)],
     ),
+    "field begins later and ends early": (
+        "type: int32, default: 5",
+        "type: int32, default: 5, versions: 1-2",
+        [("0", "count", "removed", BREAKS), ("3", "count", "removed", BREAKS)],
+    ),
     "field reaches back": (
         "text, type: string, versions: 1+",
         "text, type: string",

@@ -40,6 +40,20 @@ def test_several_documents(write: Write) -> None:
     assert (first, second, second.line) == ({"a": 1}, {"b": 2}, 3)
 
 
+def test_descriptions(document: Located) -> None:
+    assert document.text("name") == "x"
+    assert document.text("about") == ""
+    with pytest.raises(SchemaError, match="size"):
+        document.text("size")
+
+
+@pytest.mark.parametrize("text", ['""', '" "', '"a\\nb"', '"\\x00"'])
+def test_what_is_no_description(write: Write, text: str) -> None:
+    (document,) = read_documents(write(f"about: {text}\n"))
+    with pytest.raises(SchemaError, match=":1: about: "):
+        document.text("about")
+
+
 def test_accessors(document: Located) -> None:
     assert document.require("size", int) == 3
     assert document.optional("size", (str, int), None) == 3

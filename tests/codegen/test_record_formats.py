@@ -69,6 +69,7 @@ def test_a_format(write: Write) -> None:
         ("length: varint", "length: vary", 12, "length: bytes and strings, and only they, have one of int8, "),
         ("type: bytes?, length: varint", "type: int8, length: int8", 12, "length: bytes and strings, and only they"),
         ("    about: Something with a label.\n", "", 1, "'about' is missing"),
+        ("about: Something with a label.", 'about: "two\\nlines"', 2, "about: "),
     ],
 )
 def test_errors_name_line_and_field(write: Write, old: str, new: str, line: int, reason: str) -> None:
