@@ -14,14 +14,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from kafkawire.conformance.broker_suite import BrokerSuite
+from kafkawire.conformance.broker_suite import BrokerSuite, _check_response
 from kafkawire.conformance.report import Suite
-from kafkawire.conformance.requests import Names
+from kafkawire.conformance.requests import UNSAFE, Names
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.codec import codec
-from kafkawire.sdk.protocol.connection import Request, ServerConnection, response_class
+from kafkawire.sdk.protocol.connection import ClientConnection, Request, ServerConnection, response_class
 from kafkawire.sdk.protocol.frames import FrameBuffer
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
@@ -217,6 +218,24 @@ def test_what_a_broker_lists_beyond_this_release() -> None:
     ]
     assert [suite.name for suite in suites][:3] == ["Metadata", "ListGroups", "ApiVersions"]
     assert [suite.name for suite in suites if suite.failures] == []
+
+
+def test_what_is_not_safe_is_listed_and_not_called() -> None:
+    broker = OddList()
+    broker.listed = [(key, *APIS[key].versions) for key in UNSAFE]
+    suites = [suite for suite in ask(broker) if "not called" in suite.name]
+    assert {suite.name for suite in suites} == {f"{APIS[key].name} (not called: it {UNSAFE[key]})" for key in UNSAFE}
+    assert [suite.passed + len(suite.failures) for suite in suites] == [0] * len(UNSAFE)
+
+
+def test_where_a_response_differs_when_it_is_encoded_again() -> None:
+    """The count of tagged fields takes two bytes, and nobody writes it so."""
+    api, connection = APIS[ApiKey.HEARTBEAT], ClientConnection()
+    connection.request(HeartbeatRequest(), 4)
+    data = bytes(4) + b"\0" + bytes(4) + bytes(2) + b"\x80\0"
+    assert _check_response(api, 4, data, connection) == (
+        "re-encoded, it differs from byte 11 on: 00, the broker sent 8000"
+    )
 
 
 def test_a_suite_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
