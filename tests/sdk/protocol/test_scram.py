@@ -164,7 +164,9 @@ def test_bad_challenge(challenge: bytes, reason: str) -> None:
     ],
 )
 def test_bad_opening(first: bytes) -> None:
-    with pytest.raises(RemoteProtocolError, match=f"first message of the client, {len(first)} bytes, is not as RFC"):
+    with pytest.raises(
+        RemoteProtocolError, match=f"first message of the client, {len(first)} bytes, does not follow RFC"
+    ):
         ScramServer(MECHANISM, "server").receive_first(first)
 
 

@@ -7,7 +7,7 @@ and of values that are refused."""
 from __future__ import annotations
 
 import io
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pytest
 from construct import Construct, Container, Struct
