@@ -5,6 +5,9 @@ Source: the frame format of LZ4; `Lz4BlockInputStream` in Apache Kafka; KAFKA-31
 
 from __future__ import annotations
 
+import struct
+from functools import cache
+
 from kafkawire.sdk.protocol.tables.record_formats import MESSAGE_V0_MAGIC
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.compression.errors import damaged, too_long
@@ -19,9 +22,17 @@ _MAGIC = b"\x04\x22\x4d\x18"
 _FLAGS_AT = len(_MAGIC)
 _BLOCK_AT = _FLAGS_AT + 1
 _CONTENT_SIZE_AT = _BLOCK_AT + 1
+_HAS_BLOCK_CHECKSUMS = 0x10
 _HAS_CONTENT_SIZE = 0x08
+_HAS_CONTENT_CHECKSUM = 0x04
 _CONTENT_SIZE_BYTES = 8
+_CONTENT_CHECKSUM_BYTES = 4
 _CHECKSUM_BYTES = 1
+_BLOCK_CHECKSUM_BYTES = 4
+#: The highest bit says that the block is not compressed.
+_BLOCK_SIZE = struct.Struct("<I")
+_IS_RAW = 1 << 31
+_END_MARK = bytes(_BLOCK_SIZE.size)
 #: One byte of LZ4 stands for at most 255 bytes; a frame has at least this many bytes around its blocks.
 _EXPANSION_MAX = 255
 _FRAME_BYTES_MIN = 7
@@ -47,7 +58,7 @@ def compress(data: memoryview, level: int | None, magic: int) -> bytes:
 
 
 def decompress(data: memoryview, limit: int, magic: int) -> bytes:
-    """Decompress a frame; what follows it is ignored, as in Kafka.
+    """Decompress a frame; what follows it is ignored, and so are size and checksum of its content, as in Kafka.
 
     Raises:
         DecodeError: the frame is damaged, is none that Kafka takes, or has more content than `limit`.
@@ -55,26 +66,54 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
     import lz4.frame
 
     at = _checksum_at(data)
-    if data[_FLAGS_AT] & _HAS_CONTENT_SIZE:
-        announced = int.from_bytes(data[_CONTENT_SIZE_AT : _CONTENT_SIZE_AT + _CONTENT_SIZE_BYTES], "little")
-        if announced > limit:
-            raise too_long(_NAME, limit, announced)
-    checksum = _header_checksum(data[len(_MAGIC) : at])
-    frame: Buffer = data
-    if magic == MESSAGE_V0_MAGIC:  # written in two ways, and ignored by readers
-        frame = b"".join([data[:at], checksum, data[at + _CHECKSUM_BYTES :]])
-    elif data[at : at + _CHECKSUM_BYTES] != checksum:
+    flags = data[_FLAGS_AT]
+    # In magic 0 the checksum is written in two ways, and read without a look at it.
+    if magic != MESSAGE_V0_MAGIC and data[at : at + _CHECKSUM_BYTES] != _header_checksum(data[len(_MAGIC) : at]):
         raise damaged(_NAME, at, "checksum of the header is wrong")
+    frame = _with_an_end(_without_claims(data, at, magic))
     decompressor = lz4.frame.LZ4FrameDecompressor()
     try:
         content: bytes = decompressor.decompress(frame, min(limit + 1, len(data) * _EXPANSION_MAX))
     except RuntimeError as error:
         raise damaged(_NAME, 0, error) from None
     if len(content) > limit:
-        raise too_long(_NAME, limit)
-    if not decompressor.eof:
+        announced = int.from_bytes(data[_CONTENT_SIZE_AT:at], "little") if flags & _HAS_CONTENT_SIZE else 0
+        raise too_long(_NAME, limit, announced if announced > limit else None)
+    checksum_bytes = _CONTENT_CHECKSUM_BYTES if flags & _HAS_CONTENT_CHECKSUM else 0
+    if not decompressor.eof or len(decompressor.unused_data or b"") < checksum_bytes:
         raise damaged(_NAME, len(data), "ends early")
     return content
+
+
+def _without_claims(data: memoryview, checksum_at: int, magic: int) -> bytes:
+    """Return a frame with the right checksum that claims neither size nor checksum of its content.
+
+    The library would compare them. It copies whatever is not `bytes`: this copy costs nothing more.
+    """
+    flags = data[_FLAGS_AT] & ~(_HAS_CONTENT_SIZE | _HAS_CONTENT_CHECKSUM)
+    if flags == data[_FLAGS_AT] and magic != MESSAGE_V0_MAGIC:
+        return bytes(data)
+    return b"".join([_plain_header(flags, data[_BLOCK_AT]), data[checksum_at + _CHECKSUM_BYTES :]])
+
+
+@cache  # there are eight of them
+def _plain_header(flags: int, block: int) -> bytes:
+    header = bytes([flags, block])
+    return _MAGIC + header + _header_checksum(header)
+
+
+def _with_an_end(frame: bytes) -> bytes:
+    """Return a frame whose first block without a size is the end mark: Kafka ends at a raw one too."""
+    around = _BLOCK_SIZE.size + (_BLOCK_CHECKSUM_BYTES if frame[_FLAGS_AT] & _HAS_BLOCK_CHECKSUMS else 0)
+    position = _CONTENT_SIZE_AT + _CHECKSUM_BYTES
+    while position <= len(frame) - _BLOCK_SIZE.size:
+        (size,) = _BLOCK_SIZE.unpack_from(frame, position)
+        if size == _IS_RAW:
+            return frame[:position] + _END_MARK + frame[position + _BLOCK_SIZE.size :]
+        if not size:
+            break
+        position += (size & ~_IS_RAW) + around
+    return frame
 
 
 def _checksum_at(data: memoryview) -> int:

@@ -1,17 +1,19 @@
 """LZ4: the frames that Kafka takes, and the checksum that is wrong in magic 0.
 
-Method: frames of the library with other options; each header checksum, right and wrong.
+Method: frames of the library with other options, and changed as Apache Kafka's reader was seen to take or refuse them;
+each header checksum, right and wrong.
 """
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import lz4.frame
 import pytest
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.records import Compression, compress, decompress
+from kafkawire.sdk.records import Compression, compress, decompress, walk
 
 SAMPLE = b"some records, some more records, and yet more records " * 20
 
@@ -45,6 +47,73 @@ def test_lz4_announced_size() -> None:
     assert decompress(Compression.LZ4, frame, len(SAMPLE)) == SAMPLE
     with pytest.raises(DecodeError, match=f"more than the 99 bytes .*: {len(SAMPLE)} are announced"):
         decompress(Compression.LZ4, frame, 99)
+
+
+def with_header_checksum(frame: bytearray) -> bytes:
+    """Return the frame with the checksum that its header should have."""
+    at = 14 if frame[4] & 0x08 else 6
+    frame[at] = xxhash_second_byte(bytes(frame[4:at]))
+    return bytes(frame)
+
+
+def xxhash_second_byte(header: bytes) -> int:
+    """Find the checksum of a header by trying: the library takes one of 256."""
+    for checksum in range(256):
+        try:
+            lz4.frame.get_frame_info(b"\x04\x22\x4d\x18" + header + bytes([checksum]))
+        except RuntimeError:
+            continue
+        return checksum
+    raise AssertionError("no checksum fits")
+
+
+@pytest.mark.parametrize("size", [0, 1, len(SAMPLE) - 1, 2**40, 2**64 - 1])
+def test_lz4_size_of_the_content_is_not_believed(size: int) -> None:
+    """As in Kafka's `Lz4BlockInputStream`, which skips it."""
+    frame = bytearray(lz4.frame.compress(SAMPLE, block_linked=False, store_size=True))
+    frame[6:14] = size.to_bytes(8, "little")
+    assert decompress(Compression.LZ4, with_header_checksum(frame)) == SAMPLE
+    with pytest.raises(DecodeError, match="more than the 99 bytes"):
+        decompress(Compression.LZ4, with_header_checksum(frame), 99)
+
+
+def test_lz4_checksum_of_the_content_is_not_compared() -> None:
+    """Kafka's reader skips its four bytes, which have to be there."""
+    frame = lz4.frame.compress(SAMPLE, block_linked=False, store_size=False, content_checksum=True)
+    assert decompress(Compression.LZ4, frame[:-4] + bytes(4)) == SAMPLE
+    for cut in (1, 4):
+        with pytest.raises(DecodeError, match="lz4: ends early"):
+            decompress(Compression.LZ4, frame[:-cut])
+
+
+def test_a_batch_with_a_wrong_lz4_checksum_that_apache_kafka_reads(engine: str) -> None:
+    data = bytes.fromhex(
+        "000000000000000000000054ffffffff025b37ac8100030000000100000000000003e800000000000003e8ffffffffffffffffffffffffffff"
+        "0000000204224d186440a7100000800e000000010261000e0000020102620000000000847af1e0"
+    )
+    (batch,) = walk(data, engine=engine)
+    assert [record.value for record in batch.records()] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("block_checksum", [False, True])
+def test_lz4_an_empty_raw_block_ends_the_frame(block_checksum: bool) -> None:
+    """Kafka looks at the size of a block before it asks whether it is compressed."""
+    noise = random.Random(5).randbytes(40_000) + b"\x00\x00\x00\x80" + random.Random(6).randbytes(30_000)
+    frame = lz4.frame.compress(
+        noise,
+        block_linked=False,
+        store_size=False,
+        block_checksum=block_checksum,
+        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+    )
+    assert b"\x00\x00\x00\x80" in frame
+    assert decompress(Compression.LZ4, frame) == noise
+    assert decompress(Compression.LZ4, frame[:-4] + b"\x00\x00\x00\x80") == noise
+    assert decompress(Compression.LZ4, frame[:-4] + b"\x00\x00\x00\x80" + frame[7:]) == noise
+    assert decompress(Compression.LZ4, frame[:7] + b"\x00\x00\x00\x80" + frame[7:]) == b""
+    flagged = bytearray(frame[:-4] + b"\x00\x00\x00\x80" + bytes(4))
+    flagged[4] |= 0x04
+    assert decompress(Compression.LZ4, with_header_checksum(flagged)) == noise
 
 
 def test_lz4_levels_below_3_compress_as_3() -> None:
