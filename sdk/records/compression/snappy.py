@@ -19,6 +19,9 @@ _NAME = "snappy"
 _MAGIC = b"\x82SNAPPY\x00"
 _VERSIONS = b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _HEADER_BYTES = len(_MAGIC) + len(_VERSIONS)
+_VERSION_BYTES = 4
+#: Oldest version of a further stream that Java's reader takes; it does not look at that of the first.
+_VERSION_MIN = 1
 _SIZE_BYTES = 4
 _BLOCK_BYTES = 32 * 1024
 #: A declared length has at most this many bytes, seven bits in each.
@@ -54,7 +57,7 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
 def _contents(data: memoryview, limit: int) -> Iterator[bytes]:
     """Yield the content of each block."""
     taken = 0
-    position = _after_header(data, 0)
+    position = _HEADER_BYTES
     while position + _SIZE_BYTES <= len(data):
         if data[position : position + _SIZE_BYTES] == _MAGIC[:_SIZE_BYTES]:
             position = _after_header(data, position)
@@ -71,10 +74,22 @@ def _contents(data: memoryview, limit: int) -> Iterator[bytes]:
 
 
 def _after_header(data: memoryview, position: int) -> int:
-    """Return where the blocks after a header begin; its versions are ignored."""
+    """Return where the blocks after the header of a further stream begin.
+
+    One with the wrong magic number is passed over at the end of the data. In front of other blocks it is refused: where
+    Java's reader goes on after it depends on how much it was asked for.
+    """
     end = position + _HEADER_BYTES
-    if data[position : position + len(_MAGIC)] != _MAGIC or end > len(data):
-        raise damaged(_NAME, position, "broken header of a stream")
+    if end > len(data):
+        raise damaged(_NAME, position, "the header of a stream ends early")
+    if data[position : position + len(_MAGIC)] != _MAGIC:
+        if end + _SIZE_BYTES <= len(data):
+            raise damaged(_NAME, position, "broken header of a stream")
+        return end
+    version_at = position + len(_MAGIC)
+    version = int.from_bytes(data[version_at : version_at + _VERSION_BYTES], "big", signed=True)
+    if version < _VERSION_MIN:
+        raise damaged(_NAME, version_at, f"version {version} of a stream, {_VERSION_MIN} is the lowest")
     return end
 
 

@@ -1,6 +1,7 @@
 """snappy: xerial's framing and raw blocks; what is declared is not believed.
 
-Method: streams taken apart with the library, and declared lengths without content.
+Method: streams taken apart with the library, declared lengths without content, and headers of further streams as
+snappy-java was seen to take or refuse them.
 """
 
 from __future__ import annotations
@@ -40,3 +41,32 @@ def test_snappy_block_longer_than_the_data_by_its_highest_byte() -> None:
     stream[16] = 1
     with pytest.raises(DecodeError, match=rf"snappy: block of {2**24 + len(stream) - 20} bytes, \d+ are left"):
         decompress(Compression.SNAPPY, stream)
+
+
+HEADER = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
+
+
+@pytest.mark.parametrize("version", [0, 2**31, 2**32 - 1])
+def test_snappy_version_of_a_further_stream(version: int) -> None:
+    """At least 1 (INCOMPATIBLE_VERSION otherwise), as an int32; nobody looks at that of the first."""
+    stream = compress(Compression.SNAPPY, b"some content")
+    header = HEADER[:8] + version.to_bytes(4, "big") + HEADER[12:]
+    assert decompress(Compression.SNAPPY, header + stream[16:]) == b"some content"
+    signed = version - 2**32 if version >= 2**31 else version
+    for data in (stream + header, stream + header + stream[16:], HEADER + header + stream[16:]):
+        with pytest.raises(DecodeError, match=f"snappy: version {signed} of a stream, 1 is the lowest"):
+            decompress(Compression.SNAPPY, data)
+    assert decompress(Compression.SNAPPY, stream + HEADER[:8] + b"\x00\x00\x00\x02" + bytes(4)) == b"some content"
+
+
+def test_snappy_broken_header_at_the_end() -> None:
+    """snappy-java takes it for the end if no block follows; four bytes begin one."""
+    stream = compress(Compression.SNAPPY, b"some content")
+    broken = HEADER[:4] + b"xxxx" + bytes(8)
+    for left in range(4):
+        assert decompress(Compression.SNAPPY, stream + broken + bytes(left)) == b"some content"
+    for data in (stream + broken + bytes(4), stream + broken + stream[16:]):
+        with pytest.raises(DecodeError, match="snappy: broken header of a stream"):
+            decompress(Compression.SNAPPY, data)
+    with pytest.raises(DecodeError, match="snappy: the header of a stream ends early"):
+        decompress(Compression.SNAPPY, stream + broken[:-1])
