@@ -6,9 +6,13 @@ Source: RFC 8878; `ZstdInputStreamNoFinalizer` of zstd-jni.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records.compression.errors import damaged, too_long
+
+if TYPE_CHECKING:
+    from zstandard import ZstdDecompressor
 
 __all__ = ["DEFAULT_LEVEL", "LEVELS", "compress", "decompress"]
 
@@ -18,20 +22,25 @@ DEFAULT_LEVEL = 3
 _NAME = "zstd"
 _MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE_MAGIC = b"\x2a\x4d\x18"
+_DESCRIPTOR_END = len(_MAGIC) + 1
+_IS_SINGLE_SEGMENT = 0x20
 _BLOCK_BYTES_MAX = 128 * 1024
 #: Largest window that decoders take without being told otherwise.
 _WINDOW_BYTES_MAX = 1 << 27
 _RAW, _REPEATED, _COMPRESSED = 0, 1, 2
 #: What the library says of a whole frame whose content does not fit into the memory it was given; 0 stands for any.
 _TOO_SMALL = "did not decompress full frame"
+#: What zstd-jni reads at a time (`ZSTD_DStreamInSize`).
+_PIECE_BYTES = _BLOCK_BYTES_MAX + 3
 
 
 class _Frame(NamedTuple):
-    """Where a frame ends, how long its content can be at most (0 in a skippable frame), and what it declares or 0."""
+    """Where a frame ends, how long its content can be at most, and what it declares, if it does; see `_frame`."""
 
     end: int
-    content_bytes_max: int
-    declared: int
+    content_bytes_max: int = 0
+    declared: int | None = None
+    is_skippable: bool = False
 
 
 def compress(data: memoryview, level: int | None, magic: int) -> bytes:
@@ -58,24 +67,57 @@ def _contents(data: memoryview, limit: int) -> Iterator[bytes]:
     start = 0
     taken = 0
     while start < len(data):
-        frame = _frame(data, start)
-        if taken + frame.declared > limit:
+        try:
+            frame = _frame(data, start)
+        except DecodeError:
+            if _is_remainder(data, start):
+                return
+            raise
+        room = limit - taken
+        if frame.declared is not None and frame.declared > room:
             raise too_long(_NAME, limit, taken + frame.declared)
-        if frame.content_bytes_max:
-            room = limit - taken
-            try:
-                content = decompressor.decompress(
-                    data[start : frame.end], max_output_size=max(min(frame.content_bytes_max, room), 1)
-                )
-            except zstandard.ZstdError as error:
-                if frame.content_bytes_max > room and _TOO_SMALL in str(error):
-                    raise too_long(_NAME, limit) from None
-                raise damaged(_NAME, start, error) from None
+        if not frame.is_skippable:
+            content = _content(decompressor, data, start, frame, limit, room)
             taken += len(content)
-            if taken > limit:
-                raise too_long(_NAME, limit)
             yield content
         start = frame.end
+
+
+def _content(
+    decompressor: ZstdDecompressor, data: memoryview, start: int, frame: _Frame, limit: int, room: int
+) -> bytes:
+    """Return the content of a frame, of which `room` bytes are left of the limit."""
+    import zstandard
+
+    encoded = data[start : frame.end]
+    try:
+        if frame.declared == 0:  # a frame that the library does not look at when it decompresses in one go
+            content = decompressor.stream_reader(encoded).read(1)
+            if content:
+                raise damaged(_NAME, start, "has a content and declares none")
+        else:
+            content = decompressor.decompress(encoded, max_output_size=max(min(frame.content_bytes_max, room), 1))
+    except zstandard.ZstdError as error:
+        if frame.content_bytes_max > room and _TOO_SMALL in str(error):
+            raise too_long(_NAME, limit) from None
+        raise damaged(_NAME, start, error) from None
+    if len(content) > room:
+        raise too_long(_NAME, limit)
+    return content
+
+
+def _is_remainder(data: memoryview, start: int) -> bool:
+    """Return whether Java's reader takes the rest of the data, which is no whole frame, for its end.
+
+    It does so with a frame that is cut in its header and with a skippable one, if it has read the end of a frame and
+    nothing since.
+    """
+    if not start or (start - 1) // _PIECE_BYTES != (len(data) - 1) // _PIECE_BYTES:
+        return False
+    magic = bytes(data[start : start + len(_MAGIC)])
+    if magic == _MAGIC:
+        return len(data) < start + _DESCRIPTOR_END or len(data) < _header_end(start, data[start + len(_MAGIC)])
+    return _MAGIC.startswith(magic) or (magic[0] & 0xF0 == 0x50 and _SKIPPABLE_MAGIC.startswith(magic[1:]))
 
 
 def _frame(data: memoryview, start: int) -> _Frame:
@@ -83,28 +125,35 @@ def _frame(data: memoryview, start: int) -> _Frame:
     magic = data[start : start + 4]
     if magic[1:] == _SKIPPABLE_MAGIC and magic[0] & 0xF0 == 0x50:
         end = start + 8 + int.from_bytes(data[start + 4 : start + 8], "little")
-        return _Frame(_inside(data, start, end), 0, 0)
+        return _Frame(_inside(data, start, end), is_skippable=True)
     if magic != _MAGIC:
         raise damaged(_NAME, start, "does not begin as a frame")
-    descriptor = data[_inside(data, start, start + 5) - 1]
-    is_single_segment = bool(descriptor & 0x20)
-    position = start + 5
+    descriptor = data[_inside(data, start, start + _DESCRIPTOR_END) - 1]
+    position = _inside(data, start, _header_end(start, descriptor))
     window = _BLOCK_BYTES_MAX
-    if not is_single_segment:
-        exponent, mantissa = divmod(data[_inside(data, start, position + 1) - 1], 8)
+    if not descriptor & _IS_SINGLE_SEGMENT:
+        exponent, mantissa = divmod(data[start + _DESCRIPTOR_END], 8)
         window = (8 + mantissa) << (7 + exponent)
-        position += 1
         if window > _WINDOW_BYTES_MAX:
             raise damaged(_NAME, start, f"window of {window} bytes, {_WINDOW_BYTES_MAX} are allowed")
-    position += (0, 1, 2, 4)[descriptor & 0x03]
-    size_bytes = (1 if is_single_segment else 0, 2, 4, 8)[descriptor >> 6]
-    declared = int.from_bytes(data[position : position + size_bytes], "little") + (256 if size_bytes == 2 else 0)
-    position = _inside(data, start, position + size_bytes)
+    declared = None
+    if size_bytes := _size_bytes(descriptor):
+        declared = int.from_bytes(data[position - size_bytes : position], "little") + (256 if size_bytes == 2 else 0)
     position, content_bytes_max = _blocks(data, start, position, min(window, _BLOCK_BYTES_MAX))
-    if size_bytes and declared > content_bytes_max:
+    if declared is not None and declared > content_bytes_max:
         raise damaged(_NAME, start, f"declares a content of {declared} bytes, its blocks hold {content_bytes_max}")
     end = _inside(data, start, position + (4 if descriptor & 0x04 else 0))
-    return _Frame(end, content_bytes_max, declared if size_bytes else 0)
+    return _Frame(end, content_bytes_max, declared)
+
+
+def _header_end(start: int, descriptor: int) -> int:
+    """Return where the blocks of a frame begin: after a window, the number of a dictionary, the size of the content."""
+    window_bytes = 0 if descriptor & _IS_SINGLE_SEGMENT else 1
+    return start + _DESCRIPTOR_END + window_bytes + (0, 1, 2, 4)[descriptor & 0x03] + _size_bytes(descriptor)
+
+
+def _size_bytes(descriptor: int) -> int:
+    return (1 if descriptor & _IS_SINGLE_SEGMENT else 0, 2, 4, 8)[descriptor >> 6]
 
 
 def _blocks(data: memoryview, start: int, position: int, compressed_bytes_max: int) -> tuple[int, int]:

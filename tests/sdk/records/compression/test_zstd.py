@@ -1,6 +1,7 @@
 """Zstandard: streamed, skippable and joined frames; what is declared is not believed.
 
-Method: frames of the library with other options, and headers put together by hand.
+Method: frames of the library with other options, headers put together by hand, and ends of data as zstd-jni was seen to
+take or refuse them.
 """
 
 from __future__ import annotations
@@ -90,3 +91,66 @@ def test_zstd_windows() -> None:
     assert decompress(Compression.ZSTD, frame % b"\x88") == b"a"
     with pytest.raises(DecodeError, match=f"window of {9 << 24} bytes, {1 << 27} are allowed"):
         decompress(Compression.ZSTD, frame % b"\x89")
+
+
+#: Frames without content that zstd-jni refuses, and so must a reader that has no use for them.
+DAMAGED_EMPTY_FRAMES = {
+    "checksum": "28b52ffd0458010000" + "99e9d850",
+    "reserved bit": "28b52ffd0c58010000" + "99e9d851",
+    "dictionary": "28b52ffd01580501" + "0000",
+    "declared, checksum": "28b52ffd2400010000" + "99e9d850",
+    "declared, reserved bit": "28b52ffd2800010000",
+    "declared, dictionary": "28b52ffd210500010000",
+    "declared, with content": "28b52ffd2000090000" + "61",
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED_EMPTY_FRAMES)
+def test_zstd_frames_without_content_are_checked(name: str) -> None:
+    empty = bytes.fromhex(DAMAGED_EMPTY_FRAMES[name])
+    frame = compress(Compression.ZSTD, SAMPLE)
+    for data in (empty, empty + frame, frame + empty):
+        with pytest.raises(DecodeError, match="zstd: "):
+            decompress(Compression.ZSTD, data)
+
+
+def test_zstd_frames_without_content() -> None:
+    frame = compress(Compression.ZSTD, SAMPLE)
+    for empty in ("28b52ffd0458010000" + "99e9d851", "28b52ffd2400010000" + "99e9d851", "28b52ffd2000010000"):
+        data = bytes.fromhex(empty)
+        assert decompress(Compression.ZSTD, data + frame + data) == SAMPLE
+
+
+#: The longest header of a frame, and a skippable frame.
+LONG_HEADER = b"\x28\xb5\x2f\xfd\xc3\x58" + bytes(4) + len(SAMPLE).to_bytes(8, "little")
+SKIPPABLE = b"\x5a\x2a\x4d\x18\x10\x00\x00\x00" + bytes(16)
+
+
+@pytest.mark.parametrize("rest", [LONG_HEADER, SKIPPABLE])
+def test_zstd_a_frame_cut_in_its_header_ends_the_data(rest: bytes) -> None:
+    """zstd-jni reports it only if it has not read the end of a frame before."""
+    frame = compress(Compression.ZSTD, SAMPLE)
+    for size in range(1, len(rest)):
+        assert decompress(Compression.ZSTD, frame + rest[:size]) == SAMPLE
+        with pytest.raises(DecodeError, match="zstd: "):
+            decompress(Compression.ZSTD, rest[:size])
+    with pytest.raises(DecodeError, match="zstd: "):
+        decompress(Compression.ZSTD, frame + LONG_HEADER)
+    for wrong in (b"\x00", b"\x29", b"\x28\xb4", b"\x5a\x2b", b"\x60\x2a"):
+        with pytest.raises(DecodeError, match="zstd: does not begin as a frame"):
+            decompress(Compression.ZSTD, frame + wrong)
+
+
+@pytest.mark.parametrize("end", range(131075 - 4, 131075 + 3))
+def test_zstd_a_cut_frame_in_the_next_piece_of_input_is_refused(end: int) -> None:
+    """zstd-jni reads 131,075 bytes at a time, and forgets at each that a frame has ended."""
+    frame = compress(Compression.ZSTD, SAMPLE)
+    padding = end - len(frame) - 8
+    data = frame + SKIPPABLE[:4] + padding.to_bytes(4, "little") + bytes(padding)
+    assert decompress(Compression.ZSTD, data) == SAMPLE
+    for size in range(1, 5):
+        if (end - 1) // 131075 == (end + size - 1) // 131075:
+            assert decompress(Compression.ZSTD, data + LONG_HEADER[:size]) == SAMPLE
+        else:
+            with pytest.raises(DecodeError, match="zstd: "):
+                decompress(Compression.ZSTD, data + LONG_HEADER[:size])
