@@ -6,13 +6,15 @@ Method: sizes around blocks; every cut and flipped bit; bombs, with the memory m
 from __future__ import annotations
 
 import random
+import struct
 import tracemalloc
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
-from kafkawire.sdk.records import Compression, compress, decompress
+from kafkawire.sdk.records import Compression, compress, crc32c, decompress, walk
 
 CODECS = [codec for codec in Compression if codec != Compression.NONE]
 #: Codecs whose streams may follow each other.
@@ -139,3 +141,51 @@ def test_streams_in_a_row(codec: Compression) -> None:
     """What follows an LZ4 frame is ignored, as in Kafka."""
     both = compress(codec, SAMPLE) + compress(codec, b"more")
     assert decompress(codec, both) == SAMPLE + (b"more" if codec in JOINED else b"")
+
+
+#: Two records, with the values `a` and `b`.
+SAMPLE_RECORDS = bytes.fromhex("0e000000010261000e00000201026200")
+ZSTD_FRAME = compress(Compression.ZSTD, SAMPLE_RECORDS)
+LZ4_FRAME = compress(Compression.LZ4, SAMPLE_RECORDS)
+#: Where Apache Kafka decides otherwise, by the name in `docs/limits.md`: codec, compressed data, number of records in
+#: the header, and whether they are refused here.
+DIFFERENCES = {
+    "zstd: a frame cut after its header": (Compression.ZSTD, ZSTD_FRAME + ZSTD_FRAME[:8], 2, True),
+    "snappy: blocks after a broken header of a further stream": (
+        Compression.SNAPPY,
+        compress(Compression.SNAPPY, SAMPLE_RECORDS) + b"\x82SNAxxxx" + bytes(8) + b"\x00\x00\x00\x01\x00",
+        2,
+        True,
+    ),
+    "LZ4: a compressed block without content": (
+        Compression.LZ4,
+        LZ4_FRAME[:7] + b"\x01\x00\x00\x00\x00" + LZ4_FRAME[7:],
+        2,
+        False,
+    ),
+    "damaged content in a batch without records": (Compression.ZSTD, b"junk", 0, True),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_where_apache_kafka_decides_otherwise(engine: str, name: str) -> None:
+    """These differences are known, and there are no others: `docs/limits.md` gives the reason of each."""
+    codec, content, count, is_refused = DIFFERENCES[name]
+    data = bytearray(61 + len(content))
+    struct.pack_into(">qiib", data, 0, 0, len(data) - 12, -1, 2)
+    struct.pack_into(">hiqqqhii", data, 21, codec, count - 1, 1000, 1000, -1, -1, -1, count)
+    data[61:] = content
+    data[17:21] = crc32c(data[21:]).to_bytes(4, "big")
+    (batch,) = walk(data, engine=engine)
+    if is_refused:
+        with pytest.raises(DecodeError, match=f"^records at byte [0-9]+: {codec.name.lower()}: "):
+            batch.records()
+    else:
+        assert [record.value for record in batch.records()] == [b"a", b"b"]
+
+
+def test_the_page_on_limits_lists_the_same_differences() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "limits.md").read_text("utf-8")
+    section = page.partition("\n## Where Apache Kafka decides otherwise\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("| ")]
+    assert rows[1:] == list(DIFFERENCES)
