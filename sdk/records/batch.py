@@ -21,6 +21,7 @@ from kafkawire.sdk.protocol.tables.enums import (
 from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_ATTRIBUTES_AT,
     BATCH_BASE_OFFSET_AT,
+    BATCH_BATCH_LENGTH_AT,
     BATCH_BATCH_LENGTH_COUNTS_FROM,
     BATCH_CRC_AT,
     BATCH_CRC_COVERS_FROM,
@@ -37,13 +38,17 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 )
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.engine import BatchBuilder, RecordBatch
+from kafkawire.sdk.records.engines.builder_options import checked_number
 from kafkawire.sdk.records.fields import packed
 from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.records.record import Record
 
 __all__ = ["empty_batch", "rewrite", "stamp"]
 
+_INT32 = (-(2**31), 2**31 - 1)
+_INT64 = (-(2**63), 2**63 - 1)
 _BASE_OFFSET = packed("RecordBatch", "base_offset")
+_BATCH_LENGTH = packed("RecordBatch", "batch_length")
 _PARTITION_LEADER_EPOCH = packed("RecordBatch", "partition_leader_epoch")
 _CHECKSUM = packed("RecordBatch", "crc")
 _ATTRIBUTES = packed("RecordBatch", "attributes")
@@ -71,22 +76,22 @@ def stamp(
 
     Raises:
         DecodeError: there is no whole batch of magic 2.
-        EncodeError: a number does not fit, or the buffer cannot be written.
+        EncodeError: a number does not fit, or the buffer cannot be written. Nothing was written then.
     """
-    view = memoryview(buffer).cast("B")
-    size = RecordBatch(view, position).size_in_bytes if log_append_time is not None else BATCH_HEADER_BYTES
-    if len(view) - position < size or view[position + BATCH_MAGIC_AT] != BATCH_MAGIC:
-        raise DecodeError("batch", position, f"no batch of magic {BATCH_MAGIC}")
-    try:
-        _BASE_OFFSET.pack_into(view, position + BATCH_BASE_OFFSET_AT, base_offset)
-        _PARTITION_LEADER_EPOCH.pack_into(view, position + BATCH_PARTITION_LEADER_EPOCH_AT, partition_leader_epoch)
-        if log_append_time is None:
-            return
-        (attributes,) = _ATTRIBUTES.unpack_from(view, position + BATCH_ATTRIBUTES_AT)
-        _ATTRIBUTES.pack_into(view, position + BATCH_ATTRIBUTES_AT, attributes | BATCH_TIMESTAMP_TYPE_MASK)
-        _MAX_TIMESTAMP.pack_into(view, position + BATCH_MAX_TIMESTAMP_AT, log_append_time)
-    except (struct.error, TypeError) as error:
-        raise EncodeError("stamp", str(error)) from None
+    view = _writable(buffer)
+    size = _batch_bytes(view, position)
+    base_offset = checked_number("base_offset", base_offset, *_INT64)
+    partition_leader_epoch = checked_number("partition_leader_epoch", partition_leader_epoch, *_INT32)
+    if log_append_time is not None:
+        log_append_time = checked_number("log_append_time", log_append_time, *_INT64)
+    # From here on nothing can be refused.
+    _BASE_OFFSET.pack_into(view, position + BATCH_BASE_OFFSET_AT, base_offset)
+    _PARTITION_LEADER_EPOCH.pack_into(view, position + BATCH_PARTITION_LEADER_EPOCH_AT, partition_leader_epoch)
+    if log_append_time is None:
+        return
+    (attributes,) = _ATTRIBUTES.unpack_from(view, position + BATCH_ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(view, position + BATCH_ATTRIBUTES_AT, attributes | BATCH_TIMESTAMP_TYPE_MASK)
+    _MAX_TIMESTAMP.pack_into(view, position + BATCH_MAX_TIMESTAMP_AT, log_append_time)
     checksum = crc32c(view[position + BATCH_CRC_COVERS_FROM : position + size])
     _CHECKSUM.pack_into(view, position + BATCH_CRC_AT, checksum)
 
@@ -186,3 +191,34 @@ def empty_batch(
         raise EncodeError("batch", str(error)) from None
     _CHECKSUM.pack_into(batch, BATCH_CRC_AT, crc32c(memoryview(batch)[BATCH_CRC_COVERS_FROM:]))
     return bytes(batch)
+
+
+def _writable(buffer: bytearray | memoryview) -> memoryview:
+    """Return the bytes of a buffer that can be written.
+
+    Raises:
+        EncodeError: it cannot, or it is no contiguous buffer.
+    """
+    try:
+        view = memoryview(buffer).cast("B")
+    except (TypeError, BufferError) as error:
+        raise EncodeError("buffer", f"expected a contiguous buffer, got {type(buffer).__name__}") from error
+    if view.readonly:
+        raise EncodeError("buffer", f"{type(buffer).__name__} cannot be written")
+    return view
+
+
+def _batch_bytes(view: memoryview, position: int) -> int:
+    """Return the size of the batch of magic 2 at `position`.
+
+    Raises:
+        DecodeError: there is none, or it is cut.
+    """
+    left = len(view) - position
+    if position < 0 or left < BATCH_HEADER_BYTES or view[position + BATCH_MAGIC_AT] != BATCH_MAGIC:
+        raise DecodeError("batch", position, f"no batch of magic {BATCH_MAGIC}")
+    size: int = _BATCH_LENGTH.unpack_from(view, position + BATCH_BATCH_LENGTH_AT)[0] + BATCH_BATCH_LENGTH_COUNTS_FROM
+    if not BATCH_HEADER_BYTES <= size <= left:
+        reason = f"batch of {size} bytes, at least {BATCH_HEADER_BYTES} are needed and {left} are left"
+        raise DecodeError("batch_length", position + BATCH_BATCH_LENGTH_AT, reason)
+    return size

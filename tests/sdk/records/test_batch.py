@@ -30,18 +30,53 @@ def test_stamp() -> None:
 
 
 @pytest.mark.parametrize(
-    ("buffer", "arguments", "error", "text"),
+    ("cut", "arguments", "error", "path"),
     [
-        (bytearray(60), (0, 0), DecodeError, "batch at byte 0: no batch of magic 2"),
-        (bytearray(message_set(1) + bytes(60)), (0, 0), DecodeError, "batch at byte 0: no batch of magic 2"),
-        (bytearray(batch_of()), (2**63, 0), EncodeError, "stamp: "),
-        (bytearray(batch_of()), (0, 2**31), EncodeError, "stamp: "),
-        (memoryview(batch_of()), (0, 0), EncodeError, "stamp: "),
+        (3, (5, 1), DecodeError, "batch_length"),
+        (-1, (5, 1), DecodeError, "batch"),
+        (0, (2**63, 1), EncodeError, "base_offset"),
+        (0, ("5", 1), EncodeError, "base_offset"),
+        (0, (5, 2**31), EncodeError, "partition_leader_epoch"),
+        (0, (5, None), EncodeError, "partition_leader_epoch"),
+        (0, (5, 1, 2**70), EncodeError, "log_append_time"),
+        (0, (5, 1, 1.5), EncodeError, "log_append_time"),
     ],
 )
-def test_stamp_refuses(buffer: Any, arguments: tuple[int, int], error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=f"^{text}"):
-        stamp(buffer, *arguments)
+def test_stamp_writes_nothing_when_it_refuses(
+    cut: int, arguments: tuple[Any, ...], error: type[Exception], path: str
+) -> None:
+    before = batch_of()
+    before = before[: BATCH_HEADER_BYTES - 1] if cut < 0 else before[: len(before) - cut]
+    data = bytearray(b"before" + before)
+    offset, epoch, *times = arguments
+    with pytest.raises(error) as caught:
+        stamp(data, offset, epoch, position=6, log_append_time=times[0] if times else None)
+    assert caught.value.path == path  # type: ignore[attr-defined]  # both errors have one
+    assert data == b"before" + before
+
+
+@pytest.mark.parametrize("log_append_time", [None, 77])
+@pytest.mark.parametrize(
+    ("buffer", "error"),
+    [
+        (bytearray(message_set(1) + bytes(60)), DecodeError),
+        (memoryview(batch_of()), EncodeError),
+        (memoryview(bytearray(2 * len(batch_of())))[::2], EncodeError),
+        ("text", EncodeError),
+    ],
+)
+def test_stamp_refuses(buffer: Any, error: type[Exception], log_append_time: int | None) -> None:
+    with pytest.raises(error):
+        stamp(buffer, 0, 0, log_append_time=log_append_time)
+
+
+@pytest.mark.parametrize("position", [-1, -61, 1, 2**70])
+def test_stamp_refuses_positions_outside(position: int) -> None:
+    data = bytearray(batch_of() * 2)
+    before = bytes(data)
+    with pytest.raises(DecodeError):
+        stamp(data, 5, 1, position=position)
+    assert data == before
 
 
 def test_rewrite_keeps_what_others_rely_on(engine: str) -> None:
