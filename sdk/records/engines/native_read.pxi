@@ -84,6 +84,7 @@ cdef class Walk:
         cdef RecordBatch opened
         if self.content is None or position == self.content.buffer.len:
             raise StopIteration
+        self.position = self.content.buffer.len  # an error ends the walk
         p = <const uint8_t *>self.content.buffer.buf + position
         left = self.content.buffer.len - position
         size = whole_batch(p, left)

@@ -275,6 +275,20 @@ def test_views_fail_when_their_turn_comes(engine: str) -> None:
     assert list(views) == []
 
 
+@pytest.mark.parametrize("damaged_at", [16, -1, None], ids=["magic", "content", "cut"])
+def test_an_error_ends_the_walk(engine: str, damaged_at: int | None) -> None:
+    damaged = bytearray(batch_of())
+    if damaged_at is None:
+        damaged.pop()
+    else:
+        damaged[damaged_at] ^= 0xFF
+    batches = walk(batch_of() + damaged, engine=engine)
+    next(batches)
+    with pytest.raises(DecodeError):
+        next(batches)
+    assert list(batches) == []
+
+
 def test_walk_headers_checks_nothing_behind_the_header() -> None:
     data = bytearray(batch_of())
     data[-1] ^= 1
