@@ -250,8 +250,13 @@ def as_bytes(buffer: Any) -> memoryview:
     view = memoryview(buffer)
     if not view.c_contiguous:
         raise BufferError("the buffer is not contiguous")
-    # An empty view of several dimensions cannot be cast.
-    return view.cast("B") if view.nbytes else memoryview(b"")
+    # An empty view of several dimensions cannot be cast, nor can one of elements that Python has no letter for.
+    if not view.nbytes:
+        return memoryview(b"")
+    try:
+        return view.cast("B")
+    except TypeError:
+        return memoryview(view.tobytes())
 
 
 def records_size(value: Any) -> int:

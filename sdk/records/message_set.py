@@ -42,8 +42,15 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 )
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.compression import compress, decompress
+from kafkawire.sdk.records.engines.builder_options import (
+    checked_compression,
+    checked_content,
+    checked_number,
+    checked_timestamp_type,
+    whole_number,
+)
 from kafkawire.sdk.records.fields import compressions, packed
-from kafkawire.sdk.records.java_integers import int64
+from kafkawire.sdk.records.java_integers import INT32_MAX, int64
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.record import Record
 
@@ -61,7 +68,7 @@ _CONTENT_SIZE = packed("MessageV0", "value")
 _NULL_SIZE = -1
 #: zstd came after these formats.
 _COMPRESSIONS = compressions("MessageV1")
-_INT64_MAX = 2**63 - 1
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 #: What the size of a message does not count: its offset and the size itself.
 _UNCOUNTED = MESSAGE_V0_MESSAGE_SIZE_COUNTS_FROM
 
@@ -270,11 +277,11 @@ class MessageSetBuilder:
         compression: one that the format knows; with one, all messages go into a wrapper.
         level: of the compression, see `compress`.
         timestamp_type: who sets the timestamps of magic 1.
-        log_append_time: ms since the epoch, with LOG_APPEND_TIME.
-        base_offset: of the first record.
+        log_append_time: ms since the epoch, -1 for none; with LOG_APPEND_TIME.
+        base_offset: of the first record; at least 0 in a wrapper of magic 1, whose offsets are relative.
 
     Raises:
-        EncodeError: the format has no such magic or compression.
+        EncodeError: the format does not have this, or a number does not fit its field.
     """
 
     def __init__(
@@ -287,16 +294,20 @@ class MessageSetBuilder:
         log_append_time: int = NO_TIMESTAMP,
         base_offset: int = 0,
     ) -> None:
-        if magic not in (MESSAGE_V0_MAGIC, MESSAGE_V1_MAGIC):
+        self.magic = whole_number("magic", magic)
+        if self.magic not in (MESSAGE_V0_MAGIC, MESSAGE_V1_MAGIC):
             raise EncodeError("magic", f"{magic}, message sets have {MESSAGE_V0_MAGIC} or {MESSAGE_V1_MAGIC}")
-        if compression not in _COMPRESSIONS:
-            raise EncodeError("compression", f"{compression.name.lower()} does not exist in magic {magic}")
-        self.magic = magic
-        self.compression = compression
+        self.compression = checked_compression(compression, level)
+        if self.compression not in _COMPRESSIONS:
+            raise EncodeError("compression", f"{self.compression.name.lower()} does not exist in magic {magic}")
         self.level = level
-        self.timestamp_type = timestamp_type
-        self.log_append_time = log_append_time
-        self.base_offset = base_offset
+        self.timestamp_type = checked_timestamp_type(timestamp_type)
+        self.log_append_time = checked_number("log_append_time", log_append_time, NO_TIMESTAMP, _INT64_MAX)
+        self._is_relative = self.magic == MESSAGE_V1_MAGIC and self.compression != Compression.NONE
+        # Readers take the offsets of a wrapper for damaged, or for others, if they begin below 0.
+        self.base_offset = checked_number(
+            "base_offset", base_offset, 0 if self._is_relative else _INT64_MIN, _INT64_MAX
+        )
         self.count = 0
         self._messages = bytearray()
         self._last_offset: int | None = None
@@ -315,7 +326,7 @@ class MessageSetBuilder:
         """Add a record with a given offset, which must be greater than the last one.
 
         Args:
-            offset: in the partition.
+            offset: in the partition, at least `base_offset`.
             timestamp: ms since the epoch, -1 for none; not written in magic 0.
             key: None for none.
             value: None for a tombstone.
@@ -326,14 +337,16 @@ class MessageSetBuilder:
         Raises:
             EncodeError: a number does not fit, or the offset does not follow.
         """
-        if self._last_offset is not None and offset <= self._last_offset:
-            raise EncodeError("offset", f"{offset} does not follow {self._last_offset}, offsets increase")
+        offset = checked_number("offset", offset, _INT64_MIN, _INT64_MAX)
+        last_offset = self.base_offset - 1 if self._last_offset is None else self._last_offset
+        if offset <= last_offset:
+            raise EncodeError("offset", f"{offset} does not follow {last_offset}, offsets increase")
+        timestamp = whole_number("timestamp", timestamp)
         if not NO_TIMESTAMP <= timestamp <= _INT64_MAX:
             raise EncodeError("timestamp", f"{timestamp} is not a time in ms, nor -1 for none")
         if self.timestamp_type == TimestampType.LOG_APPEND_TIME:
             timestamp = self.log_append_time
-        is_relative = self.magic == MESSAGE_V1_MAGIC and self.compression != Compression.NONE
-        written = offset - self.base_offset if is_relative else offset
+        written = offset - self.base_offset if self._is_relative else offset
         self._messages += self._message(written, Compression.NONE, timestamp, key, value)
         self._last_offset = offset
         self._max_timestamp = max(self._max_timestamp, timestamp)
@@ -344,7 +357,7 @@ class MessageSetBuilder:
         """Return the message set, empty if it has no records.
 
         Raises:
-            EncodeError: the level of the compression does not exist.
+            EncodeError: the wrapper has more bytes than a message can have.
         """
         if self._last_offset is None or self.compression == Compression.NONE:
             return bytes(self._messages)
@@ -362,10 +375,9 @@ class MessageSetBuilder:
         content = b"".join((_sized(key, "key"), _sized(value, "value")))
         stamp = _TIMESTAMP.pack(timestamp) if self.magic == MESSAGE_V1_MAGIC else b""
         size = MESSAGE_V0_HEADER_BYTES - _UNCOUNTED + len(stamp) + len(content)
-        try:
-            header = MESSAGE_V0_HEADER.pack(offset, size, 0, self.magic, attributes)
-        except struct.error as error:
-            raise EncodeError("message", str(error)) from None
+        if size > INT32_MAX:
+            raise EncodeError("message", f"{size} bytes, no message has more than {INT32_MAX}")
+        header = MESSAGE_V0_HEADER.pack(offset, size, 0, self.magic, attributes)
         message = bytearray(header + stamp + content)
         _CHECKSUM.pack_into(message, MESSAGE_V0_CRC_AT, crc32(memoryview(message)[MESSAGE_V0_CRC_COVERS_FROM:]))
         return bytes(message)
@@ -427,8 +439,7 @@ def _sized(value: Buffer | None, path: str) -> bytes:
     """Return bytes after their int32 length, -1 for None."""
     if value is None:
         return _CONTENT_SIZE.pack(_NULL_SIZE)
-    try:
-        content = memoryview(value).cast("B")
-    except TypeError as error:
-        raise EncodeError(path, f"expected bytes or None, got {type(value).__name__}") from error
+    content = checked_content(path, value)
+    if len(content) > INT32_MAX:
+        raise EncodeError(path, f"{len(content)} bytes, at most {INT32_MAX} allowed")
     return _CONTENT_SIZE.pack(len(content)) + content

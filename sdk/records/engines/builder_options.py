@@ -1,4 +1,4 @@
-"""Check the arguments of both batch builders, so that a wrong one is refused at once.
+"""Check what a builder is given, for all builders: what is wrong is refused when it is given.
 
 Source: KIP-390 (levels).
 """
@@ -10,9 +10,17 @@ from typing import Any
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
+from kafkawire.sdk.records.buffers import bytes_of
 from kafkawire.sdk.records.compression import check_level
 
-__all__ = ["checked_compression", "checked_number", "checked_timestamp_type", "pairs", "whole_number"]
+__all__ = [
+    "checked_compression",
+    "checked_content",
+    "checked_number",
+    "checked_timestamp_type",
+    "pairs",
+    "whole_number",
+]
 
 
 def checked_compression(compression: Any, level: Any) -> Compression:
@@ -36,6 +44,18 @@ def checked_compression(compression: Any, level: Any) -> Compression:
     if level is not None:
         check_level(codec, whole_number("level", level))
     return codec
+
+
+def checked_content(path: str, value: object) -> memoryview:
+    """Return what stands for bytes as bytes, whose size does not change any more.
+
+    Raises:
+        EncodeError: it is not a contiguous buffer.
+    """
+    try:
+        return bytes_of(value)
+    except TypeError as error:
+        raise EncodeError(path, str(error)) from error
 
 
 def checked_timestamp_type(timestamp_type: Any) -> TimestampType:

@@ -13,6 +13,7 @@ from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.records import Compression, TimestampType, batch_builder_class
 from kafkawire.sdk.records.engines.builder_options import (
     checked_compression,
+    checked_content,
     checked_number,
     checked_timestamp_type,
     pairs,
@@ -49,6 +50,13 @@ def test_levels(codec: Compression, wrong: int) -> None:
     assert checked_compression(Compression.GZIP, -1) is Compression.GZIP  # Kafka's name for the default
     with pytest.raises(EncodeError, match=f"^level: {codec.name.lower()} has levels .*, not {wrong}$"):
         checked_compression(codec, wrong)
+
+
+def test_contents() -> None:
+    assert checked_content("path", memoryview(b"abc")[1:]) == b"bc"
+    for wrong in (5, memoryview(b"abcd")[::2]):
+        with pytest.raises(EncodeError, match=r"^path: expected bytes or another contiguous buffer, got "):
+            checked_content("path", wrong)
 
 
 def test_timestamp_types() -> None:

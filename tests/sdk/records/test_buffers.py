@@ -1,0 +1,47 @@
+"""Contiguous buffers of every kind are taken as bytes, and nothing else is.
+
+Method: buffers of other elements and dimensions, against their bytes; what is no buffer, or one with gaps.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.records.buffers import bytes_of
+
+EMPTY = memoryview(bytearray(8)).cast("B", (2, 4))[:0]
+
+
+@pytest.mark.parametrize(
+    "buffer",
+    [
+        b"bytes",
+        bytearray(b"x"),
+        memoryview(b"abc")[1:],
+        array("i", [1, 2]),
+        (ctypes.c_int32.__ctype_be__ * 2)(1, 2),
+        EMPTY,
+    ],
+)
+def test_buffers(buffer: Any) -> None:
+    view = bytes_of(buffer)
+    assert (view.format, view.ndim) == ("B", 1)
+    assert view == memoryview(buffer).tobytes()
+
+
+@pytest.mark.parametrize("wrong", [None, 5, "text", [1], memoryview(b"abcd")[::2]])
+def test_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError) as caught:
+        bytes_of(wrong)
+    assert str(caught.value) == f"expected bytes or another contiguous buffer, got {type(wrong).__name__}"
+
+
+def test_a_view_that_was_released() -> None:
+    view = memoryview(b"")
+    view.release()
+    with pytest.raises(TypeError, match="got memoryview"):
+        bytes_of(view)
