@@ -38,7 +38,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 )
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.engine import BatchBuilder, RecordBatch
-from kafkawire.sdk.records.engines.builder_options import checked_number
+from kafkawire.sdk.records.engines.builder_options import checked_content, checked_number
 from kafkawire.sdk.records.fields import packed
 from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.records.record import Record
@@ -199,10 +199,7 @@ def _writable(buffer: bytearray | memoryview) -> memoryview:
     Raises:
         EncodeError: it cannot, or it is no contiguous buffer.
     """
-    try:
-        view = memoryview(buffer).cast("B")
-    except (TypeError, BufferError) as error:
-        raise EncodeError("buffer", f"expected a contiguous buffer, got {type(buffer).__name__}") from error
+    view = checked_content("buffer", buffer)
     if view.readonly:
         raise EncodeError("buffer", f"{type(buffer).__name__} cannot be written")
     return view

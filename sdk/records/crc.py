@@ -9,6 +9,7 @@ from collections.abc import Callable
 from zlib import crc32
 
 from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records.buffers import bytes_of
 from kafkawire.sdk.records.engines.selection import native
 
 __all__ = ["crc32", "crc32c"]
@@ -27,5 +28,8 @@ def crc32c(data: Buffer, value: int = 0) -> int:
     Args:
         data: any bytes.
         value: the checksum of what came before.
+
+    Raises:
+        TypeError: the buffer is not contiguous, or none.
     """
-    return _compute(data, value)
+    return _compute(data if type(data) is bytes else bytes_of(data), value)

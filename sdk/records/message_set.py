@@ -41,6 +41,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     TimestampType,
 )
 from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records.buffers import bytes_of
 from kafkawire.sdk.records.compression import compress, decompress
 from kafkawire.sdk.records.engines.builder_options import (
     checked_compression,
@@ -98,6 +99,7 @@ class MessageBatch:
 
     Raises:
         DecodeError: the message is cut, or smaller than any message.
+        TypeError: the buffer is not contiguous, or none.
     """
 
     #: What no message of magic 0 and 1 has.
@@ -111,7 +113,7 @@ class MessageBatch:
     delete_horizon_ms = None
 
     def __init__(self, buffer: Buffer, position: int = 0, limit: int = MAX_DECOMPRESSED_BYTES) -> None:
-        view = memoryview(buffer).cast("B")
+        view = bytes_of(buffer)
         if not 0 <= position <= len(view) - MESSAGE_V0_HEADER_BYTES:
             raise DecodeError("message", position, f"{len(view) - position} bytes are left, too few for a message")
         self.last_offset, self.message_size, self.crc, self.magic, self.attributes = MESSAGE_V0_HEADER.unpack_from(

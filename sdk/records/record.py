@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records.engines.builder_options import checked_content
 from kafkawire.sdk.records.engines.python_record import Headers, Record
 from kafkawire.sdk.records.engines.selection import native
 
@@ -28,19 +29,19 @@ class BinaryColumn:
         validity: bit `i % 8` of byte `i // 8` is 0 where the value is null; None where no value is.
 
     Raises:
-        EncodeError: the offsets are no int32, or the validity is too short; offsets that decrease or leave the data are
-            refused when their values are taken.
+        EncodeError: one is no buffer, the offsets are no int32, or the validity is too short; offsets that decrease or
+            leave the data are refused when their values are taken.
     """
 
     __slots__ = ("data", "offsets", "validity")
 
     def __init__(self, offsets: Buffer, data: Buffer, validity: Buffer | None = None) -> None:
-        view = memoryview(offsets).cast("B")
+        view = checked_content("offsets", offsets)
         if len(view) % 4 or not len(view):
             raise EncodeError("offsets", f"{len(view)} bytes are no sequence of int32 with an end")
         self.offsets = view.cast("i")
-        self.data = memoryview(data).cast("B")
-        self.validity = None if validity is None else memoryview(validity).cast("B")
+        self.data = checked_content("data", data)
+        self.validity = None if validity is None else checked_content("validity", validity)
         if self.validity is not None and len(self.validity) * 8 < len(self):
             raise EncodeError("validity", f"{len(self.validity)} bytes for {len(self)} values")
 

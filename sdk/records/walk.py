@@ -22,6 +22,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     MESSAGE_V0_MIN_BYTES,
 )
 from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records.buffers import bytes_of
 from kafkawire.sdk.records.engine import RecordBatch, record_batch_class
 from kafkawire.sdk.records.engines import selection as engines
 from kafkawire.sdk.records.fields import packed
@@ -57,12 +58,13 @@ def walk(
         PartialBatch: the bytes after the last whole batch are not a whole batch.
         DecodeError: what comes next is no batch, or its checksum is wrong.
         LocalProtocolError: the engine is not available here.
+        TypeError: the buffer is not contiguous, or none.
     """
     native = engines.native if engine is None else engines.built if engine == "native" else None
     if native is not None:
         walked: Iterator[Batch] = native.Walk(buffer, check_crc, limit, _batch_at)
         return walked
-    return _walk(buffer, check_crc, limit, RecordBatch if engine is None else record_batch_class(engine))
+    return _walk(bytes_of(buffer), check_crc, limit, RecordBatch if engine is None else record_batch_class(engine))
 
 
 def walk_headers(buffer: Buffer) -> Iterator[Batch]:
@@ -121,9 +123,8 @@ else:
     read_records = engines.native.read_records
 
 
-def _walk(buffer: Buffer, check_crc: bool, limit: int, make: type[RecordBatch]) -> Iterator[Batch]:
+def _walk(view: memoryview, check_crc: bool, limit: int, make: type[RecordBatch]) -> Iterator[Batch]:
     """Do what the extension's `Walk` does."""
-    view = memoryview(buffer).cast("B")
     position = 0
     while position < len(view):
         batch = _batch_at(view, position, limit, make)
@@ -135,7 +136,7 @@ def _walk(buffer: Buffer, check_crc: bool, limit: int, make: type[RecordBatch]) 
 
 def _batch_at(buffer: Buffer, position: int, limit: int, make: type[RecordBatch] = RecordBatch) -> Batch:
     """Return the batch at `position`; raise what is wrong with it."""
-    view = memoryview(buffer).cast("B")
+    view = bytes_of(buffer)
     _check_size(view, position)
     if view[position + BATCH_MAGIC_AT] == BATCH_MAGIC:
         return make(view, position, limit)

@@ -39,6 +39,7 @@ from kafkawire.sdk.errors import DecodeError, EncodeError
 from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8
 from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
 from kafkawire.sdk.records import java_integers
+from kafkawire.sdk.records.buffers import not_bytes
 from kafkawire.sdk.records.compression import compress, decompress
 from kafkawire.sdk.records.engines.builder_options import (
     checked_compression,

@@ -14,7 +14,10 @@ cdef class Content:
 
 cdef Content export_of(source):
     cdef Content content = Content.__new__(Content)
-    PyObject_GetBuffer(source, &content.buffer, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(source, &content.buffer, PyBUF_SIMPLE)
+    except (TypeError, BufferError, ValueError) as error:  # packages differ in what they raise
+        raise not_bytes(source) from error
     return content
 
 

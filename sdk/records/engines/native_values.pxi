@@ -4,8 +4,8 @@
 cdef Content content(str path, value):
     try:
         return export_of(value)
-    except (TypeError, BufferError) as error:
-        raise EncodeError(path, f"expected bytes or None, got {type(value).__name__}") from error
+    except TypeError as error:
+        raise EncodeError(path, str(error)) from error
 
 
 cdef bytes encoded_headers(headers, int32_t *count):

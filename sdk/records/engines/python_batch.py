@@ -29,6 +29,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     TimestampType,
 )
 from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records.buffers import bytes_of
 from kafkawire.sdk.records.compression import decompress
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.engines.python_record import Headers, Record, new_record
@@ -63,12 +64,13 @@ class RecordBatch(BatchHeader):
 
     Raises:
         DecodeError: the header does not fit into the buffer, or the batch is shorter than its header or cut.
+        TypeError: the buffer is not contiguous, or none.
     """
 
     __slots__ = ("_view", "limit", "position", "size_in_bytes")
 
     def __init__(self, buffer: Buffer, position: int = 0, limit: int = MAX_DECOMPRESSED_BYTES) -> None:
-        view = memoryview(buffer).cast("B")
+        view = bytes_of(buffer)
         if not 0 <= position <= len(view) - BATCH_HEADER_BYTES:
             reason = f"a batch has a header of {BATCH_HEADER_BYTES} bytes, {len(view) - position} are left"
             raise DecodeError("batch", position, reason)

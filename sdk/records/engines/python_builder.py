@@ -40,6 +40,7 @@ from kafkawire.sdk.records.compression import compress
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.engines.builder_options import (
     checked_compression,
+    checked_content,
     checked_number,
     checked_timestamp_type,
     pairs,
@@ -346,9 +347,9 @@ class BatchBuilder:
         if not NO_TIMESTAMP <= timestamp <= _INT64[1]:
             raise EncodeError("timestamp", f"{timestamp} is not a time in ms, nor -1 for none")
         if key is not None and type(key) is not bytes:
-            key = _content("key", key)
+            key = checked_content("key", key)
         if value is not None and type(value) is not bytes:
-            value = _content("value", value)
+            value = checked_content("value", value)
         encoded = [] if headers is _NO_HEADERS else _headers(headers)
         if self._sealed:
             raise EncodeError("", "the batch is sealed")
@@ -421,21 +422,13 @@ class BatchBuilder:
         batch[BATCH_CRC_AT:BATCH_CRC_COVERS_FROM] = checksum.to_bytes(BATCH_CRC_COVERS_FROM - BATCH_CRC_AT, "big")
 
 
-def _content(path: str, value: Buffer) -> Buffer:
-    """Return bytes whose size can no longer change."""
-    try:
-        return memoryview(value).cast("B")
-    except (TypeError, BufferError) as error:
-        raise EncodeError(path, f"expected bytes or None, got {type(value).__name__}") from error
-
-
 def _headers(headers: HeadersLike) -> list[tuple[bytes, Buffer | None]]:
     encoded = []
     for name, value in pairs(headers):
         if not isinstance(name, str):
             raise EncodeError("headers", f"expected a string as the name, got {type(name).__name__}")
         if value is not None and type(value) is not bytes:
-            value = _content("headers", value)
+            value = checked_content("headers", value)
         encoded.append((str.encode(name, "utf-8", "replace"), value))
     return encoded
 

@@ -37,3 +37,10 @@ def test_extension_agrees_with_the_package(name: str) -> None:
 
 def test_in_two_pieces() -> None:
     assert crc32c(b"56789", crc32c(b"1234")) == crc32c(b"123456789")
+
+
+def test_any_contiguous_buffer() -> None:
+    for buffer in (bytearray(b"123456789"), memoryview(b"123456789").cast("b")):
+        assert crc32c(buffer) == 0xE3069283
+    with pytest.raises(TypeError, match="expected bytes or another contiguous buffer, got memoryview"):
+        crc32c(memoryview(b"abcd")[::2])
