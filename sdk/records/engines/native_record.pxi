@@ -163,13 +163,20 @@ cdef Payload NOWHERE = Payload.__new__(Payload)
 @cython.final
 @cython.freelist(256)
 cdef class RecordView:
-    """A record that is decoded attribute by attribute, when each is asked for."""
+    """A record that is decoded attribute by attribute, when each is asked for; it passes for a `Record`.
+
+    Its hash is that of its content: a buffer that changes under a view in a set leads nowhere good.
+    """
 
     cdef Payload payload
     cdef RecordParts parts
 
     cdef inline const Region *region(self) noexcept:
         return &NOWHERE.region if self.payload is None else &self.payload.region
+
+    @property
+    def __class__(self):
+        return Record
 
     @property
     def offset(self):
@@ -212,7 +219,8 @@ cdef class RecordView:
     def __eq__(self, other):
         return equal(self, other)
 
-    __hash__ = None  # the memory that it looks into may change
+    def __hash__(self):
+        return hash(content_of(self))
 
     def __repr__(self):
         return described(self)

@@ -56,6 +56,19 @@ def test_decoded_records_are_equal() -> None:
     first, *others = decoded()
     assert all(first == other and other == first for other in others)
     assert {repr(record) for record in others} == {repr(first)}
+    assert {first, *others} == {first}
+    assert {hash(other) for other in others} == {hash(first)}
+
+
+def test_views_pass_for_records() -> None:
+    """Of the engine that is asked, lazy or not."""
+    builder = batch_builder_class("python")()
+    builder.append(2, b"k", b"v", [("h", None)])
+    for name in AVAILABLE:
+        batch = record_batch_class(name)(builder.build())
+        (record,), (view,) = batch.records(), batch.views()
+        assert isinstance(view, type(record))
+        assert hash(view) == hash(record)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "other"])
