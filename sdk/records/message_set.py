@@ -41,7 +41,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     TimestampType,
 )
 from kafkawire.sdk.protocol.values import Buffer
-from kafkawire.sdk.records.buffers import bytes_of
+from kafkawire.sdk.records.buffers import bytes_of, size_of
 from kafkawire.sdk.records.compression import compress, decompress
 from kafkawire.sdk.records.engines.builder_options import (
     checked_compression,
@@ -50,6 +50,7 @@ from kafkawire.sdk.records.engines.builder_options import (
     checked_timestamp_type,
     whole_number,
 )
+from kafkawire.sdk.records.engines.python_record import checked_place
 from kafkawire.sdk.records.fields import compressions, packed
 from kafkawire.sdk.records.java_integers import INT32_MAX, int64
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
@@ -99,7 +100,8 @@ class MessageBatch:
 
     Raises:
         DecodeError: the message is cut, or smaller than any message.
-        TypeError: the buffer is not contiguous, or none.
+        TypeError: the buffer is not contiguous, or none; position or limit are no integers.
+        OverflowError: position or limit do not fit 64 bits.
     """
 
     #: What no message of magic 0 and 1 has.
@@ -113,6 +115,7 @@ class MessageBatch:
     delete_horizon_ms = None
 
     def __init__(self, buffer: Buffer, position: int = 0, limit: int = MAX_DECOMPRESSED_BYTES) -> None:
+        position, limit = size_of(position), size_of(limit)
         view = bytes_of(buffer)
         if not 0 <= position <= len(view) - MESSAGE_V0_HEADER_BYTES:
             raise DecodeError("message", position, f"{len(view) - position} bytes are left, too few for a message")
@@ -202,7 +205,10 @@ class MessageBatch:
 
         Raises:
             DecodeError: the message, or one inside it, is not what it should be.
+            TypeError: topic or partition are of another type.
+            OverflowError: the partition is no int32.
         """
+        partition = checked_place(topic, partition)
         compression = self.compression  # its error has the position already
         try:
             outer = _message(self._view)

@@ -22,7 +22,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     MESSAGE_V0_MIN_BYTES,
 )
 from kafkawire.sdk.protocol.values import Buffer
-from kafkawire.sdk.records.buffers import bytes_of
+from kafkawire.sdk.records.buffers import bytes_of, size_of
 from kafkawire.sdk.records.engine import RecordBatch, record_batch_class
 from kafkawire.sdk.records.engines import selection as engines
 from kafkawire.sdk.records.fields import packed
@@ -58,13 +58,16 @@ def walk(
         PartialBatch: the bytes after the last whole batch are not a whole batch.
         DecodeError: what comes next is no batch, or its checksum is wrong.
         LocalProtocolError: the engine is not available here.
-        TypeError: the buffer is not contiguous, or none.
+        TypeError: the buffer is not contiguous, or none; the limit is no integer.
+        OverflowError: the limit does not fit 64 bits.
     """
     native = engines.native if engine is None else engines.built if engine == "native" else None
     if native is not None:
         walked: Iterator[Batch] = native.Walk(buffer, check_crc, limit, _batch_at)
         return walked
-    return _walk(bytes_of(buffer), check_crc, limit, RecordBatch if engine is None else record_batch_class(engine))
+    make = RecordBatch if engine is None else record_batch_class(engine)
+    limit = size_of(limit)
+    return _walk(bytes_of(buffer), check_crc, limit, make)
 
 
 def walk_headers(buffer: Buffer) -> Iterator[Batch]:

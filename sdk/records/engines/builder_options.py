@@ -16,6 +16,7 @@ from kafkawire.sdk.records.compression import check_level
 __all__ = [
     "checked_compression",
     "checked_content",
+    "checked_name",
     "checked_number",
     "checked_timestamp_type",
     "pairs",
@@ -58,6 +59,23 @@ def checked_content(path: str, value: object) -> memoryview:
         raise EncodeError(path, str(error)) from error
 
 
+def checked_name(name: object) -> bytes:
+    """Return the name of a header as UTF-8.
+
+    Half a surrogate pair has none. Apache Kafka counts three bytes for it and writes one, and nobody can read the
+    batch.
+
+    Raises:
+        EncodeError: it is not a string, or has half a surrogate pair.
+    """
+    if not isinstance(name, str):
+        raise EncodeError("headers", f"expected a string as the name, got {type(name).__name__}")
+    try:
+        return str.encode(name)  # not the method of a derived class
+    except UnicodeEncodeError as error:
+        raise EncodeError("headers", f"{name!r:.100} has no UTF-8: {error.reason}") from None
+
+
 def checked_timestamp_type(timestamp_type: Any) -> TimestampType:
     """Return the type of timestamps.
 
@@ -89,7 +107,7 @@ def whole_number(path: str, value: Any) -> int:
         EncodeError: it does not stand for an integer.
     """
     try:
-        return index(value)
+        return int.__int__(index(value))  # of a bool, or another derived class, the plain number
     except TypeError:
         raise EncodeError(path, f"expected an integer, got {value!r:.100} of {type(value).__name__}") from None
 

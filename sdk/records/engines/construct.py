@@ -167,13 +167,11 @@ class ConstructBatch(python_batch.RecordBatch):
         append_time = self.max_timestamp if self.attributes & BATCH_TIMESTAMP_TYPE_MASK else None
         stream = io.BytesIO(payload)
         for index in range(self.records_count):
-            start = stream.tell()
             try:
                 fields = form("Record")._parsereport(stream, new_context(), f"(parsing) -> records[{index}]")
-            except DecodeError as error:
-                raise DecodeError(
-                    error.path, self.position, f"{error.reason}, {start} bytes into the records"
-                ) from None
+            except DecodeError:
+                self._refuse(payload)
+                raise
             headers: Headers = tuple((header.key, header.value) for header in fields.headers)
             yield Record(
                 int64(self.base_offset + fields.offset_delta),
@@ -186,7 +184,13 @@ class ConstructBatch(python_batch.RecordBatch):
                 partition,
             )
         if self.records_count and stream.tell() != len(payload):
+            self._refuse(payload)
             raise DecodeError("records", self.position, f"{left(stream)} bytes follow the last of them")
+
+    def _refuse(self, payload: bytes) -> None:
+        """Raise what the Python engine says about records that were refused here, as the extension does."""
+        for _ in python_batch.parts(payload, self.records_count, self.position):
+            pass
 
 
 def _construct(field: FormatField) -> Construct:

@@ -12,11 +12,11 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_New, PyList_SET_ITEM
-from cpython.long cimport PyLong_Check
+from cpython.long cimport PyLong_Check, PyLong_CheckExact
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.memoryview cimport PyMemoryView_FromObject
 from cpython.ref cimport Py_INCREF
-from cpython.unicode cimport PyUnicode_AsEncodedString, PyUnicode_CheckExact, PyUnicode_DecodeUTF8
+from cpython.unicode cimport PyUnicode_AsUTF8String, PyUnicode_CheckExact, PyUnicode_DecodeUTF8
 from libc.stdint cimport (
     INT16_MAX, INT16_MIN, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN,
     int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
@@ -43,12 +43,13 @@ from kafkawire.sdk.records.buffers import not_bytes
 from kafkawire.sdk.records.compression import compress, decompress
 from kafkawire.sdk.records.engines.builder_options import (
     checked_compression,
+    checked_name,
     checked_timestamp_type,
     pairs,
     whole_number,
 )
 from kafkawire.sdk.records.engines import python_record
-from kafkawire.sdk.records.engines.python_record import check_record
+from kafkawire.sdk.records.engines.python_record import check_record, checked_field
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
 
 __all__ = ["BatchBuilder", "Record", "RecordBatch", "Walk", "crc32c", "crc32c_by_table", "read_columns", "read_records"]

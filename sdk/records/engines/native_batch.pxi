@@ -206,7 +206,8 @@ cdef class RecordBatch:
             offset = self.position + BATCH_HEADER_BYTES + error.offset
             raise DecodeError(error.path, offset, error.reason) from None
 
-    def records(self, str topic not None="", int32_t partition=-1):
+    def records(self, topic="", partition=MINUS_ONE):
+        partition = place_of(topic, partition)
         cdef Region region
         cdef object owner = self.find_region(&region)  # alive until the last record is made
         cdef list records = read_region(&region, topic, partition)

@@ -32,24 +32,29 @@ cdef class Record:
     cdef readonly int32_t sequence, partition
 
     def __init__(
-        self, int64_t offset, int64_t timestamp, key, value, headers=EMPTY, int32_t sequence=-1, topic="",
-        int32_t partition=-1
+        self, offset, timestamp, key, value, headers=EMPTY, sequence=MINUS_ONE, topic="", partition=MINUS_ONE
     ):
-        if self.headers is not None:
-            raise AttributeError("__init__: a record is read-only")
+        cdef int64_t place, time
+        cdef int32_t number, part
         if not (
             (key is None or PyBytes_CheckExact(key)) and (value is None or PyBytes_CheckExact(value))
             and headers is EMPTY and PyUnicode_CheckExact(topic)
         ):
             check_record(key, value, headers, topic)
-        self.offset = offset
-        self.timestamp = timestamp
+        place = field("offset", offset, INT64_MIN, INT64_MAX)
+        time = field("timestamp", timestamp, INT64_MIN, INT64_MAX)
+        number = <int32_t>field("sequence", sequence, INT32_MIN, INT32_MAX)
+        part = <int32_t>field("partition", partition, INT32_MIN, INT32_MAX)
+        if self.headers is not None:
+            raise AttributeError("__init__: a record is read-only")
+        self.offset = place
+        self.timestamp = time
         self.key = key
         self.value = value
         self.headers = headers
-        self.sequence = sequence
+        self.sequence = number
         self.topic = topic
-        self.partition = partition
+        self.partition = part
 
     def __setattr__(self, name, value):
         raise AttributeError(f"{name}: a record is read-only")
@@ -68,6 +73,25 @@ cdef class Record:
 
     def __reduce__(self):
         return restored(self)
+
+
+cdef inline int64_t field(str name, value, int64_t low, int64_t high) except? -2:
+    """Return a number that a record can hold."""
+    cdef int overflow = 0
+    cdef int64_t number
+    if not PyLong_CheckExact(value):
+        value = checked_field(name, value, low, high)
+    number = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow or number < low or number > high:
+        checked_field(name, value, low, high)  # raises
+    return number
+
+
+cdef inline int32_t place_of(topic, partition) except? -2:
+    """Return the number of a partition, once both are what a record can hold."""
+    if not PyUnicode_CheckExact(topic):
+        check_record(None, None, EMPTY, topic)
+    return <int32_t>field("partition", partition, INT32_MIN, INT32_MAX)
 
 
 cdef struct Region:

@@ -16,12 +16,14 @@ cdef bytes encoded_headers(headers, int32_t *count):
     cdef bytes encoded
     cdef uint8_t *p
     for name, value in pairs(headers):
-        if not isinstance(name, str):
-            raise EncodeError("headers", f"expected a string as the name, got {type(name).__name__}")
+        try:
+            encoded = PyUnicode_AsUTF8String(name)
+        except (TypeError, UnicodeEncodeError):
+            encoded = checked_name(name)  # raises
         if value is not None and not PyBytes_CheckExact(value):
             found = content("headers", value)
             value = PyBytes_FromStringAndSize(<const char *>(<Content>found).buffer.buf, (<Content>found).buffer.len)
-        exact.append((PyUnicode_AsEncodedString(name, "utf-8", "replace"), value))
+        exact.append((encoded, value))
     # From here on nothing but exact tuples and bytes, which nobody else has.
     for name, value in exact:
         if not fill_header(&header, name, value):

@@ -128,12 +128,9 @@ cdef class BatchBuilder:
 
     @last_offset_delta.setter
     def last_offset_delta(self, value):
-        cdef int64_t delta = number("last_offset_delta", value, INT64_MIN, INT64_MAX)
-        if delta < self.header.last_offset_delta or delta > INT32_MAX:
-            raise EncodeError(
-                "last_offset_delta", f"{delta}, not within {self.header.last_offset_delta} and {INT32_MAX}"
-            )
-        self.header.last_offset_delta = <int32_t>delta
+        self.header.last_offset_delta = <int32_t>number(
+            "last_offset_delta", value, self.header.last_offset_delta, INT32_MAX
+        )
 
     @property
     def producer_id(self):

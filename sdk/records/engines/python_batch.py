@@ -29,10 +29,10 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     TimestampType,
 )
 from kafkawire.sdk.protocol.values import Buffer
-from kafkawire.sdk.records.buffers import bytes_of
+from kafkawire.sdk.records.buffers import bytes_of, size_of
 from kafkawire.sdk.records.compression import decompress
 from kafkawire.sdk.records.crc import crc32c
-from kafkawire.sdk.records.engines.python_record import Headers, Record, new_record
+from kafkawire.sdk.records.engines.python_record import Headers, Record, checked_place, new_record
 from kafkawire.sdk.records.java_integers import int64, sequence_after
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 
@@ -64,12 +64,14 @@ class RecordBatch(BatchHeader):
 
     Raises:
         DecodeError: the header does not fit into the buffer, or the batch is shorter than its header or cut.
-        TypeError: the buffer is not contiguous, or none.
+        TypeError: the buffer is not contiguous, or none; position or limit are no integers.
+        OverflowError: position or limit do not fit 64 bits.
     """
 
     __slots__ = ("_view", "limit", "position", "size_in_bytes")
 
     def __init__(self, buffer: Buffer, position: int = 0, limit: int = MAX_DECOMPRESSED_BYTES) -> None:
+        position, limit = size_of(position), size_of(limit)
         view = bytes_of(buffer)
         if not 0 <= position <= len(view) - BATCH_HEADER_BYTES:
             reason = f"a batch has a header of {BATCH_HEADER_BYTES} bytes, {len(view) - position} are left"
@@ -197,8 +199,10 @@ class RecordBatch(BatchHeader):
 
         Raises:
             DecodeError: they cannot be decompressed, or are not what a batch holds.
+            TypeError: topic or partition are of another type.
+            OverflowError: the partition is no int32.
         """
-        return list(self._records(topic, partition))
+        return list(self._records(topic, checked_place(topic, partition)))
 
     def views(self) -> Iterator[Record]:
         """Yield the records in order, each decoded when it is its turn.

@@ -41,6 +41,7 @@ from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.engines.builder_options import (
     checked_compression,
     checked_content,
+    checked_name,
     checked_number,
     checked_timestamp_type,
     pairs,
@@ -141,7 +142,7 @@ class BatchBuilder:
         "_producer_id",
         "_sealed",
         "_timestamp_type",
-        "is_transactional",
+        "_is_transactional",
     )
 
     def __init__(
@@ -210,6 +211,15 @@ class BatchBuilder:
     base_sequence = _Number(*_INT32)
 
     @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        return self._is_transactional
+
+    @is_transactional.setter
+    def is_transactional(self, value: bool) -> None:
+        self._is_transactional = bool(value)
+
+    @property
     def last_offset_delta(self) -> int:
         """The offset of the last record relative to the batch, -1 before the first."""
         return self._last_offset_delta
@@ -268,6 +278,7 @@ class BatchBuilder:
         Raises:
             EncodeError: as `append`; those before it were added.
         """
+        timestamp = _time(timestamp)
         added = 0
         for value in values:
             if self.append(timestamp, None, value) is None:
@@ -292,6 +303,7 @@ class BatchBuilder:
         Raises:
             EncodeError: as `append`; or a column's offsets leave its data, or the columns differ in length.
         """
+        timestamp = _time(timestamp)
         start = checked_number("start", start, 0, _INT64[1])
         value_column = _column("values", values)
         key_column = None if keys is None else _column("keys", keys)
@@ -342,10 +354,7 @@ class BatchBuilder:
     ) -> bool:
         """Append a record, at an offset if there is one; return whether it fits."""
         # Whatever can run foreign code comes first: from here on, nothing changes this builder.
-        if type(timestamp) is not int:
-            timestamp = whole_number("timestamp", timestamp)
-        if not NO_TIMESTAMP <= timestamp <= _INT64[1]:
-            raise EncodeError("timestamp", f"{timestamp} is not a time in ms, nor -1 for none")
+        timestamp = _time(timestamp)
         if key is not None and type(key) is not bytes:
             key = checked_content("key", key)
         if value is not None and type(value) is not bytes:
@@ -422,14 +431,22 @@ class BatchBuilder:
         batch[BATCH_CRC_AT:BATCH_CRC_COVERS_FROM] = checksum.to_bytes(BATCH_CRC_COVERS_FROM - BATCH_CRC_AT, "big")
 
 
+def _time(timestamp: int) -> int:
+    """Return a timestamp, which is -1 or later."""
+    if type(timestamp) is not int:
+        timestamp = whole_number("timestamp", timestamp)
+    if not NO_TIMESTAMP <= timestamp <= _INT64[1]:
+        raise EncodeError("timestamp", f"{timestamp} is not a time in ms, nor -1 for none")
+    return timestamp
+
+
 def _headers(headers: HeadersLike) -> list[tuple[bytes, Buffer | None]]:
     encoded = []
     for name, value in pairs(headers):
-        if not isinstance(name, str):
-            raise EncodeError("headers", f"expected a string as the name, got {type(name).__name__}")
+        name_bytes = checked_name(name)
         if value is not None and type(value) is not bytes:
             value = checked_content("headers", value)
-        encoded.append((str.encode(name, "utf-8", "replace"), value))
+        encoded.append((name_bytes, value))
     return encoded
 
 

@@ -5,12 +5,16 @@ Records are immutable, and so is what they may hold: the same records are equal 
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any, NoReturn
 
-__all__ = ["Headers", "Record", "check_record", "new_record", "restored"]
+__all__ = ["Headers", "Record", "check_record", "checked_field", "checked_place", "new_record", "restored"]
 
 #: Names and values in the order of the wire; a name may come more than once.
 Headers = tuple[tuple[str, bytes | None], ...]
+
+_INT32 = (-(2**31), 2**31 - 1)
+_INT64 = (-(2**63), 2**63 - 1)
 
 
 class _Fields:
@@ -50,10 +54,11 @@ class Record(_Fields):
         headers: (name, value) in order; a value may be None.
         sequence: its number among those of the producer, int32; -1 without idempotence.
         topic: where it was read from; empty if unknown.
-        partition: likewise; -1 if unknown.
+        partition: likewise, int32; -1 if unknown.
 
     Raises:
-        TypeError: key, value, headers or topic are of another type.
+        TypeError: an argument is of another type.
+        OverflowError: a number does not fit its field.
         AttributeError: an attribute is set.
     """
 
@@ -71,7 +76,16 @@ class Record(_Fields):
         partition: int = -1,
     ) -> Record:
         check_record(key, value, headers, topic)
-        return new_record(offset, timestamp, key, value, headers, sequence, topic, partition)
+        return new_record(
+            checked_field("offset", offset, *_INT64),
+            checked_field("timestamp", timestamp, *_INT64),
+            key,
+            value,
+            headers,
+            checked_field("sequence", sequence, *_INT32),
+            topic,
+            checked_field("partition", partition, *_INT32),
+        )
 
     def __init__(self, *arguments: object, **keywords: object) -> None:
         """Everything was set by `__new__`."""
@@ -143,6 +157,33 @@ def check_record(key: object, value: object, headers: object, topic: object) -> 
         is_pair = type(header) is tuple and len(header) == 2
         if not is_pair or type(header[0]) is not str or not isinstance(header[1], bytes | None):
             raise TypeError(f"headers: expected tuples of str and bytes or None, got {header!r:.100}")
+
+
+def checked_field(name: str, value: object, low: int, high: int) -> int:
+    """Return a number that a record can hold.
+
+    Raises:
+        TypeError: it is no integer.
+        OverflowError: it is outside the limits.
+    """
+    try:
+        number = int.__int__(index(value))  # type: ignore[arg-type]  # that is what is asked here
+    except TypeError:
+        raise TypeError(f"{name}: expected an integer, got {value!r:.100} of {type(value).__name__}") from None
+    if not low <= number <= high:
+        raise OverflowError(f"{name}: {number}, not within {low} and {high}")
+    return number
+
+
+def checked_place(topic: object, partition: object) -> int:
+    """Return the number of a partition, once both are what a record can hold.
+
+    Raises:
+        TypeError: one is of another type.
+        OverflowError: the partition is no int32.
+    """
+    check_record(None, None, (), topic)
+    return checked_field("partition", partition, *_INT32)
 
 
 def _content(record: Record) -> tuple[object, ...]:

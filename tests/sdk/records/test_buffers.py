@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.records.buffers import bytes_of
+from kafkawire.sdk.records.buffers import bytes_of, size_of
 
 EMPTY = memoryview(bytearray(8)).cast("B", (2, 4))[:0]
 
@@ -45,3 +45,10 @@ def test_a_view_that_was_released() -> None:
     view.release()
     with pytest.raises(TypeError, match="got memoryview"):
         bytes_of(view)
+
+
+def test_sizes() -> None:
+    assert repr([size_of(value) for value in (True, -(2**63), 2**63 - 1)]) == f"[1, {-(2**63)}, {2**63 - 1}]"
+    for wrong, error in ((2**63, OverflowError), (-(2**63) - 1, OverflowError), (1.0, TypeError), (None, TypeError)):
+        with pytest.raises(error):
+            size_of(wrong)

@@ -11,16 +11,21 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import EncodeError
+from kafkawire.sdk.errors import DecodeError, EncodeError
 from kafkawire.sdk.records import BinaryColumn, batch_builder_class, record_batch_class, walk
+from kafkawire.sdk.records.engines import python_record
+from kafkawire.sdk.records.engines import selection as engines
 from tests.sdk.records.conftest import AVAILABLE, batch_of
 
 DATA = batch_of([(1, b"k", b"v", ())])
+TWO = batch_of([(1, b"k", b"v", (("h", b"x"),)), (2, None, b"", ())])
 GAPS = memoryview(bytearray(8))[::2]
 HEADERS = [("h", GAPS)]
 EMPTY = memoryview(bytearray(8)).cast("B", (2, 4))[:0]
 #: Elements that Python has no letter for.
 FOREIGN: Any = (ctypes.c_int32.__ctype_be__ * 1)(0x61626364)
+COLUMN = BinaryColumn(bytes(4), b"")
+INT32, INT64 = f"{-(2**31)} and {2**31 - 1}", f"{-(2**63)} and {2**63 - 1}"
 NOT_BYTES = "expected bytes or another contiguous buffer, got "
 
 
@@ -30,9 +35,18 @@ class Engine:
     def __init__(self, name: str) -> None:
         self.name = name
         self.batch: Any = record_batch_class(name)
+        self.record: Any = python_record.Record if engines.built is None or name != "native" else engines.built.Record
 
     def builder(self, **options: Any) -> Any:
         return batch_builder_class(self.name)(**options)
+
+    def read(self, buffer: Any, **place: Any) -> Any:
+        return self.batch(buffer).records(**place)
+
+    def set(self, name: str, value: Any) -> Any:
+        builder = self.builder()
+        setattr(builder, name, value)
+        return getattr(builder, name)
 
     def walk(self, buffer: Any, **options: Any) -> Any:
         return walk(buffer, engine=self.name, **options)
@@ -49,6 +63,101 @@ REFUSED: list[tuple[Callable[[Engine], object], type[Exception], str]] = [
     (lambda engine: engine.walk(5), TypeError, f"{NOT_BYTES}int"),
     (lambda engine: engine.batch(GAPS), TypeError, f"{NOT_BYTES}memoryview"),
     (lambda engine: engine.batch("text"), TypeError, f"{NOT_BYTES}str"),
+    (lambda engine: engine.record("x", 2, b"", b""), TypeError, "offset: expected an integer, got 'x' of str"),
+    (lambda engine: engine.record(2**70, 2, b"", b""), OverflowError, f"offset: {2**70}, not within {INT64}"),
+    (
+        lambda engine: engine.record(1, None, b"", b""),
+        TypeError,
+        "timestamp: expected an integer, got None of NoneType",
+    ),
+    (
+        lambda engine: engine.record(1, -(2**63) - 1, b"", b""),
+        OverflowError,
+        f"timestamp: {-2**63 - 1}, not within {INT64}",
+    ),
+    (
+        lambda engine: engine.record(1, 2, b"", b"", (), 1.7),
+        TypeError,
+        "sequence: expected an integer, got 1.7 of float",
+    ),
+    (lambda engine: engine.record(1, 2, b"", b"", (), 2**31), OverflowError, f"sequence: {2**31}, not within {INT32}"),
+    (
+        lambda engine: engine.record(1, 2, b"", b"", (), 1, "t", 2**31),
+        OverflowError,
+        f"partition: {2**31}, not within {INT32}",
+    ),
+    (lambda engine: engine.record(1, 2, b"", b"", (), 1, 5), TypeError, "topic: expected str, got int"),
+    (lambda engine: engine.record(1, 2, 5, b""), TypeError, "key: expected bytes or None, got int"),
+    (lambda engine: engine.read(DATA, topic=5), TypeError, "topic: expected str, got int"),
+    (lambda engine: engine.read(DATA, topic=None), TypeError, "topic: expected str, got NoneType"),
+    (lambda engine: engine.read(DATA, partition=1.5), TypeError, "partition: expected an integer, got 1.5 of float"),
+    (lambda engine: engine.read(DATA, partition=2**31), OverflowError, f"partition: {2**31}, not within {INT32}"),
+    (lambda engine: engine.batch(DATA, "0"), TypeError, "'str' object cannot be interpreted as an integer"),
+    (lambda engine: engine.batch(DATA, 0, None), TypeError, "'NoneType' object cannot be interpreted as an integer"),
+    (lambda engine: engine.batch(DATA, 0, 1.5), TypeError, "'float' object cannot be interpreted as an integer"),
+    (lambda engine: engine.batch(DATA, 2**63), OverflowError, "Python int too large to convert to C ssize_t"),
+    (lambda engine: engine.walk(DATA, limit=None), TypeError, "'NoneType' object cannot be interpreted as an integer"),
+    (lambda engine: engine.walk(DATA, limit=2**63), OverflowError, "Python int too large to convert to C ssize_t"),
+    (
+        lambda engine: engine.builder().append(1.5, b"", b""),
+        EncodeError,
+        "timestamp: expected an integer, got 1.5 of float",
+    ),
+    (
+        lambda engine: engine.builder().append_many([], "bad"),
+        EncodeError,
+        "timestamp: expected an integer, got 'bad' of str",
+    ),
+    (
+        lambda engine: engine.builder().append_many([], -2),
+        EncodeError,
+        "timestamp: -2 is not a time in ms, nor -1 for none",
+    ),
+    (
+        lambda engine: engine.builder().append_columns(COLUMN, None),
+        EncodeError,
+        "timestamp: expected an integer, got None of NoneType",
+    ),
+    (
+        lambda engine: engine.builder().append_columns(None, 1),
+        EncodeError,
+        "values: expected a BinaryColumn, got NoneType",
+    ),
+    (
+        lambda engine: engine.builder().append(1, b"", b"", [("a\ud800b", b"")]),
+        EncodeError,
+        r"headers: 'a\ud800b' has no UTF-8: surrogates not allowed",
+    ),
+    (
+        lambda engine: engine.builder().append(1, b"", b"", [(b"h", b"")]),
+        EncodeError,
+        "headers: expected a string as the name, got bytes",
+    ),
+    (
+        lambda engine: engine.set("last_offset_delta", 2**63),
+        EncodeError,
+        f"last_offset_delta: {2**63}, not within -1 and 2147483647",
+    ),
+    (
+        lambda engine: engine.set("last_offset_delta", -2),
+        EncodeError,
+        "last_offset_delta: -2, not within -1 and 2147483647",
+    ),
+    (
+        lambda engine: engine.set("base_sequence", 1.7),
+        EncodeError,
+        "base_sequence: expected an integer, got 1.7 of float",
+    ),
+    (
+        lambda engine: engine.set("producer_epoch", 2**15),
+        EncodeError,
+        "producer_epoch: 32768, not within -32768 and 32767",
+    ),
+    (
+        lambda engine: engine.builder(delete_horizon_ms="x"),
+        EncodeError,
+        "delete_horizon_ms: expected an integer, got 'x' of str",
+    ),
 ]  # fmt: skip
 
 #: What is called, and what comes back.
@@ -56,6 +165,12 @@ TAKEN: list[tuple[Callable[[Engine], object], object]] = [
     (lambda engine: engine.builder().append(1, EMPTY, EMPTY, [("h", EMPTY)]), 0),
     (lambda engine: engine.builder().append(1, FOREIGN, FOREIGN, [("h", FOREIGN)]), 0),
     (lambda engine: list(engine.walk(EMPTY)), []),
+    (lambda engine: repr(engine.builder(is_transactional="yes").is_transactional), "True"),
+    (lambda engine: repr(engine.set("is_transactional", [])), "False"),
+    (lambda engine: repr(engine.builder(delete_horizon_ms=True).delete_horizon_ms), "1"),
+    (lambda engine: repr(engine.set("base_offset", True)), "1"),
+    (lambda engine: repr(engine.record(True, False, None, None).offset), "1"),
+    (lambda engine: repr(engine.read(DATA, topic="t", partition=True)[0].partition), "1"),
 ]  # fmt: skip
 
 
@@ -79,3 +194,25 @@ def test_columns_of_what_is_no_buffer(name: str) -> None:
     buffers: dict[str, Any] = {"offsets": bytes(4), "data": b"", "validity": None}
     with pytest.raises(EncodeError, match=f"^{name}: {NOT_BYTES}int$"):
         BinaryColumn(**{**buffers, name: 5})
+
+
+@pytest.mark.parametrize("damage", range(61, len(TWO) - 1))
+def test_damage_is_told_alike(damage: int) -> None:
+    """Record by record: the error comes at the same one, with the same place, path and text."""
+    for byte in (0, 1, 0x35, 0x80, 0xFF):
+        data = TWO[:damage] + bytes([byte]) + TWO[damage + 1 :]
+        first, *others = (
+            (told(Engine(name), data, "records"), told(Engine(name), data, "views")) for name in AVAILABLE
+        )
+        assert others == [first] * len(others)
+
+
+def told(engine: Engine, data: bytes, method: str) -> Any:
+    """Return the records of a batch, and the error that comes after them."""
+    found: list[Any] = []
+    try:
+        for record in getattr(engine.batch(data), method)():
+            found.append(repr(record))
+    except DecodeError as error:
+        return found, error.path, error.offset, error.reason
+    return found

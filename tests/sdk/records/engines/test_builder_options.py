@@ -14,6 +14,7 @@ from kafkawire.sdk.records import Compression, TimestampType, batch_builder_clas
 from kafkawire.sdk.records.engines.builder_options import (
     checked_compression,
     checked_content,
+    checked_name,
     checked_number,
     checked_timestamp_type,
     pairs,
@@ -28,7 +29,7 @@ class Index:
 
 
 def test_whole_numbers() -> None:
-    assert [whole_number("path", value) for value in (5, True, Index())] == [5, 1, 3]
+    assert repr([whole_number("path", value) for value in (5, True, Index())]) == "[5, 1, 3]"
     with pytest.raises(EncodeError, match=r"^path: expected an integer, got 5\.0 of float$"):
         whole_number("path", 5.0)
 
@@ -57,6 +58,13 @@ def test_contents() -> None:
     for wrong in (5, memoryview(b"abcd")[::2]):
         with pytest.raises(EncodeError, match=r"^path: expected bytes or another contiguous buffer, got "):
             checked_content("path", wrong)
+
+
+def test_names_of_headers() -> None:
+    assert checked_name("名") == "名".encode()
+    for wrong, reason in ((b"h", "expected a string as the name, got bytes"), ("\ud800", "has no UTF-8")):
+        with pytest.raises(EncodeError, match=f"^headers: .*{reason}"):
+            checked_name(wrong)
 
 
 def test_timestamp_types() -> None:

@@ -117,3 +117,12 @@ def test_copies(protocol: int) -> None:
 def test_refused(record_class: Any, changed: dict[str, Any], reason: str) -> None:
     with pytest.raises(TypeError, match=reason):
         record_class(**{**dict(zip(NAMES, VALUES, strict=True)), **changed})
+
+
+def test_places() -> None:
+    assert python_record.checked_place("t", 2**31 - 1) == 2**31 - 1
+    for topic, partition, error in ((None, 1, TypeError), ("t", 1.5, TypeError), ("t", 2**31, OverflowError)):
+        with pytest.raises(error):
+            python_record.checked_place(topic, partition)
+    with pytest.raises(OverflowError, match=r"^offset: -6, not within -5 and 5$"):
+        python_record.checked_field("offset", -6, -5, 5)
