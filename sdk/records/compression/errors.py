@@ -17,7 +17,8 @@ def damaged(codec: str, offset: int, reason: object) -> DecodeError:
         offset: where, in the compressed data.
         reason: what is wrong.
     """
-    return DecodeError(_PATH, offset, f"{codec}: {reason}")
+    # Some libraries raise errors without a text.
+    return DecodeError(_PATH, offset, f"{codec}: {str(reason) or 'the data is damaged'}")
 
 
 def too_long(codec: str, limit: int, announced_bytes: int | None = None) -> DecodeError:

@@ -12,12 +12,19 @@ from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
-from kafkawire.sdk.errors import EncodeError
+from kafkawire.sdk.errors import EncodeError, LocalProtocolError
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC, Compression
 from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records.buffers import bytes_of
+from kafkawire.sdk.records.compression.errors import too_long
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 
 __all__ = ["Codec", "check_level", "compress", "decompress"]
+
+_NUMBERS = frozenset(int(codec) for codec in Compression)
+_KNOWN = ", ".join(f"{codec.value} ({codec.name.lower()})" for codec in Compression)
+#: No content is longer than this, and libraries can still be asked for one byte more.
+_LIMIT_MAX = 2**62
 
 
 class Codec(Protocol):
@@ -51,12 +58,19 @@ def compress(codec: Compression, data: Buffer, level: int | None = None, magic: 
         magic: of the batch; LZ4 in magic 0 has a wrong header checksum, which its readers expect.
 
     Raises:
-        EncodeError: the level is outside the codec's range.
+        EncodeError: there is no such codec, the level is outside its range, or the data is not a contiguous buffer.
     """
-    if codec == Compression.NONE:
-        return bytes(data)
-    check_level(codec, level)
-    return _codec(int(codec)).compress(memoryview(data).cast("B"), level, magic)
+    number = _number(codec)
+    if number is None:
+        raise EncodeError("compression", f"{codec!r:.100} is none of {_KNOWN}")
+    try:
+        view = bytes_of(data)
+    except TypeError as error:
+        raise EncodeError("data", str(error)) from error
+    if number == Compression.NONE:
+        return bytes(view)
+    check_level(Compression(number), level)
+    return _codec(number).compress(view, level, magic)
 
 
 def decompress(
@@ -72,10 +86,20 @@ def decompress(
 
     Raises:
         DecodeError: the data is damaged, cut, or longer than `limit`; offsets count from the beginning of `data`.
+        LocalProtocolError: there is no such codec, or the limit is no number of bytes.
+        TypeError: the data is not a contiguous buffer.
     """
-    if codec == Compression.NONE:
-        return bytes(data)
-    return _codec(int(codec)).decompress(memoryview(data).cast("B"), limit, magic)
+    number = _number(codec)
+    if number is None:
+        raise LocalProtocolError(f"compression: {codec!r:.100} is none of {_KNOWN}")
+    if not isinstance(limit, int) or limit < 0:
+        raise LocalProtocolError(f"limit: expected a number of bytes, at least 0, got {limit!r:.100}")
+    view = bytes_of(data)
+    if number != Compression.NONE:
+        return _codec(number).decompress(view, min(limit, _LIMIT_MAX), magic)
+    if len(view) > limit:
+        raise too_long(Compression.NONE.name.lower(), limit, len(view))
+    return bytes(view)
 
 
 def check_level(codec: Compression, level: int | None) -> None:
@@ -95,8 +119,15 @@ def check_level(codec: Compression, level: int | None) -> None:
     if module.LEVELS is None or level == module.DEFAULT_LEVEL:
         return
     low, high = module.LEVELS
-    if not low <= level <= high:
-        raise EncodeError("level", f"{codec.name.lower()} has levels {low} to {high}, not {level}")
+    if not isinstance(level, int) or not low <= level <= high:
+        raise EncodeError("level", f"{codec.name.lower()} has levels {low} to {high}, not {level!r:.100}")
+
+
+def _number(codec: object) -> int | None:
+    """Return the number of a codec, which may be given as one; None if there is none."""
+    if type(codec) is Compression:
+        return int(codec)
+    return int(codec) if isinstance(codec, int) and codec in _NUMBERS else None
 
 
 @cache  # by number: hashing a member of an enumeration takes longer than all else here
