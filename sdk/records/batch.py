@@ -108,7 +108,8 @@ def rewrite(batch: RecordBatch, records: Iterable[Record], *, delete_horizon_ms:
         delete_horizon_ms: when tombstones may go; None to keep what the batch says, which counts from 0 up.
 
     Raises:
-        EncodeError: the records are not in order.
+        EncodeError: the records are not in order, or have times below -1. A batch with such a log append time can be
+            built and read, but not rewritten, as in Kafka.
     """
     if delete_horizon_ms is None:
         delete_horizon_ms = batch.delete_horizon_ms

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.engines.selection import built
@@ -52,8 +52,18 @@ class ViewColumn:
     validity: bytes | None
     data: tuple[Buffer, ...]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ViewColumn, (self.views, self.validity, tuple(map(bytes, self.data)))
+
     def at(self, index: int) -> bytes | None:
-        """Return one of the byte strings, None for a null."""
+        """Return one of the byte strings, None for a null.
+
+        Raises:
+            IndexError: the column is shorter, or the index below 0.
+        """
+        count = len(self.views) // _INLINE.size
+        if not 0 <= index < count:
+            raise IndexError(f"value {index} of {count}")
         if self.validity is not None and not self.validity[index // 8] >> index % 8 & 1:
             return None
         size, content = _INLINE.unpack_from(self.views, index * _INLINE.size)
@@ -82,6 +92,14 @@ class Columns:
     keys: ViewColumn
     values: ViewColumn
     headers: tuple[Headers, ...] | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The buffers belong to both columns, and are copied once.
+        data = tuple(map(bytes, self.keys.data))
+        keys, values = replace(self.keys, data=data), self.values
+        if values.data is self.keys.data:
+            values = replace(values, data=data)
+        return Columns, (self.count, self.offsets, self.timestamps, keys, values, self.headers)
 
     def to_arrow(self, *, copy: bool = False) -> pyarrow.RecordBatch:
         """Return an Arrow record batch with the columns offset, timestamp, key, value and, if there, headers.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
@@ -47,6 +47,7 @@ from kafkawire.sdk.records.engines.builder_options import (
     checked_compression,
     checked_content,
     checked_number,
+    checked_time,
     checked_timestamp_type,
     whole_number,
 )
@@ -91,7 +92,7 @@ class MessageBatch:
     """An outer message: a record by itself, or a compressed wrapper of many.
 
     It has the attributes of `RecordBatch`, so that code that walks over batches need not check the magic; what the old
-    formats lack has the value of a batch without it.
+    formats lack has the value of a batch without it. A copied or pickled one owns its bytes, at position 0.
 
     Args:
         buffer: holds it; it is not copied.
@@ -130,6 +131,9 @@ class MessageBatch:
             raise DecodeError("message_size", position, f"{reason}{len(view) - position} are left")
         self._view = view[position : position + self.size_in_bytes]
         self._base_offset_and_count: tuple[int, int] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MessageBatch, (bytes(self._view), 0, self.limit)
 
     def __repr__(self) -> str:
         return f"<MessageBatch of magic {self.magic}, last offset {self.last_offset}>"
@@ -278,7 +282,7 @@ class MessageBatch:
 
 
 class MessageSetBuilder:
-    """A message set of magic 0 or 1 that grows.
+    """A message set of magic 0 or 1 that grows; one thread at a time may use it.
 
     Args:
         magic: 0 or 1.
@@ -349,9 +353,7 @@ class MessageSetBuilder:
         last_offset = self.base_offset - 1 if self._last_offset is None else self._last_offset
         if offset <= last_offset:
             raise EncodeError("offset", f"{offset} does not follow {last_offset}, offsets increase")
-        timestamp = whole_number("timestamp", timestamp)
-        if not NO_TIMESTAMP <= timestamp <= _INT64_MAX:
-            raise EncodeError("timestamp", f"{timestamp} is not a time in ms, nor -1 for none")
+        timestamp = checked_time(timestamp)
         if self.timestamp_type == TimestampType.LOG_APPEND_TIME:
             timestamp = self.log_append_time
         written = offset - self.base_offset if self._is_relative else offset

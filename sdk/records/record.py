@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.values import Buffer
@@ -45,10 +45,16 @@ class BinaryColumn:
         if self.validity is not None and len(self.validity) * 8 < len(self):
             raise EncodeError("validity", f"{len(self.validity)} bytes for {len(self)} values")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        validity = None if self.validity is None else bytes(self.validity)
+        return type(self), (bytes(self.offsets), bytes(self.data), validity)
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def __getitem__(self, index: int) -> memoryview | None:
+        if not 0 <= index < len(self.offsets) - 1:
+            raise IndexError(f"value {index} of {len(self.offsets) - 1}")
         start, end = self.offsets[index], self.offsets[index + 1]
         if not 0 <= start <= end <= len(self.data):
             raise EncodeError(f"offsets[{index}]", f"{start} to {end} is no part of {len(self.data)} bytes")

@@ -9,6 +9,7 @@ from operator import index
 from typing import Any
 
 from kafkawire.sdk.errors import EncodeError
+from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
 from kafkawire.sdk.records.buffers import bytes_of
 from kafkawire.sdk.records.compression import check_level
@@ -18,10 +19,13 @@ __all__ = [
     "checked_content",
     "checked_name",
     "checked_number",
+    "checked_time",
     "checked_timestamp_type",
     "pairs",
     "whole_number",
 ]
+
+_INT64_MAX = 2**63 - 1
 
 
 def checked_compression(compression: Any, level: Any) -> Compression:
@@ -74,6 +78,19 @@ def checked_name(name: object) -> bytes:
         return str.encode(name)  # not the method of a derived class
     except UnicodeEncodeError as error:
         raise EncodeError("headers", f"{name!r:.100} has no UTF-8: {error.reason}") from None
+
+
+def checked_time(timestamp: int) -> int:
+    """Return the timestamp of a record, in ms since the epoch, -1 for none.
+
+    Raises:
+        EncodeError: it is before -1, or does not fit 64 bits.
+    """
+    if type(timestamp) is not int:
+        timestamp = whole_number("timestamp", timestamp)
+    if not NO_TIMESTAMP <= timestamp <= _INT64_MAX:
+        raise EncodeError("timestamp", f"{timestamp} is not a time in ms, nor -1 for none")
+    return timestamp
 
 
 def checked_timestamp_type(timestamp_type: Any) -> TimestampType:

@@ -87,6 +87,11 @@ cdef class RecordBatch:
     def __getbuffer__(self, Py_buffer *buffer, int flags):
         PyBuffer_FillInfo(buffer, self, <void *>self.start, self.size_in_bytes, self.is_readonly, flags)
 
+    def __reduce__(self):
+        from kafkawire.sdk.records.engines.python_batch import restored_batch
+
+        return restored_batch, (bytes(self), self.limit)
+
     def __repr__(self):
         return f"<RecordBatch of {self.records_count} records, offsets {self.base_offset} to {self.last_offset}>"
 

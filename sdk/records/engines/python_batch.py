@@ -9,7 +9,7 @@ Source: `DefaultRecordBatch`, `DefaultRecord` in Apache Kafka; `schemas/records/
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
     from kafkawire.sdk.records.columns import Columns
 
-__all__ = ["Parts", "RecordBatch", "parts"]
+__all__ = ["Parts", "RecordBatch", "parts", "restored_batch"]
 
 #: A number nearer to 0 than this certainly fits into 64 bits; Python holds it in two digits, which compare quickly.
 _FAR = 2**59
 
 
 class RecordBatch(BatchHeader):
-    """One batch in a buffer.
+    """One batch in a buffer; one that was copied or pickled has its bytes to itself, at position 0.
 
     Args:
         buffer: holds it; it is not copied.
@@ -88,6 +88,9 @@ class RecordBatch(BatchHeader):
                 f"{len(view) - position} are left",
             )
         self._view = view[position : position + self.size_in_bytes]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restored_batch, (bytes(self._view), self.limit)
 
     def __repr__(self) -> str:
         return f"<RecordBatch of {self.records_count} records, offsets {self.base_offset} to {self.last_offset}>"
@@ -249,6 +252,14 @@ class RecordBatch(BatchHeader):
             DecodeError: as `records`.
         """
         return self.columns().to_arrow()
+
+
+def restored_batch(data: bytes, limit: int) -> RecordBatch:
+    """Return the batch that was copied or pickled, on the engine that is in use here."""
+    from kafkawire.sdk.records.engines.selection import native
+
+    batch_class: type[RecordBatch] = RecordBatch if native is None else native.RecordBatch
+    return batch_class(data, 0, limit)
 
 
 #: What `read_record` returns.

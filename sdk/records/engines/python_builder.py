@@ -43,9 +43,9 @@ from kafkawire.sdk.records.engines.builder_options import (
     checked_content,
     checked_name,
     checked_number,
+    checked_time,
     checked_timestamp_type,
     pairs,
-    whole_number,
 )
 from kafkawire.sdk.records.java_integers import int64
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES
@@ -94,7 +94,7 @@ class _ReadOnly(Generic[_T]):
 
 
 class BatchBuilder:
-    """A batch that grows.
+    """A batch that grows; one thread at a time may use it, as nothing here takes a lock.
 
     Args:
         limit_bytes: the size before compression that further records must not exceed; the first is always taken.
@@ -278,7 +278,7 @@ class BatchBuilder:
         Raises:
             EncodeError: as `append`; those before it were added.
         """
-        timestamp = _time(timestamp)
+        timestamp = checked_time(timestamp)
         added = 0
         for value in values:
             if self.append(timestamp, None, value) is None:
@@ -303,7 +303,7 @@ class BatchBuilder:
         Raises:
             EncodeError: as `append`; or a column's offsets leave its data, or the columns differ in length.
         """
-        timestamp = _time(timestamp)
+        timestamp = checked_time(timestamp)
         start = checked_number("start", start, 0, _INT64[1])
         value_column = _column("values", values)
         key_column = None if keys is None else _column("keys", keys)
@@ -354,7 +354,7 @@ class BatchBuilder:
     ) -> bool:
         """Append a record, at an offset if there is one; return whether it fits."""
         # Whatever can run foreign code comes first: from here on, nothing changes this builder.
-        timestamp = _time(timestamp)
+        timestamp = checked_time(timestamp)
         if key is not None and type(key) is not bytes:
             key = checked_content("key", key)
         if value is not None and type(value) is not bytes:
@@ -429,15 +429,6 @@ class BatchBuilder:
         )
         checksum = crc32c(memoryview(batch)[BATCH_CRC_COVERS_FROM:])
         batch[BATCH_CRC_AT:BATCH_CRC_COVERS_FROM] = checksum.to_bytes(BATCH_CRC_COVERS_FROM - BATCH_CRC_AT, "big")
-
-
-def _time(timestamp: int) -> int:
-    """Return a timestamp, which is -1 or later."""
-    if type(timestamp) is not int:
-        timestamp = whole_number("timestamp", timestamp)
-    if not NO_TIMESTAMP <= timestamp <= _INT64[1]:
-        raise EncodeError("timestamp", f"{timestamp} is not a time in ms, nor -1 for none")
-    return timestamp
 
 
 def _headers(headers: HeadersLike) -> list[tuple[bytes, Buffer | None]]:

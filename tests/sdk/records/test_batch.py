@@ -111,6 +111,14 @@ def test_rewrite_drops_a_delete_horizon_below_0() -> None:
     )
 
 
+def test_log_append_times_that_kafka_builds_and_does_not_rewrite() -> None:
+    options = {"timestamp_type": TimestampType.LOG_APPEND_TIME, "log_append_time": -5}
+    batch = RecordBatch(batch_of(**options))
+    assert {record.timestamp for record in batch.records()} == {-5}
+    with pytest.raises(EncodeError, match=r"^timestamp: -5 is not a time in ms, nor -1 for none$"):
+        rewrite(batch, batch.records()[:1])
+
+
 def test_empty_batch_refuses_what_does_not_fit() -> None:
     with pytest.raises(EncodeError):
         empty_batch(base_offset=2**63, last_offset_delta=0)

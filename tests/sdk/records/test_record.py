@@ -5,6 +5,8 @@ Method: columns with nulls, without values, with offsets that leave the data.
 
 from __future__ import annotations
 
+import copy
+import pickle
 import struct
 
 import pytest
@@ -49,3 +51,18 @@ def test_refused_columns(column_offsets: bytes, validity: bytes | None, reason: 
 def test_refused_values(wrong: tuple[int, int]) -> None:
     with pytest.raises(EncodeError, match="is no part of 3 bytes"):
         BinaryColumn(offsets(*wrong), b"abc")[0]
+
+
+def test_indexes_outside() -> None:
+    column = BinaryColumn(offsets(0, 1, 3), b"abc")
+    for index in (-1, 2, 5):
+        with pytest.raises(IndexError, match=f"^value {index} of 2$"):
+            column[index]
+    assert [bytes(value or b"") for value in column] == [b"a", b"bc"]
+
+
+@pytest.mark.parametrize("validity", [None, b"\x05"])
+def test_columns_are_copied(validity: bytes | None) -> None:
+    column = BinaryColumn(offsets(0, 1, 1, 3), bytearray(b"abc"), validity)
+    for copied in (copy.copy(column), copy.deepcopy(column), pickle.loads(pickle.dumps(column))):
+        assert list(copied) == list(column)

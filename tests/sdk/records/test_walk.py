@@ -6,6 +6,8 @@ records or a DecodeError is a failure, and the engines must agree; hypothesis fo
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -287,6 +289,22 @@ def test_an_error_ends_the_walk(engine: str, damaged_at: int | None) -> None:
     with pytest.raises(DecodeError):
         next(batches)
     assert list(batches) == []
+
+
+@pytest.mark.parametrize("data", [batch_of(compression=Compression.GZIP), message_set(1)], ids=range(2))
+def test_copies_of_batches(engine: str, data: bytes) -> None:
+    """They have their bytes to themselves, and are read by the engine in use where they come to."""
+    buffer = bytearray(message_set(0) + data)
+    _, batch = walk(buffer, limit=10_000_000, engine=engine)
+    records = batch.records()
+    pickled = pickle.dumps(batch)
+    assert b"native" not in pickled
+    copies = [copy.copy(batch), copy.deepcopy(batch), pickle.loads(pickled)]
+    buffer[:] = bytes(len(buffer))
+    for copied in copies:
+        copied.check_crc()
+        assert copied.records() == records
+        assert (bytes(copied.data), copied.position, copied.limit) == (data, 0, 10_000_000)
 
 
 def test_walk_headers_checks_nothing_behind_the_header() -> None:

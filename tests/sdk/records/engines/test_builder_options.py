@@ -16,6 +16,7 @@ from kafkawire.sdk.records.engines.builder_options import (
     checked_content,
     checked_name,
     checked_number,
+    checked_time,
     checked_timestamp_type,
     pairs,
     whole_number,
@@ -65,6 +66,13 @@ def test_names_of_headers() -> None:
     for wrong, reason in ((b"h", "expected a string as the name, got bytes"), ("\ud800", "has no UTF-8")):
         with pytest.raises(EncodeError, match=f"^headers: .*{reason}"):
             checked_name(wrong)
+
+
+def test_times() -> None:
+    assert repr([checked_time(value) for value in (-1, True, 2**63 - 1)]) == f"[-1, 1, {2**63 - 1}]"
+    for wrong in (-2, 2**63):
+        with pytest.raises(EncodeError, match=f"^timestamp: {wrong} is not a time in ms, nor -1 for none$"):
+            checked_time(wrong)
 
 
 def test_timestamp_types() -> None:
