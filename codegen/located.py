@@ -68,9 +68,12 @@ class SchemaError(Exception):
     """
 
     def __init__(self, path: Path, line: int, reason: str, *more: Problem) -> None:
+        super().__init__(path, line, reason, *more)
         self.path, self.line, self.reason = path, line, reason
         self.problems = (Problem(path, line, reason), *more)
-        super().__init__("\n".join(map(str, self.problems)))
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))
 
     @classmethod
     def of(cls, problems: Iterable[Problem]) -> SchemaError:

@@ -7,6 +7,8 @@ The others are about networks, deadlines and limits. Every text names the thing,
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafkawire.sdk.protocol import tables
 
 __all__ = [
@@ -37,6 +39,10 @@ class KafkaWireError(Exception):
     retriable = False
     #: Whether the object that raised it is no longer usable.
     fatal = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default calls the class with the finished text, which is not what most of these classes take.
+        return _copied, (type(self), self.args), self.__dict__
 
 
 class LocalProtocolError(KafkaWireError):
@@ -185,3 +191,8 @@ class ConfigurationError(KafkaWireError, ValueError):
     def __init__(self, option: str, value: object, reason: str) -> None:
         super().__init__(f"{option}={value!r}: {reason}")
         self.option = option
+
+
+def _copied(cls: type[KafkaWireError], args: tuple[Any, ...]) -> KafkaWireError:
+    """Return an error with the text of another, for `pickle` and `copy`, which then add its attributes."""
+    return cls.__new__(cls, *args)

@@ -1,12 +1,26 @@
-"""Errors say whether another attempt helps, and their texts name the thing, the value and the limit.
+"""Errors say whether another attempt helps, name the thing, the value and the limit, and can be copied and pickled.
 
-Method: a table of what each class promises.
+Method: a table of what each class promises; every exception of the package is found and copied; one is raised in
+another process.
 """
 
 from __future__ import annotations
 
+import copy
+import inspect
+import multiprocessing
+import pickle
+import pkgutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+import kafkawire
+from kafkawire.codegen.located import Problem
 from kafkawire.sdk import errors
 from kafkawire.sdk.errors import (
     BrokerError,
@@ -15,7 +29,9 @@ from kafkawire.sdk.errors import (
     DecodeError,
     EncodeError,
     KafkaWireError,
+    PartialBatch,
 )
+from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 
@@ -67,3 +83,100 @@ def test_texts() -> None:
     assert str(EncodeError("a.b", "too long")) == "a.b: too long"
     assert str(EncodeError("", "too long")) == "too long"
     assert str(DecodeError("", 3, "cut off")) == "message at byte 3: cut off"
+
+
+# ------------------------------------------------------------------------------------------------------------- copies
+
+#: An argument for each parameter of an exception's `__init__`, by name.
+ARGUMENTS: dict[str, Any] = {
+    "address": ("broker", 9092),
+    "code": ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    "detail": "partition t-0",
+    "left_bytes": 5,
+    "length": -1,
+    "limit": 100,
+    "line": 3,
+    "more": Problem(Path("topics"), 4, "no type"),
+    "needed_bytes": 70,
+    "offset": 7,
+    "option": "acks",
+    "path": Path("topics"),
+    "reason": "too long",
+    "record_errors": [(0, "no key")],
+    "steps": "topics",
+    "value": 2,
+}
+
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda error: pickle.loads(pickle.dumps(error)),
+    "the oldest pickle": lambda error: pickle.loads(pickle.dumps(error, 0)),
+}
+
+
+def exceptions() -> list[type[Exception]]:
+    """Return every exception that the package defines, but for the modules that need pyspark."""
+    for module in pkgutil.walk_packages(kafkawire.__path__, "kafkawire."):
+        if "spark" not in module.name:
+            import_module(module.name)
+    return [cls for cls in subclasses(Exception) if cls.__module__.startswith("kafkawire.")]
+
+
+def subclasses(cls: type[Exception]) -> Iterator[type[Exception]]:
+    for child in cls.__subclasses__():
+        yield child
+        yield from subclasses(child)
+
+
+def sample(cls: type[Exception]) -> Exception:
+    """Return an exception with an argument for every parameter; a new name of one needs an entry in `ARGUMENTS`."""
+    if not inspect.isfunction(cls.__init__):
+        return cls("text")
+    _, *parameters = inspect.signature(cls.__init__).parameters
+    return cls(*(ARGUMENTS[name] for name in parameters))
+
+
+def state(error: BaseException) -> dict[str, Any]:
+    """Return all that a handler of the error can see."""
+    seen = {"type": type(error), "text": str(error), "repr": repr(error), "args": error.args, **vars(error)}
+    return {**seen, **{name: getattr(error, name, None) for name in ("retriable", "fatal")}}
+
+
+def assert_copies(error: Exception) -> None:
+    for how, copied in COPIES.items():
+        try:
+            copy_of_it = copied(error)
+        except TypeError as reason:
+            pytest.fail(f"{error!r} by {how}: {reason}")
+        assert state(copy_of_it) == state(error), f"{error!r} by {how}"
+
+
+def test_every_exception_can_be_copied() -> None:
+    found = exceptions()
+    assert {getattr(errors, name) for name in errors.__all__} < set(found)
+    for cls in found:
+        assert_copies(sample(cls))
+
+
+def test_copies_keep_what_the_first_call_made_of_its_arguments() -> None:
+    assert_copies(BrokerError(3, "d"))
+    assert_copies(BrokerError(30_000, "topic t"))
+    assert_copies(PartialBatch(61, 5, None))
+    assert_copies(EncodeError("", "too long"))
+
+
+def test_a_copy_keeps_what_was_added_to_the_error() -> None:
+    error = DecodeError("topics[0]", 4, "cut off")
+    error.add_note("in the third request")
+    assert_copies(error)
+    assert copy.copy(error).__notes__ == ["in the third request"]
+
+
+def test_an_error_of_a_codec_leaves_a_pool_of_processes() -> None:
+    expected = r"^correlation_id at byte 0: 4 bytes needed, 2 left$"
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        damaged = pool.submit(codec("ResponseHeader", 0).parse, b"\0\0")
+        with pytest.raises(DecodeError, match=expected) as caught:
+            damaged.result()
+    assert (caught.value.path, caught.value.offset) == ("correlation_id", 0)
