@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Generic, TypeVar, cast, overload
 
 from construct import Construct, Container, SizeofError
 
-from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.errors import DecodeError, LocalProtocolError
 from kafkawire.sdk.protocol.engines.selection import ENGINE
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.programs import message_class, program
@@ -22,9 +22,14 @@ __all__ = ["Codec", "codec"]
 
 M = TypeVar("M", bound=Message)
 
+#: What is read of a stream at first. Most messages fit; a file of small ones is read again this often, not to its end.
+_FIRST_READ_BYTES = 1024
+
 
 class Codec(Construct, Generic[M]):
     """Read and write one message in one version.
+
+    Of a stream, which must be seekable, it takes the message and leaves what follows.
 
     Args:
         cls: the message class.
@@ -102,10 +107,21 @@ class Codec(Construct, Generic[M]):
             message, end = self.decode(data, start)
             stream.seek(end)
             return message
-        data = stream.read()
-        message, end = self.decode(data, 0)
-        if stream.seekable():
-            stream.seek(end - len(data), io.SEEK_CUR)
+        if not stream.seekable():
+            raise LocalProtocolError(
+                f"{self!r} reads ahead, but {stream!r:.60} is not seekable: read the bytes, then parse them"
+            )
+        data = stream.read(_FIRST_READ_BYTES)
+        while True:
+            try:
+                message, end = self.decode(data, 0)
+                break
+            except DecodeError:
+                more = stream.read(len(data))  # doubled, so a long message is decoded anew only a few times
+                if not more:
+                    raise
+                data += more
+        stream.seek(end - len(data), io.SEEK_CUR)
         return message
 
     def _build(self, obj: M, stream: BinaryIO, context: Container, path: str) -> M:

@@ -7,7 +7,6 @@ and offset. What construct's interface promises is tested on a few messages."""
 
 from __future__ import annotations
 
-import io
 import random
 from typing import Any
 
@@ -177,26 +176,6 @@ def test_parse_and_build(engine: str) -> None:
     headers = codec(ResponseHeader, 0, engine)
     assert headers.build(HEADER) == b"\0\0\0\7"
     assert headers.parse(b"\0\0\0\7") == HEADER
-
-
-@pytest.mark.parametrize("engine", AVAILABLE)
-def test_streams(engine: str) -> None:
-    headers = codec(ResponseHeader, 0, engine)
-    stream = io.BytesIO()
-    headers.build_stream(HEADER, stream)
-    headers.build_stream(HEADER, stream)
-    stream.seek(4)
-    assert headers.parse_stream(stream) == HEADER
-    assert stream.tell() == 8
-    stream.write(b"the stream is not locked")
-
-
-def test_a_stream_of_a_file(tmp_path: Any) -> None:
-    path = tmp_path / "header"
-    path.write_bytes(b"\0\0\0\7rest")
-    with path.open("rb") as stream:
-        assert codec(ResponseHeader, 0).parse_stream(stream) == HEADER
-        assert stream.read() == b"rest"
 
 
 @pytest.mark.parametrize("engine", AVAILABLE)
