@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError, UnsupportedVersion
-from kafkawire.sdk.protocol.frames import LENGTH_BYTES
+from kafkawire.sdk.protocol.frames import frame_prefix
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
@@ -159,7 +159,8 @@ class ClientConnection:
             expect_response: False for the one request that has none, Produce with `acks` 0.
 
         Raises:
-            LocalProtocolError: not a request, a value that the version cannot carry, or too many requests in flight.
+            LocalProtocolError: not a request, a value that the version cannot carry, a frame of more than 2 GiB, or too
+                many requests in flight.
         """
         schema = message.SCHEMA
         if schema.kind != "request" or schema.key is None:
@@ -280,7 +281,8 @@ class ServerConnection:
             response and all later ones that were held back by it.
 
         Raises:
-            LocalProtocolError: the response does not belong to the request, or cannot be written in its version.
+            LocalProtocolError: the response does not belong to the request, cannot be written in its version, or is
+                larger than 2 GiB.
         """
         if request._parts is not None:
             raise LocalProtocolError(f"{request.api.name} request {request.correlation_id} was answered already")
@@ -306,7 +308,7 @@ def response_class(api: Api) -> str:
 def _framed(head: bytes, parts: Sequence[Buffer]) -> list[Buffer]:
     """Return the frame of a header and the parts of a message, of which the first is bytes, perhaps none."""
     length = len(head) + sum(map(len, parts))
-    return [length.to_bytes(LENGTH_BYTES, "big") + head + parts[0], *parts[1:]]
+    return [frame_prefix(length) + head + parts[0], *parts[1:]]
 
 
 def _opens_with_unsupported_version(frame: Buffer, start: int) -> bool:

@@ -8,9 +8,10 @@ Source: Kafka protocol guide, "Network"; `NetworkReceive` in Apache Kafka.
 
 from __future__ import annotations
 
-from kafkawire.sdk.errors import RemoteProtocolError
+from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
+from kafkawire.sdk.protocol.primitives import MAX_LENGTH
 
-__all__ = ["LENGTH_BYTES", "MAX_FRAME_BYTES", "FrameBuffer", "FrameTooLarge", "frame", "frame_length"]
+__all__ = ["LENGTH_BYTES", "MAX_FRAME_BYTES", "FrameBuffer", "FrameTooLarge", "frame", "frame_length", "frame_prefix"]
 
 #: Largest frame accepted by default. Kafka's brokers take 100 MiB (`socket.request.max.bytes`); without a bound, four
 #: hostile bytes could make the receiver reserve 2 GiB.
@@ -83,6 +84,21 @@ def frame_length(prefix: bytes | bytearray | memoryview, limit: int = MAX_FRAME_
     return length
 
 
+def frame_prefix(length: int) -> bytes:
+    """Return the four bytes in front of a frame of `length` bytes.
+
+    Raises:
+        LocalProtocolError: the frame is too long for an int32 to say so.
+    """
+    if length > MAX_LENGTH:
+        raise LocalProtocolError(f"frame of {length} bytes, at most {MAX_LENGTH} can be sent")
+    return length.to_bytes(LENGTH_BYTES, "big")
+
+
 def frame(content: bytes | bytearray | memoryview) -> bytes:
-    """Return `content` after its int32 length."""
-    return len(content).to_bytes(LENGTH_BYTES, "big") + content
+    """Return `content` after its int32 length.
+
+    Raises:
+        LocalProtocolError: it is too long for a frame.
+    """
+    return frame_prefix(len(content)) + content

@@ -14,6 +14,7 @@ from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError, Unsupp
 from kafkawire.sdk.protocol.connection import ClientConnection, Request, Sent, ServerConnection
 from kafkawire.sdk.protocol.frames import FrameBuffer
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -262,3 +263,39 @@ def test_correlation_ids_wrap() -> None:
     client._next_id = 2**31 - 2
     ids = [deliver(server, client.request(FindCoordinatorRequest("g"), 0)).correlation_id for _ in range(4)]
     assert ids == [2**31 - 2, 2**31 - 1, 0, 1]
+
+
+# ------------------------------------------------------------------------------------------- frames beyond 2 GiB
+
+
+class Region:
+    """A part of a file: it has a length and is not in memory."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+
+TOO_LONG = r"^frame of 214748\d{4} bytes, at most 2147483647 can be sent$"
+
+
+def test_a_request_that_is_too_long_is_refused_and_not_counted() -> None:
+    client = ClientConnection()
+    partition = ProduceRequest.PartitionProduceData(index=0, records=Region(2**31 - 1))  # type: ignore[arg-type]  # stands for a buffer that this test could not hold
+    with pytest.raises(LocalProtocolError, match=TOO_LONG):
+        client.request(ProduceRequest(topic_data=[ProduceRequest.TopicProduceData("t", partition_data=[partition])]), 8)
+    assert client.in_flight == 0
+    assert client.request(HeartbeatRequest(), 4).correlation_id == 0
+
+
+def test_a_response_that_is_too_long_is_refused_and_can_be_replaced() -> None:
+    client, server = ClientConnection(), ServerConnection(ALL)
+    request = deliver(server, client.request(FetchRequest(), 11))
+    partition = FetchResponse.PartitionData(records=Region(2**31 - 1))  # type: ignore[arg-type]  # as above
+    topic = FetchResponse.FetchableTopicResponse("t", partitions=[partition])
+    with pytest.raises(LocalProtocolError, match=TOO_LONG):
+        server.respond(request, FetchResponse(responses=[topic]))
+    (frame,) = frames(server.respond(request, FetchResponse()))
+    assert client.receive(frame).message == FetchResponse()

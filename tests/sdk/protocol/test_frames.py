@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkawire.sdk.protocol.frames import FrameBuffer, FrameTooLarge, frame, frame_length
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.frames import FrameBuffer, FrameTooLarge, frame, frame_length, frame_prefix
 
 FRAMES = [b"", b"a", b"\x00" * 300]
 STREAM = b"".join(map(frame, FRAMES))
@@ -70,3 +71,17 @@ def test_the_limit_by_default_is_that_of_kafka() -> None:
     for refuse in (FrameBuffer().receive, frame_length):
         with pytest.raises(FrameTooLarge, match="frame of 104857601 bytes announced, 0 to 104857600 allowed"):
             refuse(larger)
+
+
+class Announced(bytes):
+    """Bytes that say they are longer than this test could hold."""
+
+    def __len__(self) -> int:
+        return 2**31
+
+
+def test_the_longest_frame_that_can_be_sent() -> None:
+    assert frame_prefix(2**31 - 1) == b"\x7f\xff\xff\xff"
+    for send in (lambda: frame_prefix(2**31), lambda: frame(Announced())):
+        with pytest.raises(LocalProtocolError, match=r"^frame of 2147483648 bytes, at most 2147483647 can be sent$"):
+            send()
