@@ -7,7 +7,7 @@ the engines ask none.
 Source: Kafka protocol guide; KIP-482 for flexible versions; `MessageDataGenerator` in Apache Kafka.
 """
 
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from kafkawire.sdk.errors import LocalProtocolError, UnsupportedVersion
@@ -142,7 +142,6 @@ class Layout:
         )
 
 
-@lru_cache(maxsize=None, typed=True)  # True equals 1, and must not find its layout, nor leave its own
 def layout(cls: type[Message], version: int) -> Layout:
     """Return the layout of a message in one version.
 

@@ -7,7 +7,7 @@ when they are first needed.
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, Protocol, TypeVar, cast, overload
 
@@ -92,7 +92,6 @@ def program(message: str | type[M], version: int, engine: str | None = None) -> 
     return cast("Program[M]", made)
 
 
-@cache
 def message_class(name: str) -> type[Message]:
     """Return the class of a message.
 
@@ -102,6 +101,8 @@ def message_class(name: str) -> type[Message]:
     Raises:
         LocalProtocolError: there is no such message.
     """
+    if not isinstance(name, str):
+        raise LocalProtocolError(f"{name!r:.60} is not the name of a message")
     if name not in messages.MODULES:
         import difflib  # only needed for an error
 

@@ -235,6 +235,7 @@ def test_every_message(name: str) -> None:
         (Message, 1, "Message is part of messages and has no versions of its own"),
         (ResponseHeader, "1", "ResponseHeader: version '1' is not an int"),
         (ResponseHeader, True, "ResponseHeader: version True is not an int"),
+        (ResponseHeader, [], r"ResponseHeader: version \[\] is not an int"),
     ],
 )
 def test_what_has_no_layout(cls: Any, version: Any, reason: str) -> None:

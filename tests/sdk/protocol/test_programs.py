@@ -54,6 +54,12 @@ def test_an_unknown_version_names_message_version_and_range() -> None:
         program("MetadataRequest", 99)
 
 
+@pytest.mark.parametrize("name", [None, 5, b"FetchRequest", [], {}, MetadataRequest])
+def test_a_name_that_is_no_text(name: Any) -> None:
+    with pytest.raises(LocalProtocolError, match=f"^{re.escape(repr(name))[:50]}.* is not the name of a message$"):
+        message_class(name)
+
+
 def test_an_unknown_message_names_the_nearest() -> None:
     with pytest.raises(LocalProtocolError, match=r"no message is named 'FetchRequst'; is it FetchRequest\?"):
         program("FetchRequst", 4)
