@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from functools import cache
-from typing import Any, BinaryIO, Generic, TypeVar, cast, overload
+from typing import Any, BinaryIO, Generic, Never, TypeVar, cast, final, overload
 
 from construct import Construct, Container, SizeofError
 
@@ -26,10 +26,12 @@ M = TypeVar("M", bound=Message)
 _FIRST_READ_BYTES = 1024
 
 
+@final
 class Codec(Construct, Generic[M]):
     """Read and write one message in one version.
 
-    Of a stream, which must be seekable, it takes the message and leaves what follows.
+    Of a stream, which must be seekable, it takes the message and leaves what follows. To add to what it does, put it
+    into another construct, such as `construct.Adapter`; it cannot be derived from.
 
     Args:
         cls: the message class.
@@ -52,6 +54,10 @@ class Codec(Construct, Generic[M]):
         self.decode = made.decode  # type: ignore[method-assign]  # the methods below are for readers and types
         self.encode = made.encode  # type: ignore[method-assign]  # as above
         self.encode_parts = made.encode_parts  # type: ignore[method-assign]  # as above
+
+    def __init_subclass__(cls, **arguments: object) -> Never:
+        # A method that it overrides would not be called, nor would a copy be of its class.
+        raise TypeError(f"{cls.__qualname__} cannot derive from Codec: use a codec, or put it into a construct.Adapter")
 
     def __copy__(self) -> Codec[M]:
         return self

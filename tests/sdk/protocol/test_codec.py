@@ -161,6 +161,11 @@ def test_an_unknown_engine_is_refused() -> None:
         codec(MetadataRequest, 12, "rust")
 
 
+def test_a_derived_class_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"^Traced cannot derive from Codec: use a codec, or put it into a"):
+        type("Traced", (Codec,), {"decode": print})
+
+
 def test_repr() -> None:
     assert repr(codec(MetadataRequest, 12, "python")) == "<codec of MetadataRequest version 12, engine python>"
 
