@@ -94,6 +94,14 @@ def test_a_mistake_is_one_line(capsys: pytest.CaptureFixture[str], arguments: li
     assert output.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("arguments", ["codegen list", "conformance codec", "broker --data nowhere", "demo"])
+def test_an_engine_that_does_not_exist(arguments: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKAWIRE_ENGINE", "bogus")
+    command, *_ = words = arguments.split()
+    _, *errors = run(*words, code=2).splitlines()
+    assert errors == [f"kafkawire {command}: KAFKAWIRE_ENGINE='bogus': expected one of native, python, construct"]
+
+
 def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted(program: str, arguments: list[str]) -> int:
         assert (program, arguments) == ("kafkawire wait", ["--long"])

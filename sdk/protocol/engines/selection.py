@@ -9,22 +9,26 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
+from kafkawire.sdk.errors import ConfigurationError
+
 __all__ = ["ENGINE", "ENGINES", "native"]
 
 ENGINES = ("native", "python", "construct")
 
+_VARIABLE = "KAFKAWIRE_ENGINE"
+
 
 def _select() -> tuple[str, ModuleType | None]:
-    wanted = os.environ.get("KAFKAWIRE_ENGINE", "")
+    wanted = os.environ.get(_VARIABLE, "")
     if wanted and wanted not in ENGINES:
-        raise ImportError(f"KAFKAWIRE_ENGINE={wanted!r}: expected one of {', '.join(ENGINES)}")
+        raise ConfigurationError(_VARIABLE, wanted, f"expected one of {', '.join(ENGINES)}")
     if wanted in ("python", "construct"):
         return wanted, None
     try:
         from kafkawire.sdk.protocol.engines import native as built
     except ImportError as error:
         if wanted == "native":
-            raise ImportError("KAFKAWIRE_ENGINE=native, but the extension is not built here") from error
+            raise ConfigurationError(_VARIABLE, wanted, "the extension is not built here") from error
         return "python", None
     return "native", built
 

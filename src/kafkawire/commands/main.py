@@ -67,7 +67,13 @@ def _run(name: str, arguments: Sequence[str]) -> int:
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
         print(f"kafkawire: no such {'option' if name.startswith('-') else 'command'}: {name}; {hint}", file=sys.stderr)
         return 2
-    status: int = import_module(COMMANDS[name].module).run(f"kafkawire {name}", arguments)
+    from kafkawire.sdk.errors import ConfigurationError  # not loaded for the help
+
+    try:
+        status: int = import_module(COMMANDS[name].module).run(f"kafkawire {name}", arguments)
+    except ConfigurationError as error:  # the engine that the environment asks for, above all
+        print(f"kafkawire {name}: {error}", file=sys.stderr)
+        return 2
     return status
 
 
