@@ -215,8 +215,10 @@ cdef class Program:
         op.default = <PyObject *>default
         return 0
 
-    def decode(self, buffer, Py_ssize_t offset=0):
+    def decode(self, buffer, offset=0):
         """Read the message at `offset`."""
+        # An int of any size: one that is too large for C is outside the buffer as well.
+        cdef Py_ssize_t begin = PyNumber_AsSsize_t(offset, NULL)
         cdef Reader r
         cdef Py_buffer held
         cdef PyObject *message
@@ -244,9 +246,9 @@ cdef class Program:
         r.failure = NONE
         r.steps = 0
         try:
-            if offset < 0 or offset > held.len:
+            if begin < 0 or begin > held.len:
                 raise ValueError(f"offset {offset} is outside the buffer of {held.len} bytes")
-            r.p = r.start + offset
+            r.p = r.start + begin
             message = read_structure(&self.shape, &r)
             if message == NULL:
                 raise_failure(&r)

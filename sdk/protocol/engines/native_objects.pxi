@@ -167,6 +167,7 @@ cdef extern from "Python.h":
     bint PyByteArray_CheckExact(PyObject *) noexcept
     bint PyMemoryView_Check(PyObject *) noexcept
     int _PyBytes_Resize(PyObject **, Py_ssize_t) noexcept
+    Py_ssize_t PyNumber_AsSsize_t(object, PyObject *) except? -1
     PyObject *PyLong_FromLong(long) noexcept
     PyObject *PyLong_FromLongLong(long long) noexcept
     long long PyLong_AsLongLong(PyObject *) noexcept

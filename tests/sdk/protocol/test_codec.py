@@ -202,7 +202,7 @@ def test_sizeof() -> None:
 
 
 @pytest.mark.parametrize("engine", AVAILABLE)
-@pytest.mark.parametrize("offset", [-1, 5])
+@pytest.mark.parametrize("offset", [-1, 5, 2**63, -(2**63) - 1, 2**64])
 def test_an_offset_outside_the_buffer(engine: str, offset: int) -> None:
     with pytest.raises(ValueError, match=f"offset {offset} is outside the buffer of 4 bytes"):
         codec(ResponseHeader, 0, engine).decode(b"\0\0\0\7", offset)
