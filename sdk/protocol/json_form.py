@@ -13,12 +13,22 @@ from __future__ import annotations
 import base64
 import math
 import re
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from kafkawire.sdk.errors import EncodeError, LocalProtocolError, UnsupportedVersion
 from kafkawire.sdk.protocol.layout import FieldLayout, Layout, layout
-from kafkawire.sdk.protocol.primitives import LIMITS, as_buffer, is_default
+from kafkawire.sdk.protocol.primitives import (
+    LIMITS,
+    Refused,
+    as_buffer,
+    as_number,
+    as_sequence,
+    as_string,
+    is_default,
+    other_class,
+)
 from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Field, Message
 from kafkawire.sdk.protocol.uuids import format_uuid, parse_uuid
@@ -33,6 +43,8 @@ _BASE64 = re.compile(
 #: What ends with padding, where another decoder would stop reading.
 _PADDED = re.compile("[^=]+={0,2}")
 
+T = TypeVar("T")
+
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
@@ -45,7 +57,7 @@ def to_json(message: Message, version: int) -> dict[str, Any]:
 
     Raises:
         UnsupportedVersion: the version does not exist, or lacks a field that is set and cannot be dropped.
-        EncodeError: a field is None that may be null in no version.
+        EncodeError: a field is not of its type, or is None and may be null in no version.
     """
     return _structure_to_json(message, layout(type(message), version), "")
 
@@ -78,27 +90,43 @@ def _join(path: str, name: str) -> str:
 
 def _structure_to_json(message: Message, structure: Layout, path: str) -> dict[str, Any]:
     for absent in structure.absent:
-        if not absent.ignorable and not is_default(getattr(message, absent.name), absent.new_default()):
+        name = _join(path, _json_name(absent.name))
+        if not absent.ignorable and not is_default(_content(message, absent.name, name), absent.new_default()):
             raise UnsupportedVersion(
-                f"{_join(path, _json_name(absent.name))}: not in version {structure.version} of {structure.name}, "
-                f"exists in {absent.versions}"
+                f"{name}: not in version {structure.version} of {structure.name}, exists in {absent.versions}"
             )
     value = {}
     nullable = {field.name for field in structure.cls.FIELDS if field.nullable is not None}
     for field in structure.fields + structure.tagged:
-        content = getattr(message, field.name)
+        name = _json_name(field.name)
+        content = _content(message, field.name, _join(path, name))
         if field.tag is not None and is_default(content, field.new_default()):
             continue
-        name = _json_name(field.name)
         if content is None and field.name not in nullable:
             raise EncodeError(_join(path, name), "null is not allowed in any version")
         value[name] = None if content is None else _field_to_json(content, field, _join(path, name))
     return value
 
 
+def _content(message: Message, name: str, path: str) -> Any:
+    try:
+        return getattr(message, name)
+    except AttributeError:
+        raise EncodeError(path, "not set") from None
+
+
+def _checked(path: str, check: Callable[..., T], *args: Any) -> T:
+    """Return what a check of a value gives; name the field if it refuses the value."""
+    try:
+        return check(*args)
+    except Refused as reason:
+        raise EncodeError(path, str(reason)) from None
+
+
 def _field_to_json(value: Any, field: FieldLayout, path: str) -> Any:
     if field.array:
-        return [_element_to_json(element, field, f"{path}[{index}]") for index, element in enumerate(value)]
+        elements = _checked(path, as_sequence, value)
+        return [_element_to_json(element, field, f"{path}[{index}]") for index, element in enumerate(elements)]
     return _element_to_json(value, field, path)
 
 
@@ -106,15 +134,19 @@ def _element_to_json(value: Any, field: FieldLayout, path: str) -> Any:
     match field.kind:
         case "struct":
             assert field.structure is not None
+            if type(value) is not field.structure.cls:
+                raise EncodeError(path, other_class(field.structure.cls, value))
             return _structure_to_json(value, field.structure, path)
         case "bytes" | "records":
-            return base64.b64encode(as_buffer(value)).decode("ascii")
+            return base64.b64encode(_checked(path, as_buffer, value)).decode("ascii")
         case "uuid":
             return _text_of_uuid(value, path)
-        case "float64" if not math.isfinite(value):
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        case _:
-            return value
+        case "string":
+            return _checked(path, as_string, value).decode()
+    number = _checked(path, as_number, field.kind, value)
+    if field.kind == "float64" and not math.isfinite(number):
+        return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    return number
 
 
 def _structure_from_json(value: Any, structure: Layout, path: str) -> Message:
@@ -161,7 +193,7 @@ def _element_from_json(value: Any, field: Field, structure: Layout | None, path:
         case "float64" if isinstance(value, float) or value in _NOT_FINITE:
             return float(value)
         case "string" if isinstance(value, str):
-            return value
+            return _checked(path, as_string, value).decode()
         case kind if kind in LIMITS and isinstance(value, int) and not isinstance(value, bool):
             return _integer_from_json(value, kind, path)
     raise EncodeError(path, f"expected {field.type}, got {value!r:.60}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from kafkawire.sdk.protocol.json_form import from_json, to_json
 from kafkawire.sdk.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkawire.sdk.protocol.messages.storage.quorum_state_data import QuorumStateData
@@ -199,3 +201,75 @@ def test_what_a_version_cannot_carry() -> None:
     wrong: Any = None
     with pytest.raises(EncodeError, match=r"^authBytes: null is not allowed in any version"):
         to_json(SaslAuthenticateRequest(auth_bytes=wrong), 0)
+
+
+# ------------------------------------------------------------------------------------------- values of other types
+
+QUOTA: Any = AlterClientQuotasRequest.OpData
+ENTRY: Any = AlterClientQuotasRequest.EntryData
+HALF = "\ud800"
+
+
+@pytest.mark.parametrize(
+    ("cls", "values", "text"),
+    [
+        (
+            SaslAuthenticateRequest,
+            {"auth_bytes": "x"},
+            "authBytes: expected bytes or another contiguous buffer, got str",
+        ),
+        (MetadataRequest, {"topics": 5}, "topics: expected a sequence, got int 5"),
+        (MetadataRequest, {"topics": "ab"}, "topics: expected a sequence, got str 'ab'"),
+        (MetadataRequest, {"topics": [1]}, "topics[0]: expected MetadataRequest.MetadataRequestTopic, got int"),
+        (MetadataRequest, {"topics": [None]}, "topics[0]: null is not allowed in this version"),
+        (HeartbeatRequest, {"group_id": b"x"}, "groupId: expected a str, got bytes b'x'"),
+        (HeartbeatRequest, {"group_id": HALF}, "groupId: '\\ud800' has no UTF-8: surrogates not allowed"),
+        (HeartbeatRequest, {"generation_id": "x"}, "generationId: expected int32, got str 'x'"),
+        (HeartbeatRequest, {"generation_id": 2**40}, "generationId: 1099511627776 is outside int32, -2147483648 to"),
+        (AlterClientQuotasRequest, {"validate_only": "no"}, "validateOnly: expected bool, got str 'no'"),
+        (
+            AlterClientQuotasRequest,
+            {"entries": [ENTRY(ops=[QUOTA(value="x")])]},
+            "entries[0].ops[0].value: expected float",
+        ),
+    ],
+)
+def test_a_value_of_another_type_has_no_json(cls: Any, values: dict[str, Any], text: str) -> None:
+    with pytest.raises(EncodeError, match=f"^{re.escape(text)}"):
+        to_json(cls(**values), 4 if cls is MetadataRequest else 0)
+
+
+def test_a_field_that_was_deleted() -> None:
+    message = HeartbeatRequest()
+    del message.group_id
+    with pytest.raises(EncodeError, match=r"^groupId: not set$"):
+        to_json(message, 0)
+
+
+def test_values_that_a_message_may_hold_in_place_of_others() -> None:
+    """What the codec writes as a number, JSON shows as that number."""
+    assert json.dumps(to_json(AlterClientQuotasRequest(validate_only=1), 0)["validateOnly"]) == "true"  # type: ignore[arg-type]  # the point
+    value = to_json(AlterClientQuotasRequest([ENTRY(ops=[QUOTA(value=2)])]), 0)
+    assert json.dumps(value["entries"][0]["ops"][0]["value"]) == "2.0"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("groupId", HALF, "groupId: '\\ud800' has no UTF-8"),
+        ("groupId", "x" * 32768, "groupId: string of 32768 bytes, at most 32767 allowed"),
+        ("generationId", 2**40, "generationId: 1099511627776 is outside int32"),
+        ("generationId", 1.0, "generationId: expected int32, got 1.0"),
+    ],
+)
+def test_json_that_no_message_can_hold(field: str, value: Any, text: str) -> None:
+    good = to_json(HeartbeatRequest(), 0)
+    with pytest.raises(EncodeError, match=f"^{re.escape(text)}"):
+        from_json("HeartbeatRequest", 0, {**good, field: value})
+
+
+def test_a_number_that_no_float_holds() -> None:
+    value = to_json(AlterClientQuotasRequest([ENTRY(ops=[QUOTA()])]), 0)
+    value["entries"][0]["ops"][0]["value"] = 10**400
+    with pytest.raises(EncodeError, match=r"^entries\[0\].ops\[0\].value: expected float64, got 1000"):
+        from_json("AlterClientQuotasRequest", 0, value)
