@@ -34,7 +34,7 @@ def size_of(value: Any) -> int:
         TypeError: it is no integer.
         OverflowError: it does not fit.
     """
-    size = int.__int__(index(value))
+    size = value if type(value) is int else int.__int__(index(value))
     if not -(2**63) <= size < 2**63:
         raise OverflowError("Python int too large to convert to C ssize_t")
     return size

@@ -123,6 +123,8 @@ def whole_number(path: str, value: Any) -> int:
     Raises:
         EncodeError: it does not stand for an integer.
     """
+    if type(value) is int:
+        return value
     try:
         return int.__int__(index(value))  # of a bool, or another derived class, the plain number
     except TypeError:

@@ -167,7 +167,7 @@ def checked_field(name: str, value: object, low: int, high: int) -> int:
         OverflowError: it is outside the limits.
     """
     try:
-        number = int.__int__(index(value))  # type: ignore[arg-type]  # that is what is asked here
+        number = value if type(value) is int else int.__int__(index(value))  # type: ignore[arg-type]  # asked here
     except TypeError:
         raise TypeError(f"{name}: expected an integer, got {value!r:.100} of {type(value).__name__}") from None
     if not low <= number <= high:
