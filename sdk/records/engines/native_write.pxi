@@ -128,6 +128,7 @@ cdef class BatchBuilder:
 
     @last_offset_delta.setter
     def last_offset_delta(self, value):
+        value = integer("last_offset_delta", value)  # may append, and so comes before the limit is looked at
         self.header.last_offset_delta = <int32_t>number(
             "last_offset_delta", value, self.header.last_offset_delta, INT32_MAX
         )

@@ -46,6 +46,7 @@ from kafkawire.sdk.records.engines.builder_options import (
     checked_time,
     checked_timestamp_type,
     pairs,
+    whole_number,
 )
 from kafkawire.sdk.records.java_integers import int64
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES
@@ -226,8 +227,8 @@ class BatchBuilder:
 
     @last_offset_delta.setter
     def last_offset_delta(self, value: int) -> None:
-        limits = self._last_offset_delta, _INT32_MAX
-        self._last_offset_delta = checked_number("last_offset_delta", value, *limits)
+        value = whole_number("last_offset_delta", value)  # may append, and so comes before the limit is looked at
+        self._last_offset_delta = checked_number("last_offset_delta", value, self._last_offset_delta, _INT32_MAX)
 
     @property
     def size_bytes(self) -> int:

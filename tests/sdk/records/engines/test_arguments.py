@@ -216,3 +216,17 @@ def told(engine: Engine, data: bytes, method: str) -> Any:
     except DecodeError as error:
         return found, error.path, error.offset, error.reason
     return found
+
+
+@pytest.mark.parametrize("name", AVAILABLE)
+def test_a_number_that_appends_while_it_is_read(name: str) -> None:
+    builder: Any = Engine(name).builder()
+
+    class Appends:
+        def __index__(self) -> int:
+            builder.append_many([b"v"] * 5, 1)
+            return 2
+
+    with pytest.raises(EncodeError, match=r"^last_offset_delta: 2, not within 4 and 2147483647$"):
+        builder.last_offset_delta = Appends()
+    assert builder.last_offset_delta == 4
