@@ -161,7 +161,7 @@ cdef class RecordBatch:
 
     @property
     def last_sequence(self):
-        if self.header.base_sequence < -1:  # in no valid batch, and no sequence number only in its records
+        if self.header.base_sequence < -1:  # only in damaged batches, whose records have no sequence
             return java_integers.sequence_after(self.header.base_sequence, self.header.last_offset_delta)
         return sequence_after(self.header.base_sequence, self.header.last_offset_delta)
 
