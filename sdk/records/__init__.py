@@ -9,7 +9,8 @@ from kafkawire.sdk.records.compression import Compression, compress, decompress
 from kafkawire.sdk.records.crc import crc32, crc32c
 from kafkawire.sdk.records.engine import BatchBuilder, RecordBatch, batch_builder_class, record_batch_class
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
-from kafkawire.sdk.records.message_set import MessageBatch, MessageSetBuilder
+from kafkawire.sdk.records.message_set import MessageBatch
+from kafkawire.sdk.records.message_set_builder import MessageSetBuilder
 from kafkawire.sdk.records.record import BinaryColumn, Headers, HeadersLike, Record
 from kafkawire.sdk.records.walk import Batch, read_records, walk, walk_headers
 

@@ -1,11 +1,11 @@
-"""Messages of magic 0 and 1, as clients before Kafka 0.11 wrote them: read and build.
+"""Messages of magic 0 and 1, as clients before Kafka 0.11 wrote them; `message_set_builder.py` builds them.
 
 An uncompressed message stands for itself. A compressed one is a wrapper: its value holds a message set, its offset is
 that of the last message in it. In magic 1 the offsets inside a wrapper are relative, and a wrapper with log append
 time gives its timestamp to all its messages. A partial message at the end of a wrapper is ignored, as in Kafka: the
 checksum of the wrapper says whether it was written like that.
 
-Source: `AbstractLegacyRecordBatch`, `LegacyRecord`, `MemoryRecordsBuilder` in Apache Kafka; KIP-31, KIP-32.
+Source: `AbstractLegacyRecordBatch`, `LegacyRecord` in Apache Kafka; KIP-31, KIP-32.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from kafkawire.sdk.errors import DecodeError, EncodeError
+from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import (
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -25,7 +25,6 @@ from kafkawire.sdk.protocol.tables.enums import (
 )
 from kafkawire.sdk.protocol.tables.record_formats import (
     MESSAGE_V0_COMPRESSION_MASK,
-    MESSAGE_V0_CRC_AT,
     MESSAGE_V0_CRC_COVERS_FROM,
     MESSAGE_V0_HEADER,
     MESSAGE_V0_HEADER_BYTES,
@@ -42,18 +41,10 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 )
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.buffers import bytes_of, size_of
-from kafkawire.sdk.records.compression import compress, decompress
-from kafkawire.sdk.records.engines.builder_options import (
-    checked_compression,
-    checked_content,
-    checked_number,
-    checked_time,
-    checked_timestamp_type,
-    whole_number,
-)
+from kafkawire.sdk.records.compression import decompress
 from kafkawire.sdk.records.engines.python_record import checked_place
 from kafkawire.sdk.records.fields import compressions, packed
-from kafkawire.sdk.records.java_integers import INT32_MAX, int64
+from kafkawire.sdk.records.java_integers import int64
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.record import Record
 
@@ -62,16 +53,12 @@ if TYPE_CHECKING:
 
     from kafkawire.sdk.records.columns import Columns
 
-__all__ = ["MessageBatch", "MessageSetBuilder"]
+__all__ = ["MessageBatch"]
 
 _MESSAGE_SIZE = packed("MessageV0", "message_size")
-_CHECKSUM = packed("MessageV0", "crc")
-_TIMESTAMP = packed("MessageV1", "timestamp")
 _CONTENT_SIZE = packed("MessageV0", "value")
-_NULL_SIZE = -1
 #: zstd came after these formats.
 _COMPRESSIONS = compressions("MessageV1")
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 #: What the size of a message does not count: its offset and the size itself.
 _UNCOUNTED = MESSAGE_V0_MESSAGE_SIZE_COUNTS_FROM
 
@@ -281,118 +268,6 @@ class MessageBatch:
             yield _record(message, base_offset + message.offset, timestamp, topic, partition)
 
 
-class MessageSetBuilder:
-    """A message set of magic 0 or 1 that grows; one thread at a time may use it.
-
-    Args:
-        magic: 0 or 1.
-        compression: one that the format knows; with one, all messages go into a wrapper.
-        level: of the compression, see `compress`.
-        timestamp_type: who sets the timestamps of magic 1.
-        log_append_time: ms since the epoch, -1 for none; with LOG_APPEND_TIME.
-        base_offset: of the first record; at least 0 in a wrapper of magic 1, whose offsets are relative.
-
-    Raises:
-        EncodeError: the format does not have this, or a number does not fit its field.
-    """
-
-    def __init__(
-        self,
-        magic: int,
-        compression: Compression = Compression.NONE,
-        *,
-        level: int | None = None,
-        timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-        log_append_time: int = NO_TIMESTAMP,
-        base_offset: int = 0,
-    ) -> None:
-        self.magic = whole_number("magic", magic)
-        if self.magic not in (MESSAGE_V0_MAGIC, MESSAGE_V1_MAGIC):
-            raise EncodeError("magic", f"{magic}, message sets have {MESSAGE_V0_MAGIC} or {MESSAGE_V1_MAGIC}")
-        self.compression = checked_compression(compression, level)
-        if self.compression not in _COMPRESSIONS:
-            raise EncodeError("compression", f"{self.compression.name.lower()} does not exist in magic {magic}")
-        self.level = level
-        self.timestamp_type = checked_timestamp_type(timestamp_type)
-        self.log_append_time = checked_number("log_append_time", log_append_time, NO_TIMESTAMP, _INT64_MAX)
-        self._is_relative = self.magic == MESSAGE_V1_MAGIC and self.compression != Compression.NONE
-        # Readers take the offsets of a wrapper for damaged, or for others, if they begin below 0.
-        self.base_offset = checked_number(
-            "base_offset", base_offset, 0 if self._is_relative else _INT64_MIN, _INT64_MAX
-        )
-        self.count = 0
-        self._messages = bytearray()
-        self._last_offset: int | None = None
-        self._max_timestamp = NO_TIMESTAMP
-
-    def append(self, timestamp: int, key: Buffer | None, value: Buffer | None) -> int:
-        """Add a record after the last one and return its offset relative to the set.
-
-        Raises:
-            EncodeError: see `append_at`.
-        """
-        offset = self.base_offset if self._last_offset is None else self._last_offset + 1
-        return self.append_at(offset, timestamp, key, value)
-
-    def append_at(self, offset: int, timestamp: int, key: Buffer | None, value: Buffer | None) -> int:
-        """Add a record with a given offset, which must be greater than the last one.
-
-        Args:
-            offset: in the partition, at least `base_offset`.
-            timestamp: ms since the epoch, -1 for none; not written in magic 0.
-            key: None for none.
-            value: None for a tombstone.
-
-        Returns:
-            Its offset relative to the set.
-
-        Raises:
-            EncodeError: a number does not fit, or the offset does not follow.
-        """
-        offset = checked_number("offset", offset, _INT64_MIN, _INT64_MAX)
-        last_offset = self.base_offset - 1 if self._last_offset is None else self._last_offset
-        if offset <= last_offset:
-            raise EncodeError("offset", f"{offset} does not follow {last_offset}, offsets increase")
-        timestamp = checked_time(timestamp)
-        if self.timestamp_type == TimestampType.LOG_APPEND_TIME:
-            timestamp = self.log_append_time
-        written = offset - self.base_offset if self._is_relative else offset
-        self._messages += self._message(written, Compression.NONE, timestamp, key, value)
-        self._last_offset = offset
-        self._max_timestamp = max(self._max_timestamp, timestamp)
-        self.count += 1
-        return offset - self.base_offset
-
-    def build(self) -> bytes:
-        """Return the message set, empty if it has no records.
-
-        Raises:
-            EncodeError: the wrapper has more bytes than a message can have.
-        """
-        if self._last_offset is None or self.compression == Compression.NONE:
-            return bytes(self._messages)
-        content = compress(self.compression, self._messages, self.level, self.magic)
-        is_append_time = self.timestamp_type == TimestampType.LOG_APPEND_TIME
-        timestamp = self.log_append_time if is_append_time else self._max_timestamp
-        return self._message(self._last_offset, self.compression, timestamp, None, content)
-
-    def _message(
-        self, offset: int, compression: Compression, timestamp: int, key: Buffer | None, value: Buffer | None
-    ) -> bytes:
-        attributes = int(compression)
-        if self.magic == MESSAGE_V1_MAGIC and self.timestamp_type == TimestampType.LOG_APPEND_TIME:
-            attributes |= MESSAGE_V1_TIMESTAMP_TYPE_MASK
-        content = b"".join((_sized(key, "key"), _sized(value, "value")))
-        stamp = _TIMESTAMP.pack(timestamp) if self.magic == MESSAGE_V1_MAGIC else b""
-        size = MESSAGE_V0_HEADER_BYTES - _UNCOUNTED + len(stamp) + len(content)
-        if size > INT32_MAX:
-            raise EncodeError("message", f"{size} bytes, no message has more than {INT32_MAX}")
-        header = MESSAGE_V0_HEADER.pack(offset, size, 0, self.magic, attributes)
-        message = bytearray(header + stamp + content)
-        _CHECKSUM.pack_into(message, MESSAGE_V0_CRC_AT, crc32(memoryview(message)[MESSAGE_V0_CRC_COVERS_FROM:]))
-        return bytes(message)
-
-
 def _messages(data: bytes) -> Iterator[_Message]:
     """Yield the whole messages of a set, as it was inside a wrapper; offsets of errors are left to the caller."""
     view = memoryview(data)
@@ -443,13 +318,3 @@ def _compression(attributes: int, position: int) -> Compression:
         return Compression(number)
     except ValueError:
         raise DecodeError("attributes", position, f"compression {number} is not known") from None
-
-
-def _sized(value: Buffer | None, path: str) -> bytes:
-    """Return bytes after their int32 length, -1 for None."""
-    if value is None:
-        return _CONTENT_SIZE.pack(_NULL_SIZE)
-    content = checked_content(path, value)
-    if len(content) > INT32_MAX:
-        raise EncodeError(path, f"{len(content)} bytes, at most {INT32_MAX} allowed")
-    return _CONTENT_SIZE.pack(len(content)) + content

@@ -6,14 +6,13 @@ Method: round trips; wrappers put together by hand for what builders do not writ
 
 from __future__ import annotations
 
-import mmap
 import sys
 import zlib
 from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import DecodeError, EncodeError, PartialBatch
+from kafkawire.sdk.errors import DecodeError, PartialBatch
 from kafkawire.sdk.records import (
     Compression,
     MessageBatch,
@@ -208,108 +207,6 @@ def test_a_message_must_be_there() -> None:
     short[16] = 1  # magic 1 needs eight bytes more
     with pytest.raises(DecodeError, match="ends early"):
         MessageBatch(short).records()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "path"),
-    [
-        ((2,), "magic"),
-        ((-1,), "magic"),
-        ((None,), "magic"),
-        ((1, Compression.ZSTD), "compression"),
-        ((1, 7), "compression"),
-        ((1, "gzip"), "compression"),
-    ],
-)
-def test_refused_sets(arguments: Any, path: str) -> None:
-    with pytest.raises(EncodeError) as caught:
-        MessageSetBuilder(*arguments)
-    assert caught.value.path == path
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"level": 99}, "level: gzip has levels 1 to 9, not 99"),
-        ({"level": "x"}, "level: expected an integer, got 'x' of str"),
-        ({"timestamp_type": "x"}, "timestamp_type: expected an integer, got 'x' of str"),
-        ({"timestamp_type": 5}, "timestamp_type: 5, not within 0 and 1"),
-        ({"log_append_time": 2**63}, "log_append_time: 9223372036854775808, not within -1 and 9223372036854775807"),
-        ({"log_append_time": -2}, "log_append_time: -2, not within -1 and 9223372036854775807"),  # as in Kafka
-        ({"log_append_time": None}, "log_append_time: expected an integer, got None of NoneType"),
-        ({"base_offset": 2**63}, "base_offset: 9223372036854775808, not within 0 and 9223372036854775807"),
-        ({"base_offset": 1.5}, "base_offset: expected an integer, got 1.5 of float"),
-        ({"base_offset": -1}, "base_offset: -1, not within 0 and 9223372036854775807"),
-    ],
-)
-@pytest.mark.parametrize("compression", [Compression.GZIP, 1])
-def test_refused_options(compression: Any, options: dict[str, Any], reason: str) -> None:
-    with pytest.raises(EncodeError, match=f"^{reason}$"):
-        MessageSetBuilder(1, compression, **options)
-
-
-@pytest.mark.parametrize(
-    ("magic", "compression"), [(0, Compression.NONE), (0, Compression.GZIP), (1, Compression.NONE)]
-)
-def test_offsets_below_0_where_they_are_not_relative(magic: int, compression: Compression) -> None:
-    """Kafka writes and reads them."""
-    builder = MessageSetBuilder(magic, compression, base_offset=-10)
-    assert [builder.append(7, None, b"") for _ in range(2)] == [0, 1]
-    assert [row[0] for row in read(builder.build())] == [-10, -9]
-
-
-def test_a_compression_and_a_type_of_timestamps_may_be_numbers() -> None:
-    builder = MessageSetBuilder(1, 1, timestamp_type=1, log_append_time=5)  # type: ignore[arg-type]  # enumerations are
-    builder.append(7, None, b"v")
-    assert (builder.compression, builder.timestamp_type) == (Compression.GZIP, TimestampType.LOG_APPEND_TIME)
-    assert read(builder.build()) == [(0, 5, None, b"v")]
-
-
-@pytest.mark.parametrize(
-    ("row", "path"),
-    [
-        ((49, 0, None, b""), "offset"),
-        ((50, 0, None, b""), "offset"),
-        ((51, -2, None, b""), "timestamp"),
-        ((51, 0, "text", b""), "key"),
-        ((51, 0, None, 5), "value"),
-        ((51, 0, None, memoryview(b"abcd")[::2]), "value"),
-        ((51, None, None, b""), "timestamp"),
-        ((51, 1.5, None, b""), "timestamp"),
-        ((51, 2**63, None, b""), "timestamp"),
-        ((2**63, 0, None, b""), "offset"),
-        (("51", 0, None, b""), "offset"),
-    ],
-)
-def test_refused_messages(row: Any, path: str) -> None:
-    builder = MessageSetBuilder(1, base_offset=50)
-    assert (builder.append(0, None, b""), builder.count) == (0, 1)
-    before = builder.build()
-    with pytest.raises(EncodeError) as caught:
-        builder.append_at(*row)
-    assert caught.value.path == path
-    assert (builder.build(), builder.count) == (before, 1)
-
-
-@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
-def test_offsets_before_the_set_are_refused(compression: Compression) -> None:
-    builder = MessageSetBuilder(1, compression, base_offset=5)
-    with pytest.raises(EncodeError, match=r"^offset: 0 does not follow 4, offsets increase$"):
-        builder.append_at(0, 7, None, b"")
-
-
-def test_sizes_that_do_not_fit() -> None:
-    """Nothing of this memory is ever touched."""
-    builder = MessageSetBuilder(1)
-    with mmap.mmap(-1, 2**31) as pages, memoryview(pages) as huge:
-        for name, key, value in (("key", huge, None), ("value", None, huge)):
-            with pytest.raises(EncodeError, match=f"^{name}: 2147483648 bytes, at most 2147483647 allowed$"):
-                builder.append(1, key, value)
-    assert builder.count == 0
-
-
-def test_without_messages_there_is_nothing() -> None:
-    assert MessageSetBuilder(1, Compression.GZIP).build() == b""
 
 
 def test_a_relative_offset_just_beyond_the_wrapper_is_refused() -> None:
