@@ -26,6 +26,7 @@ from kafkawire.sdk.protocol.primitives import (
     as_number,
     as_sequence,
     as_string,
+    digits,
     is_default,
     other_class,
 )
@@ -206,7 +207,7 @@ def _integer_from_json(value: int, kind: str, path: str) -> int:
         value += low
         return value if value <= high else low
     if not low <= value <= high:
-        raise EncodeError(path, f"{value} is outside {kind}, {low} to {high}")
+        raise EncodeError(path, f"{digits(value)} is outside {kind}, {low} to {high}")
     return value
 
 

@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from kafkawire.sdk.errors import LocalProtocolError, UnsupportedVersion
-from kafkawire.sdk.protocol.primitives import FIXED
+from kafkawire.sdk.protocol.primitives import FIXED, digits
 from kafkawire.sdk.protocol.schema import Field, Message, Schema
 from kafkawire.sdk.protocol.values import DEFAULT
 
@@ -161,7 +161,7 @@ def layout(cls: type[Message], version: int) -> Layout:
     if not isinstance(version, int) or isinstance(version, bool):
         raise LocalProtocolError(f"{schema.name}: version {version!r:.60} is not an int")
     if version not in schema.versions:
-        raise UnsupportedVersion(f"{schema.name} has no version {version}, versions {schema.versions} exist")
+        raise UnsupportedVersion(f"{schema.name} has no version {digits(version)}, versions {schema.versions} exist")
     return _structure(cls, int(version), schema.flexible is not None and version in schema.flexible)
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "as_tags",
     "as_uuid",
     "cut",
+    "digits",
     "invalid_tag",
     "is_default",
     "missing",
@@ -57,6 +58,9 @@ MAX_LENGTH = 2**31 - 1
 
 #: Largest tag that can be written. Kafka's writer reserves 2147483647 as its end mark.
 MAX_TAG = 2**31 - 2
+
+#: Longer than any number that somebody means.
+_WRITTEN_BITS_MAX = 256
 
 #: A `records` value of at least this many bytes is not copied by `encode_parts`: below, the copy costs less than one
 #: more buffer in `writelines`.
@@ -167,6 +171,12 @@ def cut(data: bytes, apart: list[tuple[int, Any]]) -> list[Any]:
     return parts
 
 
+def digits(number: int) -> str:
+    """Return a number as text, for errors: Python refuses to write one of more than 4300 digits."""
+    bits = number.bit_length()
+    return str(number) if bits <= _WRITTEN_BITS_MAX else f"a number of {bits} bits"
+
+
 def as_number(kind: str, value: Any) -> Any:
     """Return a value of fixed size as `struct` packs it: a number, a bool or a UUID.
 
@@ -185,7 +195,7 @@ def as_number(kind: str, value: Any) -> Any:
         raise Refused(f"expected {kind}, got {type(value).__name__} {value!r:.60}") from None
     low, high = LIMITS[kind]
     if not low <= number <= high:
-        raise Refused(f"{number} is outside {kind}, {low} to {high}")
+        raise Refused(f"{digits(number)} is outside {kind}, {low} to {high}")
     return number
 
 
@@ -314,7 +324,7 @@ def as_tags(value: Any, known: Iterable[int], invalid: Iterable[int] = ()) -> li
         if tag in invalid:
             raise Refused(invalid_tag(tag))
         if not 0 <= tag <= MAX_TAG:
-            raise Refused(f"tag {tag} is outside 0 to {MAX_TAG}")
+            raise Refused(f"tag {digits(tag)} is outside 0 to {MAX_TAG}")
         if tag <= previous:
             raise Refused(f"tag {tag} after tag {previous}, ascending order needed")
         previous = tag

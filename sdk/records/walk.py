@@ -25,6 +25,7 @@ from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.buffers import bytes_of, size_of
 from kafkawire.sdk.records.engine import RecordBatch, record_batch_class
 from kafkawire.sdk.records.engines import selection as engines
+from kafkawire.sdk.records.engines.python_record import checked_place
 from kafkawire.sdk.records.fields import packed
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.message_set import MessageBatch
@@ -90,6 +91,7 @@ def walked_records(
     engine: str | None = None,
 ) -> list[Record]:
     """Do what `read_records` does, batch by batch, on any engine."""
+    partition = checked_place(topic, partition)
     records: list[Record] = []
     for batch in walk(buffer, check_crc, limit=limit, engine=engine):
         if isinstance(batch, MessageBatch) or not batch.is_control:

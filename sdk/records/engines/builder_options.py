@@ -9,6 +9,7 @@ from operator import index
 from typing import Any
 
 from kafkawire.sdk.errors import EncodeError
+from kafkawire.sdk.protocol.primitives import digits
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
 from kafkawire.sdk.records.buffers import bytes_of
@@ -44,7 +45,7 @@ def checked_compression(compression: Any, level: Any) -> Compression:
     number = whole_number("compression", compression)
     if number not in known:
         names = ", ".join(f"{codec.value} ({codec.name.lower()})" for codec in Compression)
-        raise EncodeError("compression", f"{number} is none of {names}")
+        raise EncodeError("compression", f"{digits(number)} is none of {names}")
     codec = Compression(number)
     if level is not None:
         check_level(codec, whole_number("level", level))
@@ -89,7 +90,7 @@ def checked_time(timestamp: int) -> int:
     if type(timestamp) is not int:
         timestamp = whole_number("timestamp", timestamp)
     if not NO_TIMESTAMP <= timestamp <= _INT64_MAX:
-        raise EncodeError("timestamp", f"{timestamp} is not a time in ms, nor -1 for none")
+        raise EncodeError("timestamp", f"{digits(timestamp)} is not a time in ms, nor -1 for none")
     return timestamp
 
 
@@ -113,7 +114,7 @@ def checked_number(path: str, value: Any, low: int, high: int) -> int:
     """
     number = whole_number(path, value)
     if not low <= number <= high:
-        raise EncodeError(path, f"{number}, not within {low} and {high}")
+        raise EncodeError(path, f"{digits(number)}, not within {low} and {high}")
     return number
 
 

@@ -36,7 +36,7 @@ include "native_bytes.pxi"
 include "../../protocol/tables/record_codec.pxi"
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
-from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8
+from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8, digits
 from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
 from kafkawire.sdk.records import java_integers
 from kafkawire.sdk.records.buffers import not_bytes

@@ -21,8 +21,7 @@ cdef inline bint plain_region(const uint8_t *p, Py_ssize_t size, bint check_crc,
 
 
 def read_records(
-    buffer, str topic not None="", int32_t partition=-1, *, bint check_crc=True,
-    Py_ssize_t limit=MAX_DECOMPRESSED_BYTES
+    buffer, topic="", partition=-1, *, bint check_crc=True, Py_ssize_t limit=MAX_DECOMPRESSED_BYTES
 ):
     """Do what `walked_records` in `walk.py` does; whatever is not plain, errors included, is left to it."""
     cdef Content content
@@ -31,6 +30,7 @@ def read_records(
     cdef Py_ssize_t size
     cdef Region region
     cdef list records = None, found
+    cdef int32_t number = place_of(topic, partition)
     if PyBytes_CheckExact(buffer):
         p = <const uint8_t *>PyBytes_AS_STRING(buffer)
         end = p + PyBytes_GET_SIZE(buffer)
@@ -40,7 +40,7 @@ def read_records(
         end = p + content.buffer.len
     while p != end:
         size = whole_batch(p, end - p)
-        found = read_region(&region, topic, partition) if size and plain_region(p, size, check_crc, &region) else None
+        found = read_region(&region, topic, number) if size and plain_region(p, size, check_crc, &region) else None
         if found is None:
             from kafkawire.sdk.records.walk import walked_records
 

@@ -61,7 +61,7 @@ cdef inline int64_t time_of(value) except -2:
     value = integer("timestamp", value)
     time = PyLong_AsLongLongAndOverflow(value, &overflow)
     if time < -1 or overflow:
-        raise EncodeError("timestamp", f"{value} is not a time in ms, nor -1 for none")
+        raise EncodeError("timestamp", f"{digits(value)} is not a time in ms, nor -1 for none")
     return time
 
 
@@ -72,7 +72,7 @@ cdef inline int64_t number(str path, value, int64_t low, int64_t high) except? -
     value = integer(path, value)
     found = PyLong_AsLongLongAndOverflow(value, &overflow)
     if overflow or found < low or found > high:
-        raise EncodeError(path, f"{value}, not within {low} and {high}")
+        raise EncodeError(path, f"{digits(value)}, not within {low} and {high}")
     return found
 
 

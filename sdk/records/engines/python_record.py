@@ -8,6 +8,8 @@ from __future__ import annotations
 from operator import index
 from typing import Any, NoReturn
 
+from kafkawire.sdk.protocol.primitives import digits
+
 __all__ = ["Headers", "Record", "check_record", "checked_field", "checked_place", "new_record", "restored"]
 
 #: Names and values in the order of the wire; a name may come more than once.
@@ -171,7 +173,7 @@ def checked_field(name: str, value: object, low: int, high: int) -> int:
     except TypeError:
         raise TypeError(f"{name}: expected an integer, got {value!r:.100} of {type(value).__name__}") from None
     if not low <= number <= high:
-        raise OverflowError(f"{name}: {number}, not within {low} and {high}")
+        raise OverflowError(f"{name}: {digits(number)}, not within {low} and {high}")
     return number
 
 

@@ -10,17 +10,23 @@ from typing import Any
 
 import pytest
 
+from kafkawire.sdk.errors import EncodeError, UnsupportedVersion
 from kafkawire.sdk.protocol import primitives
+from kafkawire.sdk.protocol.json_form import from_json
+from kafkawire.sdk.protocol.layout import layout
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
 from kafkawire.sdk.protocol.primitives import (
     MALFORMED_UTF8,
     MAX_TAG,
     Refused,
     as_buffer,
+    as_number,
     as_sequence,
     as_string,
     as_tags,
     as_uuid,
     cut,
+    digits,
     is_default,
     records_size,
     reject_null,
@@ -203,3 +209,20 @@ def test_reasons() -> None:
     assert too_many(5, 4) == "5 elements announced, 4 bytes left"
     assert reject_null() == "null is not allowed in this version"
     assert reject_null(-2) == "null is not allowed in this version (length -2)"
+
+
+def test_digits() -> None:
+    assert digits(-5) == "-5"
+    assert digits(2**256 - 1) == str(2**256 - 1)
+    assert digits(-(10**5000)) == "a number of 16610 bits"
+
+
+def test_numbers_that_python_does_not_write() -> None:
+    with pytest.raises(Refused, match=r"^a number of 16610 bits is outside int32, "):
+        as_number("int32", 10**5000)
+    with pytest.raises(Refused, match=r"^tag a number of 16610 bits is outside 0 to "):
+        as_tags([(10**5000, b"")], ())
+    with pytest.raises(UnsupportedVersion, match="has no version a number of 16610 bits"):
+        layout(HeartbeatResponse, 10**5000)
+    with pytest.raises(EncodeError, match=r"^throttleTimeMs: a number of 16610 bits is outside int32"):
+        from_json("HeartbeatResponse", 1, {"throttleTimeMs": 10**5000, "errorCode": 0})

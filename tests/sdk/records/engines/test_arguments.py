@@ -15,6 +15,7 @@ from kafkawire.sdk.errors import DecodeError, EncodeError
 from kafkawire.sdk.records import BinaryColumn, batch_builder_class, record_batch_class, walk
 from kafkawire.sdk.records.engines import python_record
 from kafkawire.sdk.records.engines import selection as engines
+from kafkawire.sdk.records.walk import walked_records
 from tests.sdk.records.conftest import AVAILABLE, batch_of
 
 DATA = batch_of([(1, b"k", b"v", ())])
@@ -26,6 +27,8 @@ EMPTY = memoryview(bytearray(8)).cast("B", (2, 4))[:0]
 FOREIGN: Any = (ctypes.c_int32.__ctype_be__ * 1)(0x61626364)
 COLUMN = BinaryColumn(bytes(4), b"")
 INT32, INT64 = f"{-(2**31)} and {2**31 - 1}", f"{-(2**63)} and {2**63 - 1}"
+#: Python refuses to write so many digits.
+HUGE, SO_HUGE = 10**5000, "a number of 16610 bits"
 NOT_BYTES = "expected bytes or another contiguous buffer, got "
 
 
@@ -42,6 +45,11 @@ class Engine:
 
     def read(self, buffer: Any, **place: Any) -> Any:
         return self.batch(buffer).records(**place)
+
+    def read_all(self, buffer: Any, **place: Any) -> Any:
+        if self.name == "native":
+            return engines.built.read_records(buffer, **place)
+        return walked_records(buffer, engine=self.name, **place)
 
     def set(self, name: str, value: Any) -> Any:
         builder = self.builder()
@@ -92,6 +100,25 @@ REFUSED: list[tuple[Callable[[Engine], object], type[Exception], str]] = [
     (lambda engine: engine.read(DATA, topic=None), TypeError, "topic: expected str, got NoneType"),
     (lambda engine: engine.read(DATA, partition=1.5), TypeError, "partition: expected an integer, got 1.5 of float"),
     (lambda engine: engine.read(DATA, partition=2**31), OverflowError, f"partition: {2**31}, not within {INT32}"),
+    (lambda engine: engine.read_all(DATA, topic=5), TypeError, "topic: expected str, got int"),
+    (lambda engine: engine.read_all(b"", topic=None), TypeError, "topic: expected str, got NoneType"),
+    (
+        lambda engine: engine.read_all(DATA, partition=None),
+        TypeError,
+        "partition: expected an integer, got None of NoneType",
+    ),
+    (lambda engine: engine.read_all(DATA, partition=2**31), OverflowError, f"partition: {2**31}, not within {INT32}"),
+    (lambda engine: engine.record(HUGE, 2, b"", b""), OverflowError, f"offset: {SO_HUGE}, not within {INT64}"),
+    (
+        lambda engine: engine.builder().append(HUGE, b"", b""),
+        EncodeError,
+        f"timestamp: {SO_HUGE} is not a time in ms, nor -1 for none",
+    ),
+    (
+        lambda engine: engine.set("last_offset_delta", HUGE),
+        EncodeError,
+        f"last_offset_delta: {SO_HUGE}, not within -1 and 2147483647",
+    ),
     (lambda engine: engine.batch(DATA, "0"), TypeError, "'str' object cannot be interpreted as an integer"),
     (lambda engine: engine.batch(DATA, 0, None), TypeError, "'NoneType' object cannot be interpreted as an integer"),
     (lambda engine: engine.batch(DATA, 0, 1.5), TypeError, "'float' object cannot be interpreted as an integer"),
