@@ -47,7 +47,7 @@ class Engine:
         return self.batch(buffer).records(**place)
 
     def read_all(self, buffer: Any, **place: Any) -> Any:
-        if self.name == "native":
+        if engines.built is not None and self.name == "native":
             return engines.built.read_records(buffer, **place)
         return walked_records(buffer, engine=self.name, **place)
 
