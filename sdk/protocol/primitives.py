@@ -260,6 +260,8 @@ def as_bytes(buffer: Any) -> memoryview:
     view = memoryview(buffer)
     if not view.c_contiguous:
         raise BufferError("the buffer is not contiguous")
+    if view.format == "B" and view.ndim == 1:
+        return view
     # An empty view of several dimensions cannot be cast, nor can one of elements that Python has no letter for.
     if not view.nbytes:
         return memoryview(b"")

@@ -16,6 +16,8 @@ def bytes_of(buffer: object) -> memoryview:
     Raises:
         TypeError: it is not a contiguous buffer.
     """
+    if type(buffer) is bytes:  # which most are
+        return memoryview(buffer)
     try:
         return as_bytes(buffer)
     except (TypeError, BufferError, ValueError) as error:  # packages differ in what they raise

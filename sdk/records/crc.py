@@ -12,14 +12,15 @@ from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.buffers import bytes_of
 from kafkawire.sdk.records.engines.selection import native
 
-__all__ = ["crc32", "crc32c"]
+__all__ = ["crc32", "crc32c", "crc32c_of_bytes"]
 
-_compute: Callable[[Buffer, int], int]
+#: `crc32c` without the check of the buffer, for what is known to be bytes.
+crc32c_of_bytes: Callable[..., int]
 if native is not None:
-    _compute = native.crc32c
+    crc32c_of_bytes = native.crc32c
 else:
     # Imported only where it is needed: the import costs a fifth of the time that importing the whole client takes.
-    from crc32c import crc32c as _compute
+    from crc32c import crc32c as crc32c_of_bytes
 
 
 def crc32c(data: Buffer, value: int = 0) -> int:
@@ -32,4 +33,4 @@ def crc32c(data: Buffer, value: int = 0) -> int:
     Raises:
         TypeError: the buffer is not contiguous, or none.
     """
-    return _compute(data if type(data) is bytes else bytes_of(data), value)
+    return crc32c_of_bytes(data if type(data) is bytes else bytes_of(data), value)

@@ -12,12 +12,14 @@ from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.primitives import digits
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.buffers import bytes_of
 from kafkawire.sdk.records.compression import check_level
 
 __all__ = [
     "checked_compression",
     "checked_content",
+    "checked_headers",
     "checked_name",
     "checked_number",
     "checked_time",
@@ -130,6 +132,21 @@ def whole_number(path: str, value: Any) -> int:
         return int.__int__(index(value))  # of a bool, or another derived class, the plain number
     except TypeError:
         raise EncodeError(path, f"expected an integer, got {value!r:.100} of {type(value).__name__}") from None
+
+
+def checked_headers(headers: Any) -> list[tuple[bytes, Buffer | None]]:
+    """Return headers as they are written: the name in UTF-8, and bytes whose size does not change any more.
+
+    Raises:
+        EncodeError: they are not a sequence of pairs, or a name or a value is of another type.
+    """
+    encoded = []
+    for name, value in pairs(headers):
+        name_bytes = checked_name(name)
+        if value is not None and type(value) is not bytes:
+            value = checked_content("headers", value)
+        encoded.append((name_bytes, value))
+    return encoded
 
 
 def pairs(headers: Any) -> list[tuple[Any, Any]]:

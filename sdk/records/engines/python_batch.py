@@ -31,7 +31,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.buffers import bytes_of, size_of
 from kafkawire.sdk.records.compression import decompress
-from kafkawire.sdk.records.crc import crc32c
+from kafkawire.sdk.records.crc import crc32c_of_bytes
 from kafkawire.sdk.records.engines.python_record import Headers, Record, checked_place, new_record
 from kafkawire.sdk.records.java_integers import int64, sequence_after
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
@@ -45,6 +45,9 @@ __all__ = ["Parts", "RecordBatch", "parts", "restored_batch"]
 
 #: A number nearer to 0 than this certainly fits into 64 bits; Python holds it in two digits, which compare quickly.
 _FAR = 2**59
+
+#: Positions and limits up to here need no look: nothing in memory is larger.
+_PLAIN_MAX = 2**48
 
 
 class RecordBatch(BatchHeader):
@@ -71,7 +74,8 @@ class RecordBatch(BatchHeader):
     __slots__ = ("_view", "limit", "position", "size_in_bytes")
 
     def __init__(self, buffer: Buffer, position: int = 0, limit: int = MAX_DECOMPRESSED_BYTES) -> None:
-        position, limit = size_of(position), size_of(limit)
+        if not (type(position) is type(limit) is int and 0 <= position <= _PLAIN_MAX and 0 <= limit <= _PLAIN_MAX):
+            position, limit = size_of(position), size_of(limit)
         view = bytes_of(buffer)
         if not 0 <= position <= len(view) - BATCH_HEADER_BYTES:
             reason = f"a batch has a header of {BATCH_HEADER_BYTES} bytes, {len(view) - position} are left"
@@ -157,7 +161,7 @@ class RecordBatch(BatchHeader):
         Raises:
             DecodeError: they differ.
         """
-        computed = crc32c(self._view[BATCH_CRC_COVERS_FROM:])
+        computed = crc32c_of_bytes(self._view[BATCH_CRC_COVERS_FROM:])
         if computed != self.crc:
             raise DecodeError("crc", self.position, f"checksum {self.crc:#010x}, the content has {computed:#010x}")
 

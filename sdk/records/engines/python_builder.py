@@ -37,15 +37,14 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 )
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.compression import compress
-from kafkawire.sdk.records.crc import crc32c
+from kafkawire.sdk.records.crc import crc32c_of_bytes
 from kafkawire.sdk.records.engines.builder_options import (
     checked_compression,
     checked_content,
-    checked_name,
+    checked_headers,
     checked_number,
     checked_time,
     checked_timestamp_type,
-    pairs,
     whole_number,
 )
 from kafkawire.sdk.records.java_integers import int64
@@ -165,14 +164,20 @@ class BatchBuilder:
     ) -> None:
         self._count = 0
         self._last_offset_delta = -1
-        self._limit_bytes = checked_number("limit_bytes", limit_bytes, 0, _INT64[1])
-        self._compression = checked_compression(compression, level)
+        self._limit_bytes = DEFAULT_BATCH_BYTES
+        self._compression = Compression.NONE
         self._level = level
-        self._timestamp_type = checked_timestamp_type(timestamp_type)
+        self._timestamp_type = TimestampType.CREATE_TIME
         self._log_append_time = self._producer_id = self._producer_epoch = -1
         self._base_sequence = self._partition_leader_epoch = -1
         self._base_offset = 0
         # Most builders take all the defaults, and checking each costs more than appending a record.
+        if limit_bytes is not DEFAULT_BATCH_BYTES:
+            self._limit_bytes = checked_number("limit_bytes", limit_bytes, 0, _INT64[1])
+        if compression is not Compression.NONE or level is not None:
+            self._compression = checked_compression(compression, level)
+        if timestamp_type is not TimestampType.CREATE_TIME:
+            self._timestamp_type = checked_timestamp_type(timestamp_type)
         if log_append_time is not NO_TIMESTAMP:
             self._log_append_time = checked_number("log_append_time", log_append_time, *_INT64)
         if base_offset is not _FIRST_OFFSET:
@@ -185,7 +190,7 @@ class BatchBuilder:
             self.base_sequence = base_sequence
         if partition_leader_epoch is not NO_PARTITION_LEADER_EPOCH:
             self.partition_leader_epoch = partition_leader_epoch
-        self.is_transactional = is_transactional
+        self._is_transactional = bool(is_transactional)
         self._is_control = bool(is_control)
         self._delete_horizon_ms: int | None = None
         self._base_timestamp = NO_TIMESTAMP
@@ -360,7 +365,7 @@ class BatchBuilder:
             key = checked_content("key", key)
         if value is not None and type(value) is not bytes:
             value = checked_content("value", value)
-        encoded = [] if headers is _NO_HEADERS else _headers(headers)
+        encoded = [] if headers is _NO_HEADERS else checked_headers(headers)
         if self._sealed:
             raise EncodeError("", "the batch is sealed")
         delta = self._last_offset_delta + 1
@@ -396,7 +401,7 @@ class BatchBuilder:
     def _check(self) -> None:
         """Refuse what no broker would take."""
         if self._producer_id == NO_PRODUCER_ID:
-            if self.is_transactional:
+            if self._is_transactional:
                 raise EncodeError("producer_id", "a transactional batch has one")
         elif self._producer_epoch < 0:
             raise EncodeError("producer_epoch", f"{self._producer_epoch}, with a producer id it is at least 0")
@@ -408,7 +413,7 @@ class BatchBuilder:
         attributes = self._compression * (BATCH_COMPRESSION_MASK & -BATCH_COMPRESSION_MASK)
         for flag, mask in (
             (is_append_time, BATCH_TIMESTAMP_TYPE_MASK),
-            (self.is_transactional, BATCH_IS_TRANSACTIONAL_MASK),
+            (self._is_transactional, BATCH_IS_TRANSACTIONAL_MASK),
             (self._is_control, BATCH_IS_CONTROL_MASK),
             (self._delete_horizon_ms is not None, BATCH_HAS_DELETE_HORIZON_MASK),
         ):
@@ -428,18 +433,8 @@ class BatchBuilder:
             producer_id=self._producer_id,
             records_count=self._count,
         )
-        checksum = crc32c(memoryview(batch)[BATCH_CRC_COVERS_FROM:])
+        checksum = crc32c_of_bytes(memoryview(batch)[BATCH_CRC_COVERS_FROM:])
         batch[BATCH_CRC_AT:BATCH_CRC_COVERS_FROM] = checksum.to_bytes(BATCH_CRC_COVERS_FROM - BATCH_CRC_AT, "big")
-
-
-def _headers(headers: HeadersLike) -> list[tuple[bytes, Buffer | None]]:
-    encoded = []
-    for name, value in pairs(headers):
-        name_bytes = checked_name(name)
-        if value is not None and type(value) is not bytes:
-            value = checked_content("headers", value)
-        encoded.append((name_bytes, value))
-    return encoded
 
 
 def _column(path: str, source: BinaryColumn) -> BinaryColumn:
