@@ -141,8 +141,18 @@ def test_structures_inside_each_other(write: Write, more: str, reverse: bool) ->
         return head + "".join(reversed(structs) if reverse else structs) + tail
 
     load_file(write(text(STRUCTURE_DEPTH_MAX)))
-    with pytest.raises(SchemaError, match=f"more than {STRUCTURE_DEPTH_MAX} structures inside each other"):
-        load_file(write(text(STRUCTURE_DEPTH_MAX + 1)))
+    for depth in (STRUCTURE_DEPTH_MAX + 1, STRUCTURE_DEPTH_MAX + 3):
+        with pytest.raises(SchemaError) as caught:
+            load_file(write(text(depth)))
+        reasons = [problem.reason.partition(": field a: ")[2] for problem in caught.value.problems]
+        # From the outside in, the first structure that is too deep is the last that is looked at.
+        count = 1 if reverse else depth - STRUCTURE_DEPTH_MAX
+        assert reasons == [f"more than {STRUCTURE_DEPTH_MAX} structures inside each other"] * count
+
+
+def test_a_structure_without_fields_is_as_deep_as_others(write: Write) -> None:
+    chain = ["", *(f"{{name: a, type: S{n}}}" for n in range(STRUCTURE_DEPTH_MAX - 1))]
+    load_file(write(nested(chain)))
 
 
 def test_fields_of_structures_count_wherever_they_are_used(write: Write) -> None:

@@ -290,6 +290,12 @@ def test_folder_is_read_in_order(tmp_path: Path) -> None:
     assert list(files) == [Path("a.yaml"), Path("b.yaml")]
 
 
+def test_messages_without_a_key_share_a_folder(tmp_path: Path) -> None:
+    text = "message: {}\nkind: data\nversions: 0\nfields: []\n"
+    files = load_folder(folder(tmp_path, a=text.format("A"), b=text.format("B")))
+    assert [message.name for file in files.values() for message in file.messages] == ["A", "B"]
+
+
 def test_tables_and_record_formats_are_left_to_others(tmp_path: Path) -> None:
     folder(tmp_path, a=API.format(name="A", key=1), errors="errors: []\n", batch="record_format: Batch\nfields: []\n")
     assert message_paths(tmp_path) == [tmp_path / "a.yaml"]

@@ -31,6 +31,7 @@ from kafkawire.sdk.records import (
 )
 from kafkawire.sdk.records.columns import columns
 from kafkawire.sdk.records.engines import selection as engines
+from kafkawire.sdk.records.java_integers import sequence_after
 from kafkawire.sdk.records.walk import walked_records
 from tests.sdk.records.conftest import AVAILABLE, ROWS, batch_of, message_set, rows
 
@@ -98,6 +99,17 @@ def test_the_last_sequence_that_apache_kafka_finds(engine: str) -> None:
     )
     (batch,) = walk(data, engine=engine)
     assert (batch.base_sequence, batch.last_sequence) == (-(2**31), 2027773407)
+
+
+def test_the_sequence_of_a_record_before_the_first_overflows_as_in_java(engine: str) -> None:
+    """No valid batch has one: a negative delta of the offset."""
+    data = batch_of([(1, b"k", b"v", ())], base_offset=10, producer_id=7, producer_epoch=1, base_sequence=5)
+    at = 61 + 3  # size, attributes and delta of the time take a byte each
+    assert data[at] == 0
+    (batch,) = walk(resealed(data[:at] + b"\x01" + data[at + 1 :]), engine=engine)
+    (record,) = batch.records()
+    assert (record.offset, record.sequence) == (9, sequence_after(5, -1))
+    assert record.sequence != sequence_after(-1, 5)
 
 
 @given(records=st.lists(rows, min_size=1, max_size=5), compression=st.sampled_from(Compression))
