@@ -20,6 +20,8 @@ from kafkawire.codegen.versions import Versions
 
 __all__ = ["compare", "steps"]
 
+#: What changes in every string, array and structure when a message becomes flexible, by whether lengths are compact.
+_LENGTH_CHANGES = {True: "length became compact", False: "length became classic"}
 
 #: A change without its message and versions: field, words, verdict.
 _Found = tuple[str, str, Verdict]
@@ -60,7 +62,7 @@ def steps(message: MessageSpec, version: int) -> Iterator[tuple[str, str]]:
     if (version in message.flexible) != (version - 1 in message.flexible):
         yield "", "becomes flexible"
     for field, what, _verdict in _layout_changes(layout(message, version - 1), layout(message, version), ""):
-        if not what.startswith("length became"):
+        if what not in _LENGTH_CHANGES.values():
             yield field, what
 
 
@@ -211,7 +213,7 @@ def _entry_changes(old: Entry, new: Entry, where: str) -> Iterator[_Found]:
     if old.nullable != new.nullable:
         yield where, "may now be null" if new.nullable else "may no longer be null", Verdict.BREAKS
     if old.compact != new.compact:
-        yield where, f"length became {'compact' if new.compact else 'classic'}", Verdict.BREAKS
+        yield where, _LENGTH_CHANGES[new.compact], Verdict.BREAKS
     yield from _declared_changes(old, new, where)
     yield from _layout_changes(old.entries, new.entries, f"{where}.")
 

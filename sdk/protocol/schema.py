@@ -33,8 +33,7 @@ class Field(NamedTuple):
     Attributes:
         name: the attribute, in snake_case.
         type: a primitive (`bool int8 int16 uint16 int32 uint32 int64 float64 uuid string bytes records`) or the class
-        of a
-            structure; of the elements, if `array`.
+            of a structure; of the elements, if `array`.
         versions: where the field exists.
         default: the value when it is absent; for a structure `DEFAULT` stands for a new instance.
         array: whether it is a sequence of `type`.
