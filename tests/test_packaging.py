@@ -117,11 +117,17 @@ def unpack(wheel: Path) -> Path:
 
 def engines(installed: Path) -> list[str]:
     """Return where the package is imported from, and the engines of its messages and records."""
+    return run(installed, SHOW_ENGINES).split()
+
+
+def run(installed: Path, code: str) -> str:
+    """Return what a program prints that finds the package in a folder."""
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     environment.pop("KAFKAWIRE_ENGINE", None)
-    command = [sys.executable, "-c", SHOW_ENGINES]
-    outcome = subprocess.run(command, cwd=installed, env=environment, capture_output=True, text=True, check=True)
-    return outcome.stdout.split()
+    command = [sys.executable, "-c", code, str(installed)]
+    outcome = subprocess.run(command, cwd=installed, env=environment, capture_output=True, text=True, check=False)
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+    return outcome.stdout
 
 
 def files(folder: Path, suffixes: set[str]) -> set[Path]:
@@ -175,9 +181,4 @@ def test_pure_wheel_is_for_every_platform(sdist: Path, tmp_path: Path) -> None:
 
 
 def test_an_installed_package_has_all_that_is_generated(wheel: Path) -> None:
-    installed = unpack(wheel)
-    environment = {**os.environ, "PYTHONPATH": str(installed)}
-    command = [sys.executable, "-c", CHECK_GENERATED, str(installed)]
-    result = subprocess.run(command, cwd=installed, env=environment, capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stderr) == (0, "")
-    assert "files match their schemas" in result.stdout
+    assert "files match their schemas" in run(unpack(wheel), CHECK_GENERATED)
