@@ -28,6 +28,7 @@ def wheel(folder: Path, name: str, *files: str) -> Path:
 
 def test_right_contents(tmp_path: Path) -> None:
     check_contents(wheel(tmp_path, PURE), native=False)
+    check_contents(wheel(tmp_path, PURE, "kafkawire/sdk/protocol/tables/record_codec.pxi"), native=False)
     check_contents(wheel(tmp_path, NATIVE, EXTENSION), native=True)
 
 
