@@ -14,8 +14,8 @@ RECORDS = 5000
 TIMEOUT_SECONDS = 60
 
 
-async def write(broker: Broker) -> None:
-    """Write all records, and kill the broker halfway."""
+async def write(broker: Broker, ready: asyncio.Barrier) -> None:
+    """Write all records, and kill the broker halfway, once both readers have started."""
     async with Producer(broker.bootstrap, batch_size=4096, compression="lz4") as producer:
         for number in range(RECORDS):
             producer.send("t", b"%d" % number, key=b"%d" % (number % 97))
@@ -23,16 +23,18 @@ async def write(broker: Broker) -> None:
                 await producer.drain()
                 await asyncio.sleep(0)
             if number == RECORDS // 2:
+                await ready.wait()
                 await asyncio.to_thread(broker.kill)
                 await asyncio.to_thread(broker.start)
         await producer.flush()
 
 
-async def read(broker: Broker, seen: set[int], done: asyncio.Event) -> int:
+async def read(broker: Broker, ready: asyncio.Barrier, seen: set[int], done: asyncio.Event) -> int:
     """Read as one member until all records were seen by somebody; return how many this one saw."""
     count = 0
     given = {"group_id": "g", "auto_offset_reset": "earliest", "heartbeat_interval_ms": 100}
     async with Consumer(broker.bootstrap, "t", assignors=["cooperative-sticky"], **given) as consumer:
+        await ready.wait()
         while not done.is_set():
             for records in (await consumer.getmany(50)).values():
                 seen.update(int(record.value or b"-1") for record in records)
@@ -47,8 +49,9 @@ def test_a_broker_killed_while_records_are_written_and_read() -> None:
         async with Admin(broker.bootstrap) as admin:
             await admin.create_topics(NewTopic("t", 4, 1))
         seen: set[int] = set()
-        done = asyncio.Event()
-        _, first, second = await asyncio.gather(write(broker), read(broker, seen, done), read(broker, seen, done))
+        ready, done = asyncio.Barrier(3), asyncio.Event()
+        readers = [read(broker, ready, seen, done) for _ in range(2)]
+        _, first, second = await asyncio.gather(write(broker, ready), *readers)
         assert seen == set(range(RECORDS))
         assert first + second >= RECORDS
 
