@@ -50,8 +50,8 @@ def test_a_broker_killed_while_records_are_written_and_read() -> None:
             await admin.create_topics(NewTopic("t", 4, 1))
         seen: set[int] = set()
         ready, done = asyncio.Barrier(3), asyncio.Event()
-        readers = [read(broker, ready, seen, done) for _ in range(2)]
-        _, first, second = await asyncio.gather(write(broker, ready), *readers)
+        one, other = read(broker, ready, seen, done), read(broker, ready, seen, done)
+        _, first, second = await asyncio.gather(write(broker, ready), one, other)
         assert seen == set(range(RECORDS))
         assert first + second >= RECORDS
 
