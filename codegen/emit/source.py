@@ -43,11 +43,11 @@ def lazy_imports(package: str, modules: Mapping[str, str]) -> list[str]:
     names = [f"    from {package}.{module} import {name} as {name}" for name, module in modules.items()]
     typing = "TYPE_CHECKING, Final" if names else "Final"
     known = ["", "if TYPE_CHECKING:", *names] if names else []
-    return ["from importlib import import_module", f"from typing import {typing}", *known]
+    return [f"from typing import {typing}", "", "from kafkawire.sdk.lazy_names import lazy_names", *known]
 
 
 def lazy_names(modules: Mapping[str, str], about: str) -> list[str]:
-    """Return the table of the names that `lazy_imports` declares, and the function that loads them.
+    """Return the table of the names that `lazy_imports` declares, and what loads them.
 
     Args:
         modules: the module, below the package, of each name.
@@ -59,14 +59,7 @@ def lazy_names(modules: Mapping[str, str], about: str) -> list[str]:
         *(f"    {json.dumps(name)}: {json.dumps(module)}," for name, module in modules.items()),
         "}",
         "",
-        "",
-        "def __getattr__(name: str) -> object:",
-        '    """Load a name when it is first used (PEP 562)."""',
-        "    if name not in MODULES:",
-        '        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")',
-        '    value: object = getattr(import_module(f"{__name__}.{MODULES[name]}"), name)',
-        "    globals()[name] = value",
-        "    return value",
+        "__getattr__ = lazy_names(__name__, MODULES)",
     ]
 
 

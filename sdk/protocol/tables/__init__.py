@@ -3,8 +3,9 @@
 # sha256: 24195ba2a438d914a2ada750b675490105465ccd1dfe28914d18fbefa5449dcb
 """Generated tables: APIs, error codes, enumerations, record formats."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
+
+from kafkawire.sdk.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from kafkawire.sdk.protocol.tables.error_codes import FATAL as FATAL
@@ -22,11 +23,4 @@ MODULES: Final = {
     "ErrorCode": "error_codes",
 }
 
-
-def __getattr__(name: str) -> object:
-    """Load a name when it is first used (PEP 562)."""
-    if name not in MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, MODULES)

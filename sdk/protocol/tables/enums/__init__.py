@@ -3,8 +3,9 @@
 # sha256: da75a15aaf3441dafc70f0d6b3d8eb69d51680190cbd5196679956240f0072bd
 """Numbers that fields of messages carry, and the values that mean "none"."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
+
+from kafkawire.sdk.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from kafkawire.sdk.protocol.tables.enums.acknowledge_type import AcknowledgeType as AcknowledgeType
@@ -157,11 +158,4 @@ MODULES: Final = {
     "TransactionState": "transaction_state",
 }
 
-
-def __getattr__(name: str) -> object:
-    """Load a name when it is first used (PEP 562)."""
-    if name not in MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, MODULES)
