@@ -26,7 +26,6 @@ from kafkawire.sdk.protocol.primitives import (
     as_number,
     as_sequence,
     as_string,
-    digits,
     is_default,
     other_class,
 )
@@ -206,9 +205,8 @@ def _integer_from_json(value: int, kind: str, path: str) -> int:
         # As `MessageUtil.jsonNodeToByte` does: 128 is 0, 255 is 127, and 256 would be 128, which wraps.
         value += low
         return value if value <= high else low
-    if not low <= value <= high:
-        raise EncodeError(path, f"{digits(value)} is outside {kind}, {low} to {high}")
-    return value
+    number: int = _checked(path, as_number, kind, value)
+    return number
 
 
 def _text_of_uuid(value: Any, path: str) -> str:

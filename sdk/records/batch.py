@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterable
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
+from kafkawire.sdk.protocol.primitives import LIMITS
 from kafkawire.sdk.protocol.tables.enums import (
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -21,7 +22,6 @@ from kafkawire.sdk.protocol.tables.enums import (
 from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_ATTRIBUTES_AT,
     BATCH_BASE_OFFSET_AT,
-    BATCH_BATCH_LENGTH_AT,
     BATCH_BATCH_LENGTH_COUNTS_FROM,
     BATCH_CRC_AT,
     BATCH_CRC_COVERS_FROM,
@@ -45,10 +45,7 @@ from kafkawire.sdk.records.record import Record
 
 __all__ = ["empty_batch", "rewrite", "stamp"]
 
-_INT32 = (-(2**31), 2**31 - 1)
-_INT64 = (-(2**63), 2**63 - 1)
 _BASE_OFFSET = packed("RecordBatch", "base_offset")
-_BATCH_LENGTH = packed("RecordBatch", "batch_length")
 _PARTITION_LEADER_EPOCH = packed("RecordBatch", "partition_leader_epoch")
 _CHECKSUM = packed("RecordBatch", "crc")
 _ATTRIBUTES = packed("RecordBatch", "attributes")
@@ -80,10 +77,10 @@ def stamp(
     """
     view = _writable(buffer)
     size = _batch_bytes(view, position)
-    base_offset = checked_number("base_offset", base_offset, *_INT64)
-    partition_leader_epoch = checked_number("partition_leader_epoch", partition_leader_epoch, *_INT32)
+    base_offset = checked_number("base_offset", base_offset, *LIMITS["int64"])
+    partition_leader_epoch = checked_number("partition_leader_epoch", partition_leader_epoch, *LIMITS["int32"])
     if log_append_time is not None:
-        log_append_time = checked_number("log_append_time", log_append_time, *_INT64)
+        log_append_time = checked_number("log_append_time", log_append_time, *LIMITS["int64"])
     # From here on nothing can be refused.
     _BASE_OFFSET.pack_into(view, position + BATCH_BASE_OFFSET_AT, base_offset)
     _PARTITION_LEADER_EPOCH.pack_into(view, position + BATCH_PARTITION_LEADER_EPOCH_AT, partition_leader_epoch)
@@ -212,11 +209,6 @@ def _batch_bytes(view: memoryview, position: int) -> int:
     Raises:
         DecodeError: there is none, or it is cut.
     """
-    left = len(view) - position
-    if position < 0 or left < BATCH_HEADER_BYTES or view[position + BATCH_MAGIC_AT] != BATCH_MAGIC:
+    if not 0 <= position <= len(view) - BATCH_HEADER_BYTES or view[position + BATCH_MAGIC_AT] != BATCH_MAGIC:
         raise DecodeError("batch", position, f"no batch of magic {BATCH_MAGIC}")
-    size: int = _BATCH_LENGTH.unpack_from(view, position + BATCH_BATCH_LENGTH_AT)[0] + BATCH_BATCH_LENGTH_COUNTS_FROM
-    if not BATCH_HEADER_BYTES <= size <= left:
-        reason = f"batch of {size} bytes, at least {BATCH_HEADER_BYTES} are needed and {left} are left"
-        raise DecodeError("batch_length", position + BATCH_BATCH_LENGTH_AT, reason)
-    return size
+    return RecordBatch(view, position).size_in_bytes

@@ -10,7 +10,7 @@ from __future__ import annotations
 from zlib import crc32
 
 from kafkawire.sdk.errors import EncodeError
-from kafkawire.sdk.protocol.primitives import digits
+from kafkawire.sdk.protocol.primitives import LIMITS, digits
 from kafkawire.sdk.protocol.tables.enums import (
     NO_TIMESTAMP,
 )
@@ -47,7 +47,7 @@ _CONTENT_SIZE = packed("MessageV0", "value")
 _NULL_SIZE = -1
 #: zstd came after these formats.
 _COMPRESSIONS = compressions("MessageV1")
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+_INT64_MIN, _INT64_MAX = LIMITS["int64"]
 
 
 class MessageSetBuilder:

@@ -19,10 +19,11 @@ from kafkawire.sdk.records.buffers import bytes_of
 from kafkawire.sdk.records.compression.errors import too_long
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 
-__all__ = ["Codec", "check_level", "compress", "decompress"]
+__all__ = ["CODEC_NAMES", "Codec", "check_level", "compress", "decompress"]
 
 _NUMBERS = frozenset(int(codec) for codec in Compression)
-_KNOWN = ", ".join(f"{codec.value} ({codec.name.lower()})" for codec in Compression)
+#: Number and name of every codec, for errors.
+CODEC_NAMES = ", ".join(f"{codec.value} ({codec.name.lower()})" for codec in Compression)
 #: No content is longer than this, and libraries can still be asked for one byte more.
 _LIMIT_MAX = 2**62
 
@@ -62,7 +63,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None, magic: 
     """
     number = _number(codec)
     if number is None:
-        raise EncodeError("compression", f"{codec!r:.100} is none of {_KNOWN}")
+        raise EncodeError("compression", f"{codec!r:.100} is none of {CODEC_NAMES}")
     try:
         view = bytes_of(data)
     except TypeError as error:
@@ -91,7 +92,7 @@ def decompress(
     """
     number = _number(codec)
     if number is None:
-        raise LocalProtocolError(f"compression: {codec!r:.100} is none of {_KNOWN}")
+        raise LocalProtocolError(f"compression: {codec!r:.100} is none of {CODEC_NAMES}")
     if not isinstance(limit, int) or limit < 0:
         raise LocalProtocolError(f"limit: expected a number of bytes, at least 0, got {limit!r:.100}")
     view = bytes_of(data)

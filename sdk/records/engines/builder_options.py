@@ -9,12 +9,12 @@ from operator import index
 from typing import Any
 
 from kafkawire.sdk.errors import EncodeError
-from kafkawire.sdk.protocol.primitives import digits
+from kafkawire.sdk.protocol.primitives import LIMITS, digits
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.buffers import bytes_of
-from kafkawire.sdk.records.compression import check_level
+from kafkawire.sdk.records.compression import CODEC_NAMES, check_level
 
 __all__ = [
     "checked_compression",
@@ -28,7 +28,7 @@ __all__ = [
     "whole_number",
 ]
 
-_INT64_MAX = 2**63 - 1
+_INT64_MAX = LIMITS["int64"][1]
 
 
 def checked_compression(compression: Any, level: Any) -> Compression:
@@ -43,12 +43,11 @@ def checked_compression(compression: Any, level: Any) -> Compression:
     """
     if type(compression) is Compression and level is None:
         return compression
-    known = [int(codec) for codec in Compression]
     number = whole_number("compression", compression)
-    if number not in known:
-        names = ", ".join(f"{codec.value} ({codec.name.lower()})" for codec in Compression)
-        raise EncodeError("compression", f"{digits(number)} is none of {names}")
-    codec = Compression(number)
+    try:
+        codec = Compression(number)
+    except ValueError:
+        raise EncodeError("compression", f"{digits(number)} is none of {CODEC_NAMES}") from None
     if level is not None:
         check_level(codec, whole_number("level", level))
     return codec

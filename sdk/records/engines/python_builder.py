@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Generic, NoReturn, TypeVar, cast
 
 from kafkawire.sdk.errors import EncodeError
+from kafkawire.sdk.protocol.primitives import LIMITS
 from kafkawire.sdk.protocol.tables.enums import (
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -53,9 +54,7 @@ from kafkawire.sdk.records.record import BinaryColumn, HeadersLike
 
 __all__ = ["BatchBuilder"]
 
-_INT16 = (-(2**15), 2**15 - 1)
-_INT32 = (-(2**31), 2**31 - 1)
-_INT64 = (-(2**63), 2**63 - 1)
+_INT16, _INT32, _INT64 = LIMITS["int16"], LIMITS["int32"], LIMITS["int64"]
 _INT32_MAX = _INT32[1]
 _FIRST_OFFSET = 0
 _NO_HEADERS: tuple[()] = ()

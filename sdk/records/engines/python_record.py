@@ -8,15 +8,14 @@ from __future__ import annotations
 from operator import index
 from typing import Any, NoReturn
 
-from kafkawire.sdk.protocol.primitives import digits
+from kafkawire.sdk.protocol.primitives import LIMITS, digits
 
 __all__ = ["Headers", "Record", "check_record", "checked_field", "checked_place", "new_record", "restored"]
 
 #: Names and values in the order of the wire; a name may come more than once.
 Headers = tuple[tuple[str, bytes | None], ...]
 
-_INT32 = (-(2**31), 2**31 - 1)
-_INT64 = (-(2**63), 2**63 - 1)
+_INT32, _INT64 = LIMITS["int32"], LIMITS["int64"]
 
 
 class _Fields:
