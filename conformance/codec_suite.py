@@ -1,7 +1,7 @@
 """Check the codecs against a folder of golden vectors: one suite per file, on one engine.
 
-Nothing passes because nothing was checked: a file without a checker, one without vectors and one that is missing are
-failures. `vectors/README.md` describes the files.
+Nothing passes because nothing was checked: a file that is damaged, has no checker or holds no vectors is a failure, and
+so is one that `coverage.json` lists and the folder lacks. `vectors/README.md` describes the files.
 """
 
 from __future__ import annotations

@@ -113,8 +113,8 @@ if TYPE_CHECKING or engines.native is None:
 
         Args:
             buffer: whole batches of any magic.
-            topic: said of each record.
-            partition: said of each record.
+            topic: set on each record.
+            partition: set on each record.
             check_crc: whether to check each batch before its records are read.
             limit: most bytes that the records of one batch may have when decompressed.
 

@@ -152,7 +152,7 @@ def test_structures_inside_each_other(write: Write, more: str, reverse: bool) ->
 
 def test_a_structure_without_fields_is_as_deep_as_others(write: Write) -> None:
     chain = ["", *(f"{{name: a, type: S{n}}}" for n in range(STRUCTURE_DEPTH_MAX - 1))]
-    load_file(write(nested(chain)))
+    assert len(load_file(write(nested(chain))).messages[0].structs) == len(chain) == STRUCTURE_DEPTH_MAX
 
 
 def test_fields_of_structures_count_wherever_they_are_used(write: Write) -> None:

@@ -71,13 +71,16 @@ def _find(name: str, schemas: Path) -> tuple[Path, SchemaFile]:
     return files[name]
 
 
-def explain_message(cls: type[Message], version: int, data: bytes) -> tuple[list[Row], DecodeError | None]:
+def explain_message(
+    cls: type[Message], version: int, data: bytes, deep: bool = False
+) -> tuple[list[Row], DecodeError | None]:
     """Return what each byte of a message is.
 
     Args:
         cls: the message.
         version: one of its versions.
         data: its encoding; bytes after it are shown as such.
+        deep: whether record batches inside it are explained, too.
 
     Returns:
         The rows, and the error if the bytes end or are wrong before the message is complete.
@@ -87,7 +90,8 @@ def explain_message(cls: type[Message], version: int, data: bytes) -> tuple[list
     """
     spans, error = trace(layout(cls, version), data)
     rows = [_row(data, span) for span in spans]
-    return rows + _rest(data, rows, error), error
+    rest = _rest(data, rows, error)
+    return (list(_with_records(data, spans)) if deep else rows) + rest, error
 
 
 def explain_batch(segment: Path, number: int) -> list[Row]:
@@ -126,10 +130,10 @@ def _rest(data: bytes, rows: list[Row], error: DecodeError | None) -> list[Row]:
     return [Row(end, data[end:], "", "not read" if error else "behind the message")] if end < len(data) else []
 
 
-def _with_records(cls: type[Message], version: int, data: bytes) -> Iterator[Row]:
+def _with_records(data: bytes, spans: list[Span]) -> Iterator[Row]:
     """Yield the rows of a message, each value of type `records` followed by the batches inside it."""
     formats = load_record_formats(SCHEMAS)
-    for span in trace(layout(cls, version), data)[0]:
+    for span in spans:
         yield _row(data, span)
         if isinstance(span.value, memoryview):
             start = span.offset + span.length - len(span.value)
@@ -173,12 +177,7 @@ def _explain(name: str, version: int, data: bytes, schemas: Path, deep: bool) ->
             raise ValueError(f"{name} has magic {magic}, not {version}")
         rows, error = explain_format(formats, name, data) if magic is None else explain_records(formats, data)
         return rows + _rest(data, rows, error), error
-    cls = load_message(name, schemas)
-    rows, error = explain_message(cls, version, data)
-    if deep:
-        rest = [row for row in rows if not row.path]
-        rows = [*_with_records(cls, version, data), *rest]
-    return rows, error
+    return explain_message(load_message(name, schemas), version, data, deep)
 
 
 def _read(argument: str) -> bytes:
