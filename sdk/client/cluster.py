@@ -177,7 +177,7 @@ class Cluster:
             connection = await self.any_connection()
             request = find_coordinator(group_id, connection.version_for(messages.FindCoordinatorRequest))
             response = await connection.request(request, messages.FindCoordinatorResponse)
-            node_id, host, port = coordinator(response, group_id)
+            node_id, host, port = coordinator(response, f"coordinator of group {group_id}")
             self.metadata.brokers.setdefault(node_id, Broker(node_id, Address(host, port)))
             self._coordinators[group_id] = node_id
         try:

@@ -77,6 +77,7 @@ class Metadata:
         errors: by name; why a topic that was asked for is not in `topics`.
         cluster_id: the id of the cluster, None if not known.
         controller_id: node id of the broker that takes requests for the controller, None if not known.
+        wanted: names of the topics to keep up to date; None for all topics of the cluster.
     """
 
     def __init__(self, max_age_ms: int = 300_000) -> None:
@@ -85,6 +86,7 @@ class Metadata:
         self.errors: dict[str, ErrorCode] = {}
         self.cluster_id: str | None = None
         self.controller_id: int | None = None
+        self.wanted: set[str] | None = set()
         self._names: dict[bytes, str] = {}
         self._max_age_ms = max_age_ms
         self._updated_ms: int | None = None
@@ -109,6 +111,12 @@ class Metadata:
         for topic in response.topics:
             self._update_topic(topic)
         self._updated_ms = now_ms
+
+    def stale_ms(self) -> int:
+        """Return when it is time to ask again, in the past if it is now: also while a topic is missing."""
+        if self._updated_ms is None or self.missing(self.wanted or ()):
+            return 0
+        return self._updated_ms + self._max_age_ms
 
     def is_stale(self, now_ms: int) -> bool:
         """Return whether it is time to ask again."""

@@ -70,6 +70,7 @@ class ClientOptions(Options):
         retry_backoff_ms: pause before the first retry; doubles with each retry, up to `retry_backoff_max_ms`.
         retry_backoff_max_ms: longest pause between retries.
         metadata_max_age_ms: age at which the metadata is refreshed.
+        connections_max_idle_ms: a connection that was not used for so long is closed.
         max_frame_bytes: largest response accepted.
     """
 
@@ -81,6 +82,7 @@ class ClientOptions(Options):
     retry_backoff_ms: int = number(100, 0, kafka="retry.backoff.ms")
     retry_backoff_max_ms: int = number(1_000, 0, kafka="retry.backoff.max.ms")
     metadata_max_age_ms: int = number(300_000, 100, kafka="metadata.max.age.ms")
+    connections_max_idle_ms: int = number(540_000, 1_000, kafka="connections.max.idle.ms")
     max_frame_bytes: int = number(MAX_FRAME_BYTES, 1024)
 
 

@@ -57,21 +57,27 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return topics
 
 
-def find_coordinator(group_id: str, version: int) -> messages.FindCoordinatorRequest:
-    """Return the request that looks up the coordinator of a group."""
+def find_coordinator(
+    key: str, version: int, kind: enums.CoordinatorType = enums.CoordinatorType.GROUP
+) -> messages.FindCoordinatorRequest:
+    """Return the request that looks up the coordinator of a group or a transactional id."""
     if carries(messages.FindCoordinatorRequest, "coordinator_keys", version):
-        return messages.FindCoordinatorRequest(key_type=enums.CoordinatorType.GROUP, coordinator_keys=[group_id])
-    return messages.FindCoordinatorRequest(key=group_id)
+        return messages.FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+    return messages.FindCoordinatorRequest(key=key, key_type=kind)
 
 
-def coordinator(response: messages.FindCoordinatorResponse, group_id: str) -> tuple[int, str, int]:
+def coordinator(response: messages.FindCoordinatorResponse, detail: str) -> tuple[int, str, int]:
     """Return node id, host and port of the coordinator.
+
+    Args:
+        response: to the look-up of one key.
+        detail: what was looked up, for the text of the error.
 
     Raises:
         BrokerError: there is none.
     """
     found = response.coordinators[0] if response.coordinators else response
-    check(found.error_code, f"coordinator of group {group_id}")
+    check(found.error_code, f"{detail}: {found.error_message}" if found.error_message else detail)
     return found.node_id, found.host, found.port
 
 

@@ -8,6 +8,7 @@ Source: Kafka protocol guide, "Network"; `NetworkClient` in Apache Kafka.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from kafkawire.sdk.clock import monotonic_ms
@@ -27,6 +28,9 @@ from kafkawire.sdk.transport.wire import Address, Network, Wire
 __all__ = ["BrokerConnection", "ConnectionSettings"]
 
 Response = TypeVar("Response", bound=Message)
+
+#: Called once with the response, or with the error that stands for it.
+OnDone = Callable[[Message | None, KafkaWireError | None], None]
 
 
 class ConnectionSettings(NamedTuple):
@@ -48,7 +52,7 @@ class ConnectionSettings(NamedTuple):
 class _Waiting(NamedTuple):
     """A request in flight."""
 
-    future: asyncio.Future[Message]
+    on_done: OnDone
     api_name: str
     deadline_ms: int
     timeout_ms: int
@@ -61,10 +65,14 @@ class BrokerConnection:
         wire: carries the bytes.
         address: the broker's address, for error texts.
         settings: see `ConnectionSettings`.
+
+    Attributes:
+        on_end: called with the reason when the connection ends, before the pending requests fail; not by `close`.
     """
 
     def __init__(self, wire: Wire, address: Address, settings: ConnectionSettings) -> None:
         self.address = address
+        self.on_end: Callable[[KafkaWireError], None] | None = None
         self._wire = wire
         self._settings = settings
         self._protocol = ClientConnection(settings.client_id, settings.max_in_flight)
@@ -126,30 +134,33 @@ class BrokerConnection:
         structure, name = carrying
         return min(version, next(field.versions.last for field in structure.FIELDS if field.name == name))
 
-    def send(
-        self, request: Message, response: type[Response], version: int | None = None, timeout_ms: int | None = None
-    ) -> asyncio.Future[Response]:
+    def begin(
+        self, request: Message, on_done: OnDone, version: int | None = None, timeout_ms: int | None = None
+    ) -> None:
         """Write a request now; requests reach the broker in the order of the calls.
 
         Args:
             request: of any API.
-            response: the class of its response.
+            on_done: called once, with the response or an error of `request`.
             version: None for the highest that both sides know.
             timeout_ms: for the response; None for `request_timeout_ms` of the settings.
-
-        Returns:
-            A future for the response.
 
         Raises:
             ConnectionLost: the connection has ended already.
             LocalProtocolError: the request cannot be written; nothing was sent.
         """
         self._check_open()
-        timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
         sent = self._protocol.request(request, version)
-        future: asyncio.Future[Response] = self._loop.create_future()
         self._wire.write(sent.parts)
-        self._await_response(sent, future, timeout_ms)  # type: ignore[arg-type]  # its class is checked by the API key
+        self._await_response(sent, on_done, self._settings.request_timeout_ms if timeout_ms is None else timeout_ms)
+
+    def send(
+        self, request: Message, response: type[Response], version: int | None = None, timeout_ms: int | None = None
+    ) -> asyncio.Future[Response]:
+        """Write a request now, and return a future for its response; see `begin`."""
+        future: asyncio.Future[Response] = self._loop.create_future()
+        on_done = _settling(future)  # type: ignore[arg-type]  # its class is checked by the API key
+        self.begin(request, on_done, version, timeout_ms)
         return future
 
     async def request(
@@ -175,8 +186,14 @@ class BrokerConnection:
         """Wait until the write buffer has room."""
         await self._wire.drain()
 
+    @property
+    def is_congested(self) -> bool:
+        """Whether more bytes are unsent than should be: `drain` waits."""
+        return self._wire.is_congested
+
     def close(self) -> None:
         """Close the connection; pending requests fail with `ConnectionLost`."""
+        self.on_end = None
         self._end(ConnectionLost(f"connection to {self.address} was closed by this client"))
 
     # What the wire calls.
@@ -187,9 +204,7 @@ class BrokerConnection:
         except RemoteProtocolError as error:
             self._end(error)
             return
-        waiting = self._waiting.pop(received.correlation_id)
-        if not waiting.future.done():
-            waiting.future.set_result(received.message)
+        self._waiting.pop(received.correlation_id).on_done(received.message, None)
 
     def connection_lost(self, error: Exception | None) -> None:
         if isinstance(error, RemoteProtocolError):
@@ -207,14 +222,14 @@ class BrokerConnection:
             sent = self._protocol.handshake()
             future: asyncio.Future[Message] = self._loop.create_future()
             self._wire.write(sent.parts)
-            self._await_response(sent, future, self._settings.connect_timeout_ms)
+            self._await_response(sent, _settling(future), self._settings.connect_timeout_ms)
             response = await future
             assert isinstance(response, ApiVersionsResponse)
             agreed = self._protocol.negotiate(response)
 
-    def _await_response(self, sent: Sent, future: asyncio.Future[Message], timeout_ms: int) -> None:
+    def _await_response(self, sent: Sent, on_done: OnDone, timeout_ms: int) -> None:
         deadline_ms = monotonic_ms() + timeout_ms
-        self._waiting[sent.correlation_id] = _Waiting(future, sent.api.name, deadline_ms, timeout_ms)
+        self._waiting[sent.correlation_id] = _Waiting(on_done, sent.api.name, deadline_ms, timeout_ms)
         if self._timer is None or deadline_ms < self._timer_due_ms:
             self._set_timer(deadline_ms, timeout_ms)
 
@@ -244,6 +259,21 @@ class BrokerConnection:
             self._timer.cancel()
         self._wire.close()
         waiting, self._waiting = self._waiting, {}
+        if self.on_end is not None:
+            self.on_end(error)
         for entry in waiting.values():
-            if not entry.future.done():
-                entry.future.set_exception(error)
+            entry.on_done(None, error)
+
+
+def _settling(future: asyncio.Future[Message]) -> OnDone:
+    """Return what settles a future, unless whoever awaits it was cancelled."""
+
+    def settle(response: Message | None, error: KafkaWireError | None) -> None:
+        if future.done():
+            return
+        if response is not None:
+            future.set_result(response)
+        elif error is not None:
+            future.set_exception(error)
+
+    return settle

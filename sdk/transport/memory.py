@@ -30,6 +30,10 @@ class MemoryWire:
     def is_open(self) -> bool:
         return self._open
 
+    @property
+    def is_congested(self) -> bool:
+        return False
+
     def write(self, parts: Sequence[Buffer]) -> None:
         peer = self._peer
         if self._open and peer is not None and parts:

@@ -51,6 +51,10 @@ class FrameProtocol(asyncio.BufferedProtocol):
     def is_open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
+    @property
+    def is_congested(self) -> bool:
+        return self._writable is not None
+
     def write(self, parts: Sequence[Buffer]) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.writelines(parts)

@@ -90,6 +90,11 @@ class Wire(Protocol):
         """Whether bytes can be written."""
         ...
 
+    @property
+    def is_congested(self) -> bool:
+        """Whether more bytes are unsent than should be: `drain` waits."""
+        ...
+
     def write(self, parts: Sequence[Buffer]) -> None:
         """Write buffers in order, which must not change afterwards; does nothing on a closed wire."""
         ...

@@ -75,7 +75,7 @@ def test_coordinator(response: FindCoordinatorResponse) -> None:
 def test_no_coordinator() -> None:
     response = FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     with pytest.raises(BrokerError, match="coordinator of group g") as caught:
-        coordinator(response, "g")
+        coordinator(response, "coordinator of group g")
     assert caught.value.retriable
 
 

@@ -1,0 +1,153 @@
+"""One request to a cluster: to whom it goes, until when, and what becomes of it.
+
+A machine submits a `Call` to the router and learns of its end exactly once, by `on_done`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from enum import Enum
+from typing import Final, NamedTuple
+
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import CoordinatorType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.driven import Versions
+
+__all__ = ["ANY_BROKER", "CONTROLLER", "Call", "Coordinator", "Node", "Purpose", "Target"]
+
+
+class Purpose(Enum):
+    """What a connection is for.
+
+    A broker answers the requests of a connection in order, so a fetch that waits for data would delay a heartbeat: each
+    purpose gets its own connection, as in Kafka's consumer.
+    """
+
+    DATA = "data"
+    GROUP = "group"
+
+
+class Node(NamedTuple):
+    """A broker by its number."""
+
+    node_id: int
+
+    def __str__(self) -> str:
+        return f"node {self.node_id}"
+
+
+class Coordinator(NamedTuple):
+    """The broker in charge of a group, a transactional id or a share partition.
+
+    Attributes:
+        kind: what `key` names.
+        key: the group id or the transactional id.
+    """
+
+    kind: CoordinatorType
+    key: str
+
+    def __str__(self) -> str:
+        return f"the coordinator of {self.kind.name.lower()} {self.key}"
+
+
+class _Role(Enum):
+    ANY_BROKER = "any broker"
+    CONTROLLER = "the controller"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+#: Whichever broker can be reached.
+ANY_BROKER: Final = _Role.ANY_BROKER
+#: The broker that takes requests for the controller.
+CONTROLLER: Final = _Role.CONTROLLER
+
+Target = _Role | Node | Coordinator
+
+
+class Call:
+    """A request and its outcome.
+
+    Args:
+        target: the broker in charge, looked up again for each attempt.
+        request: returns the request and its version (None for the highest that both sides know), given what the broker
+            speaks; called for each attempt.
+        response: the class of the response; None if there is none (Produce with acks=0): the call is done once the
+            request is written.
+        deadline_ms: when it fails for good, also while it waits for a response.
+        on_done: called once with the call and the time, when `result` or `error` is set.
+        check: returns the error that a response carries, None if it succeeded.
+        retries: False if the first failure ends it, because its machine decides what comes next.
+        final: retriable codes that end it.
+        timeout_ms: for one response; None for `request_timeout_ms`.
+        purpose: the connection that it takes.
+
+    Attributes:
+        result: the response, None if there was none; set beside `error` if `check` refused it.
+        error: why it failed, None if it succeeded.
+        done: whether it has ended.
+    """
+
+    __slots__ = (
+        "check",
+        "deadline_ms",
+        "done",
+        "error",
+        "final",
+        "on_done",
+        "purpose",
+        "request",
+        "response",
+        "result",
+        "retries",
+        "target",
+        "timeout_ms",
+    )
+
+    def __init__(
+        self,
+        target: Target,
+        request: Callable[[Versions], tuple[Message, int | None]],
+        response: type[Message] | None,
+        deadline_ms: int,
+        on_done: Callable[[Call, int], None],
+        *,
+        check: Callable[[Message], KafkaWireError | None] | None = None,
+        retries: bool = True,
+        final: Collection[ErrorCode] = (),
+        timeout_ms: int | None = None,
+        purpose: Purpose = Purpose.DATA,
+    ) -> None:
+        self.target = target
+        self.request = request
+        self.response = response
+        self.deadline_ms = deadline_ms
+        self.on_done = on_done
+        self.check = check
+        self.retries = retries
+        self.final = final
+        self.timeout_ms = timeout_ms
+        self.purpose = purpose
+        self.result: Message | None = None
+        self.error: KafkaWireError | None = None
+        self.done = False
+
+    def __str__(self) -> str:
+        name = "Produce" if self.response is None else self.response.SCHEMA.name.removesuffix("Response")
+        return f"{name} to {self.target}"
+
+    def settle(self, result: Message | None, error: KafkaWireError | None, now_ms: int) -> None:
+        """End the call, unless it has ended."""
+        if not self.done:
+            self.done = True
+            self.result = result
+            self.error = error
+            self.on_done(self, now_ms)
+
+    def cancel(self) -> None:
+        """Forget the call: it is not tried again, a response is dropped, and `on_done` is not called."""
+        self.done = True

@@ -1,0 +1,94 @@
+"""Who coordinates which group or transactional id: looked up when asked for, forgotten when an error says so.
+
+Source: Kafka protocol guide, "FindCoordinator"; KIP-699 (several keys in one request).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator
+from kafkawire.sdk.client.metadata import Broker
+from kafkawire.sdk.client.requests import coordinator, find_coordinator
+from kafkawire.sdk.client.retry import outdates_coordinator
+from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.wire import Address
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.client.router import Router
+
+__all__ = ["Coordinators"]
+
+
+class Coordinators:
+    """The coordinators that one router knows.
+
+    Args:
+        router: carries the look-ups; its metadata learns of brokers that it did not list yet.
+        timeout_ms: for a look-up, retries included.
+    """
+
+    def __init__(self, router: Router, timeout_ms: int) -> None:
+        self._router = router
+        self._timeout_ms = timeout_ms
+        self._known: dict[Coordinator, int] = {}
+        self._asked: set[Coordinator] = set()
+        self._refused: dict[Coordinator, KafkaWireError] = {}
+        self._trouble: dict[Coordinator, KafkaWireError] = {}
+
+    def find(self, wanted: Coordinator, now_ms: int) -> tuple[int | None, KafkaWireError | None]:
+        """Return the node id of a coordinator, None while it is being looked up, and why a look-up failed."""
+        refused = self._refused.pop(wanted, None)
+        node_id = self._known.get(wanted)
+        if node_id is None and wanted not in self._asked and refused is None:
+            self._look_up(wanted, now_ms)
+        return node_id, refused
+
+    def trouble(self, wanted: Coordinator) -> KafkaWireError | None:
+        """Return why the look-up of a coordinator has not succeeded yet, None if nothing went wrong."""
+        return self._trouble.get(wanted)
+
+    def note(self, target: Coordinator, error: KafkaWireError) -> None:
+        """Forget a coordinator if an error of a call to it shows that it may have moved."""
+        if outdates_coordinator(error):
+            self._known.pop(target, None)
+
+    def forget_at(self, address: Address) -> None:
+        """Forget the coordinators at an address: its connection has ended."""
+        brokers = self._router.metadata.brokers
+        for wanted, node_id in list(self._known.items()):
+            if node_id not in brokers or brokers[node_id].address == address:
+                del self._known[wanted]
+
+    def _look_up(self, wanted: Coordinator, now_ms: int) -> None:
+        self._asked.add(wanted)
+
+        def request(versions: Versions) -> tuple[Message, int]:
+            version = versions.version_for(FindCoordinatorRequest)
+            return find_coordinator(wanted.key, version, wanted.kind), version
+
+        def check(response: Message) -> KafkaWireError | None:
+            assert isinstance(response, FindCoordinatorResponse)
+            try:
+                coordinator(response, str(wanted))
+            except BrokerError as error:
+                self._trouble[wanted] = error
+                return error
+            return None
+
+        def found(call: Call, now_ms: int) -> None:
+            self._asked.discard(wanted)
+            self._trouble.pop(wanted, None)
+            if call.error is not None:
+                self._refused[wanted] = call.error
+                return
+            assert isinstance(call.result, FindCoordinatorResponse)
+            node_id, host, port = coordinator(call.result, str(wanted))
+            self._router.metadata.brokers.setdefault(node_id, Broker(node_id, Address(host, port)))
+            self._known[wanted] = node_id
+
+        deadline_ms = now_ms + self._timeout_ms
+        self._router.submit(Call(ANY_BROKER, request, FindCoordinatorResponse, deadline_ms, found, check=check), now_ms)

@@ -1,0 +1,118 @@
+"""Keep the metadata of a client fresh: one request at a time, and one for each pause of the backoff.
+
+Metadata that goes stale as soon as it has arrived (a topic was deleted, a partition has no leader) is asked for again
+after growing pauses. A topic that no request has asked for yet does not wait.
+
+Source: Apache Kafka, `Metadata`, `NetworkClient.DefaultMetadataUpdater`; KIP-1102 (rebootstrap on request).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from kafkawire.sdk.client.call import ANY_BROKER, Call
+from kafkawire.sdk.client.options import ClientOptions
+from kafkawire.sdk.client.retry import Attempts
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.client.router import Router
+
+__all__ = ["MetadataRefresh"]
+
+logger = logging.getLogger("kafkawire.client")
+
+#: Metadata that stayed fresh for so many of the longest pauses ends a series of refreshes.
+_CALM_PAUSES = 2
+
+
+class MetadataRefresh:
+    """Refresh the metadata of one router.
+
+    Args:
+        router: carries the requests; its metadata is kept fresh.
+        attempts: the pauses between refreshes that did not help.
+        options: of the client.
+        creates_topics: whether asking for an unknown topic may create it, if the brokers allow that.
+
+    Attributes:
+        ended_ms: when the last refresh ended, -1 before the first.
+    """
+
+    def __init__(self, router: Router, attempts: Attempts, options: ClientOptions, creates_topics: bool) -> None:
+        self._router = router
+        self._attempts = attempts
+        self._options = options
+        self._creates_topics = creates_topics
+        self._running = False
+        self._asked: frozenset[str] | None = frozenset()
+        self.ended_ms = -1
+
+    def poll(self, now_ms: int) -> None:
+        """Send a refresh if one is due."""
+        due_ms = self.due_ms()
+        if due_ms is not None and due_ms <= now_ms:
+            self._send(now_ms)
+
+    def due_ms(self) -> int | None:
+        """Return when the next refresh is due, None while one is running."""
+        if self._running:
+            return None
+        stale_ms = self._router.metadata.stale_ms()
+        return stale_ms if self._wants_more() else max(stale_ms, self._attempts.not_before_ms)
+
+    def _wants_more(self) -> bool:
+        """Return whether a topic is wanted that the last request did not ask for."""
+        wanted = self._router.metadata.wanted
+        if self._asked is None:
+            return False
+        return wanted is None or not wanted <= self._asked
+
+    def _send(self, now_ms: int) -> None:
+        self._running = True
+        if now_ms - self.ended_ms > _CALM_PAUSES * self._options.retry_backoff_max_ms:
+            self._attempts.succeeded()
+        wanted = self._router.metadata.wanted
+        self._asked = None if wanted is None else frozenset(wanted)
+        topics = (
+            None
+            if self._asked is None
+            else [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(self._asked)]
+        )
+        request = MetadataRequest(topics, allow_auto_topic_creation=self._creates_topics)
+        deadline_ms = now_ms + self._options.api_timeout_ms
+        call = Call(
+            ANY_BROKER,
+            lambda _: (request, None),
+            MetadataResponse,
+            deadline_ms,
+            self._ended,
+            check=_error_of,
+            retries=False,
+        )
+        self._router.submit(call, now_ms)
+
+    def _ended(self, call: Call, now_ms: int) -> None:
+        self._running = False
+        self.ended_ms = now_ms
+        # Any refresh may be in vain: the next one comes after a pause, unless this one helps for a while.
+        self._attempts.failed(call.error or _IN_VAIN, now_ms)
+        metadata = self._router.metadata
+        if call.error is None:
+            assert isinstance(call.result, MetadataResponse)
+            metadata.update(call.result, now_ms, is_complete=self._asked is None)
+        elif isinstance(call.error, BrokerError) and call.error.code is ErrorCode.REBOOTSTRAP_REQUIRED:
+            logger.warning("the cluster asks its clients to bootstrap again")
+            metadata.brokers.clear()
+
+
+def _error_of(response: Message) -> BrokerError | None:
+    assert isinstance(response, MetadataResponse)
+    return BrokerError(response.error_code, "metadata") if response.error_code != ErrorCode.NONE else None
+
+
+_IN_VAIN = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the metadata may be stale at once")

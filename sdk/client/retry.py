@@ -1,0 +1,118 @@
+"""When a failed attempt is repeated: the one policy of all clients.
+
+Whatever may be retried (a call, a connection, a batch, the look-up of a position) keeps `Attempts`. It learns of each
+failure and says when the next attempt may begin, or that there will be none.
+
+Source: KIP-580 (exponential backoff): the pause doubles, with a jitter of 20 % so that clients that failed together do
+not retry together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from kafkawire.sdk.errors import BrokerError, ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
+
+__all__ = ["Attempts", "Backoff", "is_connection_error", "outdates_coordinator", "outdates_metadata"]
+
+_JITTER = 0.2
+
+#: More doublings than any pause needs; keeps the shift small.
+_MAX_DOUBLINGS = 30
+
+#: Codes after which the coordinator must be looked up again. One that is still loading stays the coordinator.
+_COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+
+class Backoff(NamedTuple):
+    """The pauses between attempts.
+
+    Attributes:
+        initial_ms: pause before the first retry.
+        longest_ms: upper bound, jitter included.
+        fraction: returns a random number in [0, 1).
+    """
+
+    initial_ms: int
+    longest_ms: int
+    fraction: Callable[[], float]
+
+    def pause_ms(self, failures: int) -> int:
+        """Return how long to wait before the next attempt.
+
+        Args:
+            failures: failed attempts in a row, from 1.
+        """
+        doubled = self.initial_ms << min(failures - 1, _MAX_DOUBLINGS)
+        return int(min(doubled * (1 - _JITTER + 2 * _JITTER * self.fraction()), self.longest_ms))
+
+
+class Attempts:
+    """The attempts at one thing.
+
+    Args:
+        backoff: the pauses.
+        deadline_ms: after this no attempt begins; None for no end.
+        retries: how many attempts may follow the first; None for any number.
+        final: retriable codes that end it here.
+
+    Attributes:
+        failures: failed attempts in a row.
+        not_before_ms: when the next attempt may begin.
+        last_error: why the last attempt failed, None after a success.
+    """
+
+    __slots__ = ("_backoff", "_final", "_retries", "deadline_ms", "failures", "last_error", "not_before_ms")
+
+    def __init__(
+        self,
+        backoff: Backoff,
+        deadline_ms: int | None = None,
+        retries: int | None = None,
+        final: Collection[ErrorCode] = (),
+    ) -> None:
+        self._backoff = backoff
+        self._retries = retries
+        self._final = final
+        self.deadline_ms = deadline_ms
+        self.failures = 0
+        self.not_before_ms = 0
+        self.last_error: KafkaWireError | None = None
+
+    def failed(self, error: KafkaWireError, now_ms: int) -> bool:
+        """Note a failure.
+
+        Returns:
+            Whether there is another attempt, at `not_before_ms`.
+        """
+        self.failures += 1
+        self.last_error = error
+        self.not_before_ms = now_ms + self._backoff.pause_ms(self.failures)
+        if not error.retriable or (isinstance(error, BrokerError) and error.code in self._final):
+            return False
+        if self._retries is not None and self.failures > self._retries:
+            return False
+        return self.deadline_ms is None or self.not_before_ms < self.deadline_ms
+
+    def succeeded(self) -> None:
+        """Begin anew: the next failure is the first again."""
+        self.failures = 0
+        self.not_before_ms = 0
+        self.last_error = None
+
+
+def is_connection_error(error: KafkaWireError) -> bool:
+    """Return whether the broker was not reached, or did not respond."""
+    return isinstance(error, ConnectFailed | ConnectionLost | RequestTimedOut)
+
+
+def outdates_metadata(error: KafkaWireError) -> bool:
+    """Return whether an error shows that brokers, leaders or topics are no longer as the client knows them."""
+    return is_connection_error(error) or (isinstance(error, BrokerError) and error.code in INVALID_METADATA)
+
+
+def outdates_coordinator(error: KafkaWireError) -> bool:
+    """Return whether an error shows that the coordinator has moved, or may have."""
+    return is_connection_error(error) or (isinstance(error, BrokerError) and error.code in _COORDINATOR_MOVED)

@@ -1,0 +1,387 @@
+"""Route calls to brokers: which connections to open, when to send what, what to try again.
+
+A machine without I/O. Producers, consumers and admins submit calls; the driver (`transport/driver.py`) carries out the
+actions that `poll` returns and reports what happened. The router keeps the metadata fresh and knows the coordinators.
+Work per event grows with what changed, not with the calls that wait.
+
+Source: Apache Kafka, `NetworkClient`, `ConsumerNetworkClient`; KIP-219 (throttling), KIP-899 (bootstrapping again).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from kafkawire.sdk.client.call import ANY_BROKER, CONTROLLER, Call, Coordinator, Node, Purpose, Target
+from kafkawire.sdk.client.coordinators import Coordinators
+from kafkawire.sdk.client.link import Link, LinkState
+from kafkawire.sdk.client.metadata import Metadata
+from kafkawire.sdk.client.metadata_refresh import MetadataRefresh
+from kafkawire.sdk.client.options import ClientOptions
+from kafkawire.sdk.client.retry import Attempts, Backoff, outdates_metadata
+from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, KafkaWireError, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.driven import Open, Send, Shut, Versions
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["MAX_CALLS", "Action", "Router"]
+
+logger = logging.getLogger("kafkawire.client")
+
+#: Calls that may be unsettled: far more than any program needs, and a bound for one that runs away.
+MAX_CALLS = 20_000
+
+#: Calls in flight on one connection: more would only wait in the broker's socket, where nothing can be done about them.
+_IN_FLIGHT_MAX = 100
+
+#: After this long another broker is tried beside one that does not answer, if any broker will do.
+_IMPATIENT_MS = 1_000
+
+
+Action = Open[Link] | Send[Link, Call] | Shut[Link]
+
+
+class _Entry:
+    """A call that has not ended, and its attempts; `link` is set while it is in flight."""
+
+    __slots__ = ("attempts", "call", "link", "since_ms")
+
+    def __init__(self, call: Call, attempts: Attempts, since_ms: int) -> None:
+        self.call = call
+        self.attempts = attempts
+        self.since_ms = since_ms
+        self.link: Link | None = None
+
+
+class _Bucket:
+    """The calls that wait for one target, oldest first; `judged_ms` is the failure that they have heard of."""
+
+    __slots__ = ("entries", "judged_ms")
+
+    def __init__(self) -> None:
+        self.entries: deque[_Entry] = deque()
+        self.judged_ms = -1
+
+
+class Router:
+    """Route the calls of one client.
+
+    Args:
+        options: the client's options.
+        backoff: the pauses between attempts.
+        creates_topics: whether asking for an unknown topic may create it, if the brokers allow that.
+
+    Attributes:
+        metadata: the latest known state of the cluster.
+    """
+
+    def __init__(self, options: ClientOptions, backoff: Backoff, *, creates_topics: bool = False) -> None:
+        self.metadata = Metadata(options.metadata_max_age_ms)
+        self._options = options
+        self._backoff = backoff
+        self._buckets: dict[tuple[Target, Purpose], _Bucket] = {}
+        self._in_flight: dict[Call, _Entry] = {}
+        self._unsettled: dict[Call, _Entry] = {}
+        self._submissions = 0
+        self._later: list[tuple[int, int, _Entry]] = []
+        self._deadlines: list[tuple[int, int, Call]] = []
+        self._links: dict[tuple[Address, Purpose], Link] = {}
+        self._coordinators = Coordinators(self, options.api_timeout_ms)
+        self._refresh = MetadataRefresh(self, Attempts(backoff), options, creates_topics)
+        self._closed: KafkaWireError | None = None
+
+    # What machines do.
+
+    def submit(self, call: Call, now_ms: int) -> None:
+        """Take a call; it settles by its deadline, whatever happens.
+
+        Raises:
+            LocalProtocolError: `MAX_CALLS` calls are unsettled.
+            Closed: the client was closed.
+        """
+        if self._closed is not None:
+            raise Closed("the client was closed") from self._closed
+        if len(self._unsettled) >= MAX_CALLS:
+            raise LocalProtocolError(f"{MAX_CALLS} calls have not ended yet, that is the limit")
+        entry = _Entry(call, Attempts(self._backoff, call.deadline_ms, final=call.final), now_ms)
+        self._unsettled[call] = entry
+        heappush(self._deadlines, (call.deadline_ms, self._number(), call))
+        self._enqueue(entry, now_ms)
+
+    def reach(self, node_id: int, now_ms: int, purpose: Purpose = Purpose.DATA) -> Link | None:
+        """Return the link to a broker if it takes calls now; otherwise see that it opens.
+
+        For machines that prepare a request only when it can be sent.
+        """
+        link = self._link_to(node_id, purpose)
+        if link is None:
+            self.metadata.invalidate()
+            return None
+        if link.takes_calls(now_ms):
+            return link
+        link.wanted = True
+        return None
+
+    # What the driver does.
+
+    def poll(self, now_ms: int) -> list[Action]:
+        """Return what is to be done now."""
+        actions: list[Action] = []
+        if self._closed is not None:
+            return actions
+        self._expire(now_ms)
+        while self._later and self._later[0][0] <= now_ms:
+            self._enqueue(heappop(self._later)[2], now_ms)
+        self._refresh.poll(now_ms)
+        before = -1
+        while before != self._submissions:  # a call that looks up its coordinator submits another one
+            before = self._submissions
+            for key, bucket in list(self._buckets.items()):
+                self._drain(*key, bucket, now_ms, actions)
+        self._tend_links(now_ms, actions)
+        return actions
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when to poll again if nothing happens before; None after `close`."""
+        return None if self._closed is not None else min(self._due_times(now_ms), default=None)
+
+    def opened(self, link: Link, connection: Versions, now_ms: int) -> None:
+        """Report that a connection is ready."""
+        if link.attempts.failures:
+            logger.info("%s can be reached again", link)
+        link.moves_to(LinkState.READY, now_ms)
+        link.connection, link.wanted, link.congested = connection, False, False
+        link.attempts.succeeded()
+
+    def closed(self, link: Link, error: KafkaWireError, now_ms: int) -> None:
+        """Report that a connection could not be opened, or has ended; its calls are reported by themselves."""
+        link.moves_to(LinkState.CLOSED, now_ms)
+        link.connection, link.wanted = None, False
+        link.attempts.failed(error, now_ms)
+        self.metadata.invalidate()
+        self._coordinators.forget_at(link.address)
+        failures = link.attempts.failures
+        if failures & (failures - 1) == 0:  # 1, 2, 4, 8: an outage of an hour is a dozen lines
+            logger.warning("%s: %s (%d in a row)", link, error, failures)
+
+    def answered(self, call: Call, response: Message | None, now_ms: int) -> None:
+        """Report the response to a call; None for a request that has none and is written."""
+        entry = self._came_back(call, now_ms)
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
+        if throttle_ms > 0 and entry.link is not None:
+            entry.link.muted_until_ms = max(entry.link.muted_until_ms, now_ms + throttle_ms)
+        error = None if call.check is None or response is None else call.check(response)
+        if error is None:
+            self._settle(entry, response, None, now_ms)
+        else:
+            self._failed(entry, error, now_ms, response)
+
+    def failed(self, call: Call, error: KafkaWireError, now_ms: int) -> None:
+        """Report that a call could not be sent, or got no response."""
+        self._failed(self._came_back(call, now_ms), error, now_ms)
+
+    def close(self, error: KafkaWireError, now_ms: int) -> None:
+        """Fail all calls, and every later one."""
+        self._closed = error
+        self._buckets.clear()
+        self._later.clear()
+        for entry in list(self._unsettled.values()):
+            self._settle(entry, None, error, now_ms)
+
+    # Calls.
+
+    def _number(self) -> int:
+        self._submissions += 1
+        return self._submissions
+
+    def _enqueue(self, entry: _Entry, now_ms: int) -> None:
+        entry.since_ms = now_ms
+        entry.link = None
+        call = entry.call
+        self._buckets.setdefault((call.target, call.purpose), _Bucket()).entries.append(entry)
+        self._number()
+
+    def _came_back(self, call: Call, now_ms: int) -> _Entry:
+        entry = self._in_flight.pop(call)
+        if entry.link is not None:
+            entry.link.in_flight -= 1
+            entry.link.used_ms = now_ms
+        return entry
+
+    def _settle(self, entry: _Entry, result: Message | None, error: KafkaWireError | None, now_ms: int) -> None:
+        self._unsettled.pop(entry.call, None)
+        entry.call.settle(result, error, now_ms)
+
+    def _failed(self, entry: _Entry, error: KafkaWireError, now_ms: int, response: Message | None = None) -> None:
+        """Try a call again later, or end it."""
+        call = entry.call
+        if outdates_metadata(error) or (isinstance(error, BrokerError) and error.code is ErrorCode.NOT_CONTROLLER):
+            self.metadata.invalidate()
+        if isinstance(call.target, Coordinator):
+            self._coordinators.note(call.target, error)
+        again = entry.attempts.failed(error, now_ms) and call.retries and not call.done and self._closed is None
+        if again:
+            logger.info("%s: trying again in %d ms: %s", call, entry.attempts.not_before_ms - now_ms, error)
+            heappush(self._later, (entry.attempts.not_before_ms, self._number(), entry))
+        else:
+            self._settle(entry, response, error, now_ms)
+
+    def _expire(self, now_ms: int) -> None:
+        while self._deadlines and (self._deadlines[0][0] <= now_ms or self._deadlines[0][2].done):
+            call = heappop(self._deadlines)[2]
+            entry = self._unsettled.get(call)
+            if entry is not None:
+                target = call.target
+                trouble = self._coordinators.trouble(target) if isinstance(target, Coordinator) else None
+                self._settle(entry, None, _too_late(entry, entry.attempts.last_error or trouble), now_ms)
+
+    def _drain(self, target: Target, purpose: Purpose, bucket: _Bucket, now_ms: int, actions: list[Action]) -> None:
+        """Send the calls of one target that can be sent now."""
+        while bucket.entries:
+            entry = bucket.entries[0]
+            if entry.call.done:
+                self._unsettled.pop(bucket.entries.popleft().call, None)
+                continue
+            link = self._choose(target, purpose, bucket, now_ms)
+            if link is None or link.in_flight >= _IN_FLIGHT_MAX:
+                return
+            bucket.entries.popleft()
+            entry.link = link
+            link.in_flight += 1
+            link.used_ms = now_ms
+            self._in_flight[entry.call] = entry
+            actions.append(Send(link, entry.call))
+        self._buckets.pop((target, purpose), None)
+
+    # Targets.
+
+    def _choose(self, target: Target, purpose: Purpose, bucket: _Bucket, now_ms: int) -> Link | None:
+        """Return the link that the calls of a target take, None if there is none now; see that it opens."""
+        if target is ANY_BROKER:
+            return self._any(bucket, now_ms)
+        if isinstance(target, Node):
+            node_id: int | None = target.node_id
+        elif target is CONTROLLER:
+            node_id = self.metadata.controller_id
+        else:
+            assert isinstance(target, Coordinator)
+            node_id, error = self._coordinators.find(target, now_ms)
+            if error is not None:
+                waiting, bucket.entries = bucket.entries, deque()
+                for entry in waiting:
+                    self._failed(entry, error, now_ms)
+                return None
+        link = None if node_id is None else self._link_to(node_id, purpose)
+        if link is None:
+            if not isinstance(target, Coordinator):
+                self.metadata.invalidate()
+                reason = "the cluster does not list it" if node_id is not None else "the cluster has none"
+                self._refuse(bucket, ConnectFailed(target, reason), self._refresh.ended_ms, now_ms)
+            return None
+        if link.takes_calls(now_ms):
+            return link
+        link.wanted = True
+        if link.state is LinkState.CLOSED and link.attempts.last_error is not None:
+            self._refuse(bucket, link.attempts.last_error, link.since_ms, now_ms)
+        return None
+
+    def _any(self, bucket: _Bucket, now_ms: int) -> Link | None:
+        """Return the ready link with the least to do; without one, open another of those that have failed least."""
+        links = self._candidates()
+        ready = [link for link in links if link.takes_calls(now_ms)]
+        if ready:
+            return min(ready, key=lambda link: link.in_flight)
+        if any(link.state is LinkState.OPENING and now_ms - link.since_ms < _IMPATIENT_MS for link in links):
+            return None
+        closed = [link for link in links if link.state is LinkState.CLOSED]
+        if len(closed) == len(links) and all(link.attempts.failures for link in links):
+            reasons = "; ".join(str(link.attempts.last_error) for link in links)
+            self._refuse(bucket, ConnectFailed("any broker", reasons), min(link.since_ms for link in links), now_ms)
+        if bucket.entries and closed and not any(link.wanted for link in closed):
+            min(closed, key=lambda link: (link.attempts.failures, link.attempts.not_before_ms)).wanted = True
+        return None
+
+    def _refuse(self, bucket: _Bucket, error: KafkaWireError, happened_ms: int, now_ms: int) -> None:
+        """Tell the calls of a target about a failure: those that do not retry end with it."""
+        if bucket.judged_ms >= happened_ms:
+            return
+        bucket.judged_ms = happened_ms
+        waiting, bucket.entries = bucket.entries, deque()
+        for entry in waiting:
+            if entry.since_ms > happened_ms:  # it came later: there is an attempt for it yet
+                bucket.entries.append(entry)
+                continue
+            entry.attempts.last_error = error
+            if entry.call.retries:
+                bucket.entries.append(entry)
+            else:
+                self._settle(entry, None, error, now_ms)
+
+    def _candidates(self) -> list[Link]:
+        """Return the links to all brokers, and to the bootstrap servers while no broker can be reached."""
+        known = [self._link(broker.address, Purpose.DATA) for broker in self.metadata.brokers.values()]
+        if any(not link.attempts.failures for link in known):
+            return known
+        first = [self._link(address, Purpose.DATA) for address in self._options.bootstrap_servers]
+        return list(dict.fromkeys((*known, *first)))
+
+    # Links.
+
+    def _link_to(self, node_id: int, purpose: Purpose) -> Link | None:
+        broker = self.metadata.brokers.get(node_id)
+        return None if broker is None else self._link(broker.address, purpose)
+
+    def _link(self, address: Address, purpose: Purpose) -> Link:
+        link = self._links.get((address, purpose))
+        if link is None:
+            link = self._links[address, purpose] = Link(address, purpose, Attempts(self._backoff))
+        return link
+
+    def _tend_links(self, now_ms: int, actions: list[Action]) -> None:
+        """Open the links that are wanted, and close those that nobody uses."""
+        idle_ms = self._options.connections_max_idle_ms
+        for key, link in list(self._links.items()):
+            if link.state is LinkState.CLOSED and link.wanted and now_ms >= link.attempts.not_before_ms:
+                link.moves_to(LinkState.OPENING, now_ms)
+                actions.append(Open(link))
+            elif link.state is LinkState.READY and not link.in_flight and now_ms - link.used_ms >= idle_ms:
+                link.moves_to(LinkState.CLOSED, now_ms)
+                link.connection = None
+                actions.append(Shut(link))
+            elif link.state is LinkState.CLOSED and not link.wanted and now_ms - link.used_ms >= idle_ms:
+                del self._links[key]
+
+    def _due_times(self, now_ms: int) -> Iterator[int]:
+        """Yield the times at which something changes by itself."""
+        if self._later:
+            yield self._later[0][0]
+        if self._deadlines:
+            yield self._deadlines[0][0]
+        refresh_ms = self._refresh.due_ms()
+        if refresh_ms is not None:
+            yield refresh_ms
+        idle_ms = self._options.connections_max_idle_ms
+        waits_for_any = (ANY_BROKER, Purpose.DATA) in self._buckets
+        for link in self._links.values():
+            if link.state is LinkState.READY:
+                if not link.in_flight:
+                    yield link.used_ms + idle_ms
+                if link.muted_until_ms > now_ms:
+                    yield link.muted_until_ms
+            elif link.state is LinkState.CLOSED:
+                yield link.attempts.not_before_ms if link.wanted else link.used_ms + idle_ms
+            elif waits_for_any and link.since_ms + _IMPATIENT_MS > now_ms:
+                yield link.since_ms + _IMPATIENT_MS
+
+
+def _too_late(entry: _Entry, cause: KafkaWireError | None) -> KafkaWireError:
+    """Return the error of a call whose deadline has passed: the last one that it met, if a broker gave one."""
+    if isinstance(cause, BrokerError):
+        return cause
+    where = "there was no response" if entry.link is not None else "there was no broker to send it to"
+    error = RequestTimedOut(f"{entry.call}: {where} in time" + (f"; {cause}" if cause is not None else ""))
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,127 @@
+"""What a driver drives: machines that decide, and the router that says which connections to open and what to send.
+
+They do no I/O. The driver calls them one at a time, on its own side, always with the time; they live in `client/`,
+`producer/`, `consumer/` and `admin/`, which a transport knows nothing of.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["AnyCall", "AnyLink", "Call", "Link", "Machine", "Open", "Router", "Send", "Shut", "Versions"]
+
+
+class Versions(Protocol):
+    """What a broker speaks; a connection knows it once it is ready."""
+
+    def version_for(self, request: type[Message], carrying: tuple[type[Message], str] | None = None) -> int:
+        """Return the version in which a request will be sent; see `BrokerConnection.version_for`."""
+        ...
+
+
+class Link(Protocol):
+    """A connection that is wanted, open or not.
+
+    Attributes:
+        congested: whether the connection has more unsent bytes than it should hold; set by the driver.
+    """
+
+    congested: bool
+
+    @property
+    def address(self) -> Address:
+        """Where the broker listens."""
+        ...
+
+
+class Call(Protocol):
+    """A request and the class of its response."""
+
+    @property
+    def response(self) -> type[Message] | None:
+        """The class of the response; None if there is none."""
+        ...
+
+    @property
+    def timeout_ms(self) -> int | None:
+        """The limit for the response; None for that of the connection."""
+        ...
+
+    def request(self, versions: Versions, /) -> tuple[Message, int | None]:
+        """Return the request and its version, None for the highest that both sides know."""
+        ...
+
+
+AnyLink = TypeVar("AnyLink", bound=Link)
+AnyCall = TypeVar("AnyCall", bound=Call)
+
+
+class Open(NamedTuple, Generic[AnyLink]):
+    """Connect, then report `opened` or `closed`."""
+
+    link: AnyLink
+
+
+class Send(NamedTuple, Generic[AnyLink, AnyCall]):
+    """Write the request of a call, then report `answered` or `failed`."""
+
+    link: AnyLink
+    call: AnyCall
+
+
+class Shut(NamedTuple, Generic[AnyLink]):
+    """Close the connection; no call waits on it, and nothing is reported."""
+
+    link: AnyLink
+
+
+class Machine(Protocol):
+    """A part of a client that decides: the sender, the fetch planner, a group's member."""
+
+    def poll(self, now_ms: int) -> None:
+        """Do whatever is due: called after every event, so it must cost little when nothing is."""
+        ...
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when to poll again if nothing happens before; None if only an event can change anything."""
+        ...
+
+    def fail(self, error: KafkaWireError, now_ms: int) -> None:
+        """End everything that is unsettled: the client was closed, or a machine raised what it should not."""
+        ...
+
+
+class Router(Protocol[AnyLink, AnyCall]):
+    """The machine that the others submit their calls to."""
+
+    def poll(self, now_ms: int) -> list[Open[AnyLink] | Send[AnyLink, AnyCall] | Shut[AnyLink]]:
+        """Return what is to be done now."""
+        ...
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when to poll again if nothing happens before."""
+        ...
+
+    def opened(self, link: AnyLink, connection: Versions, now_ms: int) -> None:
+        """Report that a connection is ready."""
+        ...
+
+    def closed(self, link: AnyLink, error: KafkaWireError, now_ms: int) -> None:
+        """Report that a connection could not be opened, or has ended; its calls are reported by themselves."""
+        ...
+
+    def answered(self, call: AnyCall, response: Message | None, now_ms: int) -> None:
+        """Report the response to a call; None for a request that has none and is written."""
+        ...
+
+    def failed(self, call: AnyCall, error: KafkaWireError, now_ms: int) -> None:
+        """Report that a call could not be sent, or got no response."""
+        ...
+
+    def close(self, error: KafkaWireError, now_ms: int) -> None:
+        """Fail all calls, and every later one."""
+        ...

@@ -1,0 +1,261 @@
+"""Drive the machines of one client: the owner of its connections, its timers and its tasks.
+
+A turn runs what was asked for, polls the machines and the router, carries out the router's actions and sets a timer for
+the next turn. Every event (a response, a connection that opened or ended, a call from the user's side) leads to a turn.
+All of it happens on one event loop: the caller's, or that of an I/O thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from threading import get_ident
+from typing import Any, Generic
+
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.errors import Closed, ConnectFailed, ConnectionLost, KafkaWireError
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.transport import fork
+from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
+from kafkawire.sdk.transport.driven import AnyCall, AnyLink, Machine, Open, Router, Send
+from kafkawire.sdk.transport.promise import Promise, Result
+from kafkawire.sdk.transport.wire import Network
+
+__all__ = ["Driver", "Step"]
+
+logger = logging.getLogger("kafkawire.client")
+
+#: Something to do on the driver's side, given the time.
+Step = Callable[[int], None]
+
+
+class Driver(Generic[AnyLink, AnyCall]):
+    """Drive one client; `start` it on its event loop.
+
+    `run`, `ask` and `wake` may be called from any thread, everything else on the driver's side only.
+
+    Args:
+        router: of the client.
+        machines: polled in this order.
+        network: reaches the brokers.
+        settings: for each connection.
+    """
+
+    def __init__(
+        self,
+        router: Router[AnyLink, AnyCall],
+        machines: Sequence[Machine],
+        network: Network,
+        settings: ConnectionSettings,
+    ) -> None:
+        self._router = router
+        self._machines = machines
+        self._network = network
+        self._settings = settings
+        self._connections: dict[AnyLink, BrokerConnection] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._steps: deque[Step] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+        self._is_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms = 0
+        self._ended: KafkaWireError | None = None
+
+    # Called from any thread.
+
+    def wake(self) -> None:
+        """Have a turn soon.
+
+        Raises:
+            Closed: the process is a fork of the one in which the client was made.
+        """
+        if self._is_scheduled or self._loop is None or self._ended is not None:
+            if isinstance(self._ended, fork.Forked):
+                raise self._ended
+            return
+        self._is_scheduled = True
+        if get_ident() == self._thread:
+            self._loop.call_soon(self._turn)
+        else:
+            self._loop.call_soon_threadsafe(self._turn)
+
+    def run(self, step: Step) -> None:
+        """Have something done on the driver's side.
+
+        Raises:
+            Closed: the driver has ended.
+        """
+        if self._ended is not None:
+            raise Closed(str(self._ended)) from self._ended
+        self._steps.append(step)
+        self.wake()
+
+    def ask(self, step: Callable[[Promise[Result], int], None]) -> Promise[Result]:
+        """Have something done on the driver's side that settles a promise.
+
+        Raises:
+            Closed: the driver has ended.
+        """
+        promise: Promise[Result] = Promise()
+        self.run(partial(step, promise))
+        return promise
+
+    # Called on the driver's side.
+
+    def start(self) -> None:
+        """Begin, on the running event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = get_ident()
+        fork.watch(self)
+        self.wake()
+
+    async def end(self, error: KafkaWireError) -> None:
+        """Fail everything that is unsettled, disconnect, and stop."""
+        self._stop(error)
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def forked(self, error: fork.Forked) -> None:
+        """Refuse all work in a child process: the connections belong to its parent."""
+        self._ended = error
+
+    def _stop(self, error: KafkaWireError) -> None:
+        if self._ended is not None:
+            return
+        self._ended = error
+        if self._timer is not None:
+            self._timer.cancel()
+        now_ms = monotonic_ms()
+        while self._steps:  # they have promises to settle; the router refuses what they submit
+            self._guarded(self._steps.popleft(), now_ms)
+        self._guarded(partial(self._router.close, error), now_ms)
+        for machine in self._machines:
+            self._guarded(partial(machine.fail, error), now_ms)
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def _guarded(self, step: Step, now_ms: int) -> None:
+        """Do one of the last things; a defect in it must not keep the others from being done."""
+        try:
+            step(now_ms)
+        except Exception as error:
+            if not isinstance(error, KafkaWireError):
+                logger.exception("while the client was ended")
+
+    def _turn(self) -> None:
+        self._is_scheduled = False
+        if self._ended is not None:
+            return
+        now_ms = monotonic_ms()
+        try:
+            while self._steps:
+                self._steps.popleft()(now_ms)
+            for machine in self._machines:
+                machine.poll(now_ms)
+            for action in self._router.poll(now_ms):
+                if isinstance(action, Send):
+                    self._send(action.link, action.call, now_ms)
+                elif isinstance(action, Open):
+                    self._start_task(self._connect(action.link))
+                else:
+                    self._connections.pop(action.link).close()
+            times = [self._router.due_ms(now_ms), *(machine.due_ms(now_ms) for machine in self._machines)]
+            due = [due_ms for due_ms in times if due_ms is not None]
+        except Exception as error:  # better that every call fails than that one hangs
+            self._defect(error)
+            return
+        if due:
+            self._set_timer(min(due), now_ms)
+
+    def _set_timer(self, due_ms: int, now_ms: int) -> None:
+        """Have a turn at `due_ms`; a timer that is set for an earlier time stays, and sets the next one."""
+        assert self._loop is not None
+        if self._timer is not None:
+            if now_ms < self._timer_due_ms <= due_ms:
+                return
+            self._timer.cancel()
+        self._timer_due_ms = max(due_ms, now_ms + 1)
+        self._timer = self._loop.call_later((self._timer_due_ms - now_ms) / 1000, self.wake)
+
+    def _send(self, link: AnyLink, call: AnyCall, now_ms: int) -> None:
+        connection = self._connections.get(link)
+        if connection is None:  # it ended in this turn
+            self._router.failed(call, ConnectionLost(f"connection to {link.address} has ended"), now_ms)
+            return
+        try:
+            request, version = call.request(connection)
+            if call.response is None:
+                connection.post(request, version)
+                self._router.answered(call, None, now_ms)
+            else:
+                connection.begin(request, partial(self._received, call), version, call.timeout_ms)
+        except KafkaWireError as error:
+            self._router.failed(call, error, now_ms)
+            self.wake()
+        if connection.is_congested and not link.congested:
+            link.congested = True
+            self._start_task(self._await_room(link, connection))
+
+    def _received(self, call: AnyCall, response: Message | None, error: KafkaWireError | None) -> None:
+        if self._ended is not None:
+            return
+        try:
+            if error is not None:
+                self._router.failed(call, error, monotonic_ms())
+            else:
+                self._router.answered(call, response, monotonic_ms())
+        except Exception as defect:
+            self._defect(defect)
+            return
+        self.wake()
+
+    async def _connect(self, link: AnyLink) -> None:
+        try:
+            connection = await BrokerConnection.open(self._network, link.address, self._settings)
+        except ConnectFailed as error:
+            if self._ended is None:
+                self._router.closed(link, error, monotonic_ms())
+        else:
+            if self._ended is not None:
+                connection.close()
+                return
+            self._connections[link] = connection
+            connection.on_end = partial(self._lost, link)
+            self._router.opened(link, connection, monotonic_ms())
+        self.wake()
+
+    def _lost(self, link: AnyLink, error: KafkaWireError) -> None:
+        self._connections.pop(link, None)
+        if self._ended is None:
+            self._router.closed(link, error, monotonic_ms())
+            self.wake()
+
+    async def _await_room(self, link: AnyLink, connection: BrokerConnection) -> None:
+        await connection.drain()
+        link.congested = False
+        self.wake()
+
+    def _start_task(self, work: Any) -> None:
+        assert self._loop is not None
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._defect(error)
+
+    def _defect(self, error: BaseException) -> None:
+        """End the client: something raised what it should not, so nothing that it decides can be relied upon."""
+        logger.error("the client has ended because of a defect", exc_info=error)
+        failure = KafkaWireError(f"the client has ended because of a defect: {error!r}")
+        failure.__cause__ = error
+        self._stop(failure)

@@ -1,0 +1,41 @@
+"""Tell clients that their process has forked: in the child, their connections and threads are somebody else's."""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+from weakref import WeakSet
+
+from kafkawire.sdk.errors import Closed
+
+__all__ = ["Forked", "watch"]
+
+
+class Forked(Closed):
+    """The client was made before this process was forked; only the parent process can use it."""
+
+
+class _Watched(Protocol):
+    def forked(self, error: Forked) -> None:
+        """Refuse all work from now on; no I/O."""
+        ...
+
+
+_watched: WeakSet[_Watched] = WeakSet()
+
+
+def watch(thing: _Watched) -> None:
+    """Call `thing.forked` in every child process, for as long as the object exists."""
+    _watched.add(thing)
+
+
+def _in_child() -> None:
+    for thing in list(_watched):
+        thing.forked(
+            Forked(
+                "this client was made before os.fork(), and its connections belong to the parent: make one in the child"
+            )
+        )
+
+
+os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,104 @@
+"""The result of what a client asked its driver to do: awaited on any event loop, or waited for by any thread.
+
+The driver's side settles a promise once; the user's side may be another thread. Everything that a client's methods
+return, except records and deliveries, crosses between the two as a promise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from threading import Event, Lock
+from typing import Any, Generic, TypeVar, cast
+
+from kafkawire.sdk.errors import KafkaWireError, RequestTimedOut
+
+__all__ = ["Promise"]
+
+Result = TypeVar("Result")
+
+#: Held for a few instructions at a time, so that one is enough for all promises.
+_lock = Lock()
+
+
+class Promise(Generic[Result]):
+    """A result that may not be there yet."""
+
+    __slots__ = ("_callbacks", "_error", "_result")
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[[], None]] | None = []
+        self._result: Result | None = None
+        self._error: KafkaWireError | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether the result, or the error, is there."""
+        return self._callbacks is None
+
+    def keep(self, result: Result) -> None:
+        """Settle with a result; does nothing if it is settled already."""
+        self._settle(result, None)
+
+    def fail(self, error: KafkaWireError) -> None:
+        """Settle with an error; does nothing if it is settled already."""
+        self._settle(None, error)
+
+    def add_done_callback(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once it is settled, on the side that settles it; at once if it is settled already."""
+        with _lock:
+            if self._callbacks is not None:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        if not self.done:
+            loop = asyncio.get_running_loop()
+            settled: asyncio.Future[None] = loop.create_future()
+            self.add_done_callback(lambda: _wake(loop, settled))
+            yield from settled.__await__()
+        return self._outcome()
+
+    def wait(self, timeout_seconds: float | None = None) -> Result:
+        """Block this thread until it is settled.
+
+        Raises:
+            RequestTimedOut: it was not settled in time.
+        """
+        if not self.done:
+            settled = Event()
+            self.add_done_callback(settled.set)
+            if not settled.wait(timeout_seconds):
+                raise RequestTimedOut(f"no result within {timeout_seconds} s")
+        return self._outcome()
+
+    def _settle(self, result: Result | None, error: KafkaWireError | None) -> None:
+        with _lock:
+            callbacks = self._callbacks
+            if callbacks is None:
+                return
+            self._result, self._error = result, error
+            self._callbacks = None
+        for callback in callbacks:
+            callback()
+
+    def _outcome(self) -> Result:
+        if self._error is not None:
+            raise self._error
+        return cast("Result", self._result)
+
+
+def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
+    """Set a future of a loop, from whichever thread this is."""
+
+    def wake() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    if asyncio._get_running_loop() is loop:
+        wake()
+        return
+    with suppress(RuntimeError):  # the loop was closed: nobody awaits on it any more
+        loop.call_soon_threadsafe(wake)
