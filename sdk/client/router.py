@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from kafkawire.sdk.client.call import ANY_BROKER, CONTROLLER, Call, Coordinator, Node, Purpose, Target
+from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator, Node, Purpose, Target
 from kafkawire.sdk.client.coordinators import Coordinators
 from kafkawire.sdk.client.link import Link, LinkState
 from kafkawire.sdk.client.metadata import Metadata
@@ -262,25 +262,24 @@ class Router:
         """Return the link that the calls of a target take, None if there is none now; see that it opens."""
         if target is ANY_BROKER:
             return self._any(bucket, now_ms)
-        if isinstance(target, Node):
-            node_id: int | None = target.node_id
-        elif target is CONTROLLER:
-            node_id = self.metadata.controller_id
-        else:
-            assert isinstance(target, Coordinator)
-            node_id, error = self._coordinators.find(target, now_ms)
+        if isinstance(target, Coordinator):
+            address, error = self._coordinators.find(target, now_ms)
             if error is not None:
                 waiting, bucket.entries = bucket.entries, deque()
                 for entry in waiting:
                     self._failed(entry, error, now_ms)
+            if address is None:
                 return None
-        link = None if node_id is None else self._link_to(node_id, purpose)
-        if link is None:
-            if not isinstance(target, Coordinator):
+            link: Link | None = self._link(address, purpose)
+        else:
+            node_id = target.node_id if isinstance(target, Node) else self.metadata.controller_id
+            link = None if node_id is None else self._link_to(node_id, purpose)
+            if link is None:
                 self.metadata.invalidate()
-                reason = "the cluster does not list it" if node_id is not None else "the cluster has none"
+                reason = "the cluster has none" if node_id is None else "the cluster does not list it"
                 self._refuse(bucket, ConnectFailed(target, reason), self._refresh.ended_ms, now_ms)
-            return None
+                return None
+        assert link is not None
         if link.takes_calls(now_ms):
             return link
         link.wanted = True

@@ -33,9 +33,7 @@ Step = Callable[[int], None]
 
 
 class Driver(Generic[AnyLink, AnyCall]):
-    """Drive one client; `start` it on its event loop.
-
-    `run`, `ask` and `wake` may be called from any thread, everything else on the driver's side only.
+    """Drive one client. Its methods may be called from any thread.
 
     Args:
         router: of the client.
@@ -65,17 +63,36 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._timer_due_ms = 0
         self._ended: KafkaWireError | None = None
 
-    # Called from any thread.
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin, on an event loop that runs: the caller's, or that of an `IoThread`."""
+        self._loop = loop
+        fork.watch(self)
+        self.wake()
+
+    def end(self, error: KafkaWireError) -> Promise[None]:
+        """Fail everything that is unsettled, disconnect, and stop.
+
+        Returns:
+            A promise that is kept once nothing is left on the event loop.
+        """
+        ended: Promise[None] = Promise()
+        if self._loop is None or self._loop.is_closed():
+            self._connections.clear()  # their sockets went with the loop
+            self._stop(error)
+            ended.keep(None)
+        else:
+            self._loop.call_soon_threadsafe(self._end, error, ended)
+        return ended
 
     def wake(self) -> None:
         """Have a turn soon.
 
         Raises:
-            Closed: the process is a fork of the one in which the client was made.
+            Forked: the process is a fork of the one in which the client was made.
         """
+        if isinstance(self._ended, fork.Forked):
+            self._check()
         if self._is_scheduled or self._loop is None or self._ended is not None:
-            if isinstance(self._ended, fork.Forked):
-                raise self._ended
             return
         self._is_scheduled = True
         if get_ident() == self._thread:
@@ -89,41 +106,51 @@ class Driver(Generic[AnyLink, AnyCall]):
         Raises:
             Closed: the driver has ended.
         """
-        if self._ended is not None:
-            raise Closed(str(self._ended)) from self._ended
+        self._check()
         self._steps.append(step)
         self.wake()
+        try:
+            self._check()
+        except Closed:  # meanwhile: unless the step is gone, nobody will do it
+            if step in self._steps:
+                self._steps.remove(step)
+                raise
 
     def ask(self, step: Callable[[Promise[Result], int], None]) -> Promise[Result]:
-        """Have something done on the driver's side that settles a promise.
+        """Have something done on the driver's side that settles a promise; what it raises settles the promise, too.
 
         Raises:
             Closed: the driver has ended.
         """
         promise: Promise[Result] = Promise()
-        self.run(partial(step, promise))
+
+        def settle(now_ms: int) -> None:
+            try:
+                step(promise, now_ms)
+            except KafkaWireError as error:
+                promise.fail(error)
+
+        self.run(settle)
         return promise
-
-    # Called on the driver's side.
-
-    def start(self) -> None:
-        """Begin, on the running event loop."""
-        self._loop = asyncio.get_running_loop()
-        self._thread = get_ident()
-        fork.watch(self)
-        self.wake()
-
-    async def end(self, error: KafkaWireError) -> None:
-        """Fail everything that is unsettled, disconnect, and stop."""
-        self._stop(error)
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     def forked(self, error: fork.Forked) -> None:
         """Refuse all work in a child process: the connections belong to its parent."""
         self._ended = error
+
+    def _check(self) -> None:
+        if isinstance(self._ended, fork.Forked):
+            raise fork.Forked(str(self._ended))
+        if self._ended is not None:
+            raise Closed(str(self._ended)) from self._ended
+
+    # On the driver's side.
+
+    def _end(self, error: KafkaWireError, ended: Promise[None]) -> None:
+        self._stop(error)
+        for task in self._tasks:
+            task.cancel()
+        gone = asyncio.gather(*self._tasks, return_exceptions=True)
+        gone.add_done_callback(lambda _: ended.keep(None))
 
     def _stop(self, error: KafkaWireError) -> None:
         if self._ended is not None:
@@ -151,6 +178,7 @@ class Driver(Generic[AnyLink, AnyCall]):
 
     def _turn(self) -> None:
         self._is_scheduled = False
+        self._thread = get_ident()
         if self._ended is not None:
             return
         now_ms = monotonic_ms()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from copy import copy
 from threading import Event, Lock
 from typing import Any, Generic, TypeVar, cast
 
@@ -86,8 +87,15 @@ class Promise(Generic[Result]):
 
     def _outcome(self) -> Result:
         if self._error is not None:
-            raise self._error
+            raise _fresh(self._error)
         return cast("Result", self._result)
+
+
+def _fresh(error: KafkaWireError) -> KafkaWireError:
+    """Return a copy, so that the traceback of an error that is raised often does not grow."""
+    raised = copy(error)
+    raised.__cause__ = error.__cause__
+    return raised
 
 
 def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
