@@ -72,6 +72,8 @@ class ClientOptions(Options):
         metadata_max_age_ms: age at which the metadata is refreshed.
         connections_max_idle_ms: a connection that was not used for so long is closed.
         max_frame_bytes: largest response accepted.
+        io: where the client does its I/O: "loop", the event loop that starts it, or "thread", a thread of its own, which
+            goes on while the event loop is blocked.
     """
 
     bootstrap_servers: tuple[Address, ...] = option(REQUIRED, _bootstrap_servers, kafka="bootstrap.servers")
@@ -84,6 +86,7 @@ class ClientOptions(Options):
     metadata_max_age_ms: int = number(300_000, 100, kafka="metadata.max.age.ms")
     connections_max_idle_ms: int = number(540_000, 1_000, kafka="connections.max.idle.ms")
     max_frame_bytes: int = number(MAX_FRAME_BYTES, 1024)
+    io: str = choice("loop", "loop", "thread")
 
 
 class AdminOptions(ClientOptions):

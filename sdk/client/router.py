@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator, Node, Purpose, Target
@@ -125,6 +125,13 @@ class Router:
         link.wanted = True
         return None
 
+    def refresh(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
+        """Refresh the metadata as soon as the backoff allows, then call `on_done`, with the error if it failed."""
+        if self._closed is not None:
+            on_done(self._closed)
+        else:
+            self._refresh.request(on_done)
+
     # What the driver does.
 
     def poll(self, now_ms: int) -> list[Action]:
@@ -165,7 +172,7 @@ class Router:
         self._coordinators.forget_at(link.address)
         failures = link.attempts.failures
         if failures & (failures - 1) == 0:  # 1, 2, 4, 8: an outage of an hour is a dozen lines
-            logger.warning("%s: %s (%d in a row)", link, error, failures)
+            logger.warning("%s (%d in a row)", error, failures)
 
     def answered(self, call: Call, response: Message | None, now_ms: int) -> None:
         """Report the response to a call; None for a request that has none and is written."""
@@ -188,6 +195,7 @@ class Router:
         self._closed = error
         self._buckets.clear()
         self._later.clear()
+        self._refresh.fail(error)
         for entry in list(self._unsettled.values()):
             self._settle(entry, None, error, now_ms)
 

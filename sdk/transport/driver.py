@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from threading import get_ident
 from typing import Any, Generic
 
 from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.errors import Closed, ConnectFailed, ConnectionLost, KafkaWireError
+from kafkawire.sdk.errors import Closed, ConnectFailed, ConnectionLost, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
@@ -24,9 +24,12 @@ from kafkawire.sdk.transport.driven import AnyCall, AnyLink, Machine, Open, Rout
 from kafkawire.sdk.transport.promise import Promise, Result
 from kafkawire.sdk.transport.wire import Network
 
-__all__ = ["Driver", "Step"]
+__all__ = ["MAX_STEPS", "Driver", "Step"]
 
 logger = logging.getLogger("kafkawire.client")
+
+#: Steps that may wait for the next turn: far more than any program needs, and a bound for one that runs away.
+MAX_STEPS = 20_000
 
 #: Something to do on the driver's side, given the time.
 Step = Callable[[int], None]
@@ -63,9 +66,9 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._timer_due_ms = 0
         self._ended: KafkaWireError | None = None
 
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin, on an event loop that runs: the caller's, or that of an `IoThread`."""
-        self._loop = loop
+    def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Begin, on the event loop of an `IoThread`; None for that of the caller."""
+        self._loop = asyncio.get_running_loop() if loop is None else loop
         fork.watch(self)
         self.wake()
 
@@ -105,8 +108,11 @@ class Driver(Generic[AnyLink, AnyCall]):
 
         Raises:
             Closed: the driver has ended.
+            LocalProtocolError: `MAX_STEPS` steps wait, because the event loop is blocked.
         """
         self._check()
+        if len(self._steps) >= MAX_STEPS:
+            raise LocalProtocolError(f"{MAX_STEPS} calls wait for the event loop, that is the limit; is it blocked?")
         self._steps.append(step)
         self.wake()
         try:
@@ -131,6 +137,20 @@ class Driver(Generic[AnyLink, AnyCall]):
                 promise.fail(error)
 
         self.run(settle)
+        return promise
+
+    def perform(self, work: Coroutine[Any, Any, Result]) -> Promise[Result]:
+        """Have a coroutine run on the driver's side; what it returns or raises settles the promise.
+
+        Raises:
+            Closed: the driver has ended.
+        """
+        promise: Promise[Result] = Promise()
+        try:
+            self.run(lambda _: self._start_task(self._perform(work, promise)))
+        except KafkaWireError:
+            work.close()
+            raise
         return promise
 
     def forked(self, error: fork.Forked) -> None:
@@ -264,6 +284,16 @@ class Driver(Generic[AnyLink, AnyCall]):
         if self._ended is None:
             self._router.closed(link, error, monotonic_ms())
             self.wake()
+
+    async def _perform(self, work: Coroutine[Any, Any, Result], promise: Promise[Result]) -> None:
+        try:
+            promise.keep(await work)
+        except asyncio.CancelledError:
+            promise.fail(Closed(str(self._ended)))
+            raise
+        except Exception as error:
+            promise.fail(error)
+        self.wake()
 
     async def _await_room(self, link: AnyLink, connection: BrokerConnection) -> None:
         await connection.drain()

@@ -13,7 +13,7 @@ from copy import copy
 from threading import Event, Lock
 from typing import Any, Generic, TypeVar, cast
 
-from kafkawire.sdk.errors import KafkaWireError, RequestTimedOut
+from kafkawire.sdk.errors import RequestTimedOut
 
 __all__ = ["Promise"]
 
@@ -24,14 +24,19 @@ _lock = Lock()
 
 
 class Promise(Generic[Result]):
-    """A result that may not be there yet."""
+    """A result that may not be there yet.
 
-    __slots__ = ("_callbacks", "_error", "_result")
+    Args:
+        on_cancel: called when whoever awaits it is cancelled; None if that changes nothing.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_callbacks", "_error", "_on_cancel", "_result")
+
+    def __init__(self, on_cancel: Callable[[], None] | None = None) -> None:
+        self._on_cancel = on_cancel
         self._callbacks: list[Callable[[], None]] | None = []
         self._result: Result | None = None
-        self._error: KafkaWireError | None = None
+        self._error: Exception | None = None
 
     @property
     def done(self) -> bool:
@@ -42,7 +47,7 @@ class Promise(Generic[Result]):
         """Settle with a result; does nothing if it is settled already."""
         self._settle(result, None)
 
-    def fail(self, error: KafkaWireError) -> None:
+    def fail(self, error: Exception) -> None:
         """Settle with an error; does nothing if it is settled already."""
         self._settle(None, error)
 
@@ -59,7 +64,12 @@ class Promise(Generic[Result]):
             loop = asyncio.get_running_loop()
             settled: asyncio.Future[None] = loop.create_future()
             self.add_done_callback(lambda: _wake(loop, settled))
-            yield from settled.__await__()
+            try:
+                yield from settled.__await__()
+            except asyncio.CancelledError:
+                if self._on_cancel is not None:
+                    self._on_cancel()
+                raise
         return self._outcome()
 
     def wait(self, timeout_seconds: float | None = None) -> Result:
@@ -75,7 +85,7 @@ class Promise(Generic[Result]):
                 raise RequestTimedOut(f"no result within {timeout_seconds} s")
         return self._outcome()
 
-    def _settle(self, result: Result | None, error: KafkaWireError | None) -> None:
+    def _settle(self, result: Result | None, error: Exception | None) -> None:
         with _lock:
             callbacks = self._callbacks
             if callbacks is None:
@@ -91,7 +101,7 @@ class Promise(Generic[Result]):
         return cast("Result", self._result)
 
 
-def _fresh(error: KafkaWireError) -> KafkaWireError:
+def _fresh(error: Exception) -> Exception:
     """Return a copy, so that the traceback of an error that is raised often does not grow."""
     raised = copy(error)
     raised.__cause__ = error.__cause__

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Coroutine, Hashable, Iterable
 from os import urandom
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-__all__ = ["SingleFlight", "random_fraction", "sleep_ms"]
+__all__ = ["SingleFlight", "random_fraction", "sleep_ms", "together"]
 
 Result = TypeVar("Result")
 
@@ -27,6 +27,19 @@ def random_fraction() -> float:
     """Return a random number in [0, 1), for jitter."""
     # `random` costs every import of the client more time than all the jitter of its life takes.
     return int.from_bytes(urandom(_FRACTION_BYTES), "big") / (1 << 8 * _FRACTION_BYTES)
+
+
+async def together(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """Return the results of coroutines that run at the same time.
+
+    Raises:
+        Exception: the first one that any of them raised, once all of them have ended.
+    """
+    results = await asyncio.gather(*work, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return cast("list[Result]", results)
 
 
 class SingleFlight(Generic[Result]):

@@ -111,7 +111,7 @@ def on_loop(broker: ScriptedBroker, test: Callable[[Client], Any], *machines: Ma
 
     async def run() -> None:
         client = Client(broker, *machines)
-        client.driver.start(asyncio.get_running_loop())
+        client.driver.start()
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await test(client)
@@ -192,6 +192,7 @@ def test_a_silent_broker_does_not_outlast_the_deadline() -> None:
 
 def test_a_request_without_a_response_ends_once_it_is_written() -> None:
     broker = ScriptedBroker({"t": 1})
+    broker.responders[ApiKey.PRODUCE] = lambda request: None
 
     async def test(client: Client) -> None:
         await client.metadata()
@@ -330,7 +331,7 @@ def test_ending_after_the_loop_was_closed() -> None:
     client = Client(ScriptedBroker())
 
     async def forgets() -> None:
-        client.driver.start(asyncio.get_running_loop())
+        client.driver.start()
         await client.metadata()
 
     asyncio.run(forgets())

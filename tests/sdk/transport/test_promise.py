@@ -88,6 +88,20 @@ def test_a_cancelled_waiter_leaves_the_promise_alone() -> None:
     asyncio.run(run())
 
 
+def test_cancelling_can_be_heard_of() -> None:
+    async def run() -> None:
+        heard: list[bool] = []
+        promise: Promise[int] = Promise(lambda: heard.append(True))
+        waiter = asyncio.ensure_future(_awaited(promise))
+        await asyncio.sleep(0)
+        assert not heard
+        waiter.cancel()
+        await asyncio.sleep(0)
+        assert heard == [True]
+
+    asyncio.run(run())
+
+
 def test_settling_after_the_waiting_loop_was_closed() -> None:
     promise: Promise[int] = Promise()
 

@@ -9,7 +9,7 @@ import asyncio
 
 import pytest
 
-from kafkawire.sdk.transport.timing import SingleFlight, random_fraction, sleep_ms
+from kafkawire.sdk.transport.timing import SingleFlight, random_fraction, sleep_ms, together
 
 
 def test_callers_join_a_running_operation() -> None:
@@ -66,3 +66,23 @@ def test_close_cancels_what_runs() -> None:
 def test_fraction_and_pause() -> None:
     assert all(0 <= random_fraction() < 1 for _ in range(100))
     asyncio.run(sleep_ms(0))
+
+
+def test_together_ends_when_all_have_ended_and_raises_the_first_error() -> None:
+    ended: list[int] = []
+
+    async def work(number: int) -> int:
+        await asyncio.sleep(0)
+        ended.append(number)
+        if number in (1, 3):
+            raise ValueError(number)
+        return number
+
+    async def run() -> None:
+        assert await together(work(number) for number in (4, 5, 6)) == [4, 5, 6]
+        ended.clear()
+        with pytest.raises(ValueError, match="1"):
+            await together(work(number) for number in range(5))
+        assert ended == [0, 1, 2, 3, 4]
+
+    asyncio.run(run())
