@@ -72,7 +72,7 @@ class ClientOptions(Options):
         metadata_max_age_ms: age at which the metadata is refreshed.
         connections_max_idle_ms: a connection that was not used for so long is closed.
         max_frame_bytes: largest response accepted.
-        io: where the client does its I/O: "loop", the event loop that starts it, or "thread", a thread of its own, which
+        io: where the client does its I/O: "loop", the event loop that starts it, or "thread", a thread of its own that
             goes on while the event loop is blocked.
     """
 
