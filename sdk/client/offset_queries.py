@@ -52,7 +52,7 @@ async def list_offsets(
             await sleep_ms(attempts.not_before_ms - monotonic_ms())
             if outdates_metadata(error):
                 await operations.describe(sorted({each.topic for each in missing}), deadline_ms=attempts.deadline_ms)
-    return found
+    return {partition: found[partition] for partition in timestamps}
 
 
 async def fetch_committed(
