@@ -305,14 +305,17 @@ class Router:
             return None
         closed = [link for link in links if link.state is LinkState.CLOSED]
         if len(closed) == len(links) and all(link.attempts.failures for link in links):
-            reasons = "; ".join(str(link.attempts.last_error) for link in links)
-            self._refuse(bucket, ConnectFailed("any broker", reasons), min(link.since_ms for link in links), now_ms)
+            errors = [error for link in links if (error := link.attempts.last_error) is not None]
+            everywhere: KafkaWireError = ConnectFailed("any broker", "; ".join(map(str, errors)))
+            if not any(error.retriable for error in errors):  # a login that every broker refuses
+                everywhere = errors[0]
+            self._refuse(bucket, everywhere, min(link.since_ms for link in links), now_ms)
         if bucket.entries and closed and not any(link.wanted for link in closed):
             min(closed, key=lambda link: (link.attempts.failures, link.attempts.not_before_ms)).wanted = True
         return None
 
     def _refuse(self, bucket: _Bucket, error: KafkaWireError, happened_ms: int, now_ms: int) -> None:
-        """Tell the calls of a target about a failure: those that do not retry end with it."""
+        """Tell the calls of a target about a failure: those that do not retry end with it, all if it is final."""
         if bucket.judged_ms >= happened_ms:
             return
         bucket.judged_ms = happened_ms
@@ -322,7 +325,7 @@ class Router:
                 bucket.entries.append(entry)
                 continue
             entry.attempts.last_error = error
-            if entry.call.retries:
+            if entry.call.retries and error.retriable:
                 bucket.entries.append(entry)
             else:
                 self._settle(entry, None, error, now_ms)

@@ -203,6 +203,21 @@ def test_connecting_is_tried_again_after_growing_pauses_that_end_with_success(si
     )
 
 
+def test_a_refusal_that_is_final_ends_the_calls_that_retry_too(simulation: Simulation) -> None:
+    class Refused(ConnectFailed):
+        retriable = False
+
+    simulation.run(100)
+    simulation.down = {1, 2, 3}
+    simulation.refusal = Refused
+    for target in (Node(2), GROUP):
+        with pytest.raises(Refused, match="node-2:9092"):
+            simulation.call(heartbeat(target), duration_ms=10)
+    simulation.break_connections(1, Refused(address(1), "no longer"))
+    with pytest.raises(Refused):
+        simulation.call(heartbeat(ANY_BROKER), duration_ms=10_000)
+
+
 def test_start_ends_with_the_reasons_once_every_bootstrap_server_has_failed() -> None:
     servers = f"{address(1)},{address(2)}"
     simulation = Simulation(Router(options(servers=servers), backoff()))
