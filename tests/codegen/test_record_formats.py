@@ -68,6 +68,9 @@ def test_a_format(write: Write) -> None:
         ("type: bytes?, length: varint", "type: bytes?", 12, "length: bytes and strings, and only they, have one of"),
         ("length: varint", "length: vary", 12, "length: bytes and strings, and only they, have one of int8, "),
         ("type: bytes?, length: varint", "type: int8, length: int8", 12, "length: bytes and strings, and only they"),
+        ("kind: {at", "Kind: {at", 10, "field flags: bits Kind: name: 'Kind' is not snake_case"),
+        ("[box, bag]", "[Box, bag]", 10, "field flags: bits kind: enum: 'Box' is no name"),
+        ("[box, bag]", "[5, bag]", 10, "field flags: bits kind: enum: 5 is no name"),
         ("name: label", "name: Label", 12, "field Label: name: 'Label' is not snake_case"),
         (
             "bytes?, length: varint",

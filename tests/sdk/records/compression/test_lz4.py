@@ -31,6 +31,13 @@ def test_lz4_header_checksums() -> None:
         assert decompress(Compression.LZ4, any_checksum, magic=0) == SAMPLE
 
 
+def test_lz4_frames_cut_around_the_end_of_the_header() -> None:
+    frame = compress(Compression.LZ4, SAMPLE)
+    for size, reason in ((6, "ends in its header"), (7, "ends early"), (8, "ends early")):
+        with pytest.raises(DecodeError, match=f"lz4: {reason}"):
+            decompress(Compression.LZ4, frame[:size])
+
+
 @pytest.mark.parametrize("options", [{"block_linked": True}, {"content_checksum": True}, {"store_size": True}])
 def test_lz4_frames_of_others(options: Any) -> None:
     settings = {"block_linked": False, "store_size": False, **options}
