@@ -252,6 +252,11 @@ def test_a_mistake_is_named_with_its_place_and_nothing_else_is(write: Write, tex
     assert str(caught.value).splitlines() == [f"{path}:{problem}" for problem in problems]
 
 
+def test_a_metadata_record_has_a_type(write: Write) -> None:
+    with pytest.raises(SchemaError, match=r"schema\.yaml:1: Lamp: 'type' is missing"):
+        load_file(write(METADATA.format("Lamp").replace("type: 4\n", "")))
+
+
 def test_the_same_name_twice(write: Write) -> None:
     with pytest.raises(SchemaError, match=":7: Sample: field a: it is used twice"):
         load_file(write(FIELD.format("{name: a, type: int8}\n  - {name: a, type: int8}")))
