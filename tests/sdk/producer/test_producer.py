@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -31,10 +32,10 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import Compression, walk
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
-QUICK = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
+QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
 
 
-def producing(test: Callable[[StoringBroker, Producer], Awaitable[None]], **options: object) -> None:
+def producing(test: Callable[[StoringBroker, Producer], Awaitable[None]], **options: Any) -> None:
     """Run a test with a broker that has topic t (one partition) and m (four), and a producer."""
 
     async def run() -> None:
@@ -210,7 +211,7 @@ def test_time_is_bounded() -> None:
             await producer.send("t", b"v")
         assert isinstance(caught.value.__cause__, BrokerError)
 
-    producing(test, delivery_timeout_ms=50)
+    producing(test, delivery_timeout_ms=50, request_timeout_ms=45)
 
 
 def test_a_broker_that_restarts_while_records_are_sent() -> None:
@@ -272,7 +273,7 @@ def test_an_unknown_topic_that_never_comes() -> None:
             await producer.flush()
         assert producer._accumulator.bytes_held == 0
 
-    producing(test, delivery_timeout_ms=50)
+    producing(test, delivery_timeout_ms=50, request_timeout_ms=45)
 
 
 def test_records_of_unknown_topics_count_against_the_buffer() -> None:
@@ -325,8 +326,9 @@ def test_closed() -> None:
 
 def test_the_constructor_does_no_io_and_checks_options() -> None:
     Producer("broker:9092")
+    unknown: dict[str, Any] = {"linger": 5}
     with pytest.raises(ConfigurationError, match="did you mean linger_ms"):
-        Producer("broker:9092", linger=5)
+        Producer("broker:9092", **unknown)
 
 
 def test_requests_in_flight_are_bounded() -> None:
