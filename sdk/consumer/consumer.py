@@ -24,7 +24,10 @@ from kafkawire.sdk.records import Record
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from kafkawire.sdk.client.cluster import Cluster
+    from kafkawire.sdk.client.keywords import ConsumerKeywords
     from kafkawire.sdk.consumer.fetch_loop import FetchLoop
     from kafkawire.sdk.consumer.membership import Membership, RebalanceListener
 
@@ -44,26 +47,28 @@ class Consumer:
     application seeks past it) or `NoOffset` (no committed offset, and `auto_offset_reset` is "none").
 
     Args:
-        bootstrap_servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`.
+        servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
+            `bootstrap_servers` may take its place.
         topics: the topics to read. With `group_id`, the group assigns their partitions; without it, all are read.
             Without topics, call `assign`.
         listener: called when partitions are assigned, revoked or lost.
         network: reaches the brokers; None for TCP.
-        options: the fields of `ConsumerOptions`; the dotted names of Kafka's documentation are accepted too.
+        options: see `ConsumerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range.
+        ConfigurationError: an option is unknown or out of range, or two contradict each other.
     """
 
     def __init__(
         self,
-        bootstrap_servers: str | Iterable[str] | None = None,
+        servers: str | Iterable[str] | None = None,
+        /,
         *topics: str,
         listener: RebalanceListener | None = None,
         network: Network | None = None,
-        **options: object,
+        **options: Unpack[ConsumerKeywords],
     ) -> None:
-        self._options = read_options(ConsumerOptions, bootstrap_servers, options)
+        self._options = read_options(ConsumerOptions, servers, options)
         self._network = network
         self._listener = listener
         self._topics = frozenset(topics)

@@ -27,7 +27,10 @@ from kafkawire.sdk.transport.timing import random_fraction
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from kafkawire.sdk.client.cluster import Cluster
+    from kafkawire.sdk.client.keywords import ProducerKeywords
     from kafkawire.sdk.producer.sender import Sender
     from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -72,22 +75,24 @@ class Producer:
     The constructor does no I/O; use `async with Producer(…) as producer`, or call `start` and `close`.
 
     Args:
-        bootstrap_servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`.
+        servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
+            `bootstrap_servers` may take its place.
         network: reaches the brokers; None for TCP.
-        options: the fields of `ProducerOptions`; the dotted names of Kafka's documentation are accepted too.
+        options: see `ProducerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range.
+        ConfigurationError: an option is unknown or out of range, or two contradict each other.
     """
 
     def __init__(
         self,
-        bootstrap_servers: str | Iterable[str] | None = None,
+        servers: str | Iterable[str] | None = None,
+        /,
         *,
         network: Network | None = None,
-        **options: object,
+        **options: Unpack[ProducerKeywords],
     ) -> None:
-        self._options = read_options(ProducerOptions, bootstrap_servers, options)
+        self._options = read_options(ProducerOptions, servers, options)
         self._network = network
         self._partitioner: Partitioner = self._options.partitioner or murmur2_partition
         self._accumulator = Accumulator(self._options)
