@@ -274,9 +274,9 @@ class Producer:
         failed, self._accumulator.unobserved = self._accumulator.unobserved, None
         refused, self._unobserved = self._unobserved, None
         if failed is not None and failed.error is not None and not failed.observed:
-            raise failed.error
+            raise failed.error.again()
         if refused is not None:
-            raise refused
+            raise refused.again()
 
     def _target(
         self, topic: str, partitions: int, key: Buffer | None, value: Buffer | None, partition: int | None
@@ -369,7 +369,9 @@ class Producer:
         timeout_ms = self._options.delivery_timeout_ms
         if monotonic_ms() - self._waiting[topic][0].since_ms >= timeout_ms:
             reason = error or "no broker has responded"
-            self._refuse(topic, DeliveryTimedOut(f"topic {topic} is not known after {timeout_ms} ms: {reason}"))
+            timed_out = DeliveryTimedOut(f"topic {topic} is not known after {timeout_ms} ms: {reason}")
+            timed_out.__cause__ = error
+            self._refuse(topic, timed_out)
         elif self._sender is not None:
             self._sender.want_metadata()
 

@@ -246,4 +246,4 @@ class BrokerConnection:
         waiting, self._waiting = self._waiting, {}
         for entry in waiting.values():
             if not entry.future.done():
-                entry.future.set_exception(error)
+                entry.future.set_exception(error.again())

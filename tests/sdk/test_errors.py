@@ -11,6 +11,7 @@ import inspect
 import multiprocessing
 import pickle
 import pkgutil
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
@@ -24,6 +25,7 @@ from kafkawire.codegen.located import Problem
 from kafkawire.sdk import errors
 from kafkawire.sdk.errors import (
     BrokerError,
+    Closed,
     ConfigurationError,
     ConnectFailed,
     DecodeError,
@@ -171,6 +173,28 @@ def test_a_copy_keeps_what_was_added_to_the_error() -> None:
     error.add_note("in the third request")
     assert_copies(error)
     assert copy.copy(error).__notes__ == ["in the third request"]
+
+
+def test_an_error_that_is_raised_again_and_again() -> None:
+    """What is raised is a copy: neither tracebacks nor notes of one handler reach the next."""
+    cause = ConnectFailed("a:1", "refused")
+    kept = DecodeError("topics[0]", 4, "cut off")
+    kept.add_note("in the third request")
+    try:
+        raise kept from cause
+    except DecodeError as error:
+        length = len(traceback.extract_tb(error.__traceback__))
+    for _ in range(1_000):
+        with pytest.raises(DecodeError) as caught:
+            raise kept.again()
+        caught.value.add_note("seen")
+        assert state(caught.value) == state(kept) | {"__notes__": ["in the third request", "seen"]}
+        assert caught.value.__cause__ is cause
+        assert caught.value.__suppress_context__
+        assert len(traceback.extract_tb(caught.value.__traceback__)) == length + 1
+    assert len(traceback.extract_tb(kept.__traceback__)) == length
+    alone = Closed("closed").again()
+    assert (alone.__cause__, alone.__suppress_context__) == (None, False)
 
 
 def test_an_error_of_a_codec_leaves_a_pool_of_processes() -> None:

@@ -266,8 +266,11 @@ def test_an_unknown_topic_is_waited_for() -> None:
 
 def test_an_unknown_topic_that_never_comes() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
-        with pytest.raises(DeliveryTimedOut, match="topic never is not known after 50 ms: UNKNOWN_TOPIC_OR_PARTITION"):
+        with pytest.raises(
+            DeliveryTimedOut, match="topic never is not known after 50 ms: UNKNOWN_TOPIC_OR_PARTITION"
+        ) as caught:
             await producer.send("never", b"v")
+        assert isinstance(caught.value.__cause__, BrokerError)
         producer.send("never", b"v")
         with pytest.raises(DeliveryTimedOut):
             await producer.flush()
