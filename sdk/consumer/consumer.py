@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kafkawire.sdk.client.offsets import commit_offsets, fetch_committed, list_offsets
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.client.topics import checked_topics
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch, batches
 from kafkawire.sdk.consumer.positions import PartitionPosition, Positions
@@ -57,6 +58,7 @@ class Consumer:
 
     Raises:
         ConfigurationError: an option is unknown or out of range, or two contradict each other.
+        LocalProtocolError: no topic can have one of the names.
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class Consumer:
         self._options = read_options(ConsumerOptions, servers, options)
         self._network = network
         self._listener = listener
-        self._topics = frozenset(topics)
+        self._topics = checked_topics(topics)
         self._positions = Positions()
         self._cluster: Cluster | None = None
         self._loop: FetchLoop | None = None
@@ -236,11 +238,12 @@ class Consumer:
 
         Raises:
             BrokerError: a topic does not exist, or may not be read.
-            LocalProtocolError: partitions were assigned by hand.
+            LocalProtocolError: partitions were assigned by hand, or no topic can have one of the names.
         """
         if self._positions.assigned and not self._topics:
             raise LocalProtocolError("subscribe: partitions were assigned by hand")
-        self._topics = frozenset(topics)
+        names = checked_topics(topics)
+        self._topics = names
         if self._cluster is not None:
             await self._begin()
 
