@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource
     from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
     from kafkawire.sdk.protocol.values import Buffer
-    from kafkawire.sdk.records import Batch, Compression, Headers, HeadersLike, Record, TimestampType
+    from kafkawire.sdk.records import Batch, Compression, Headers, Record, TimestampType
+    from kafkawire.sdk.records.content import HeadersInput
     from kafkawire.sdk.transport.wire import Address, Network
     from kafkawire.sdk.version import __version__
 
@@ -56,7 +57,7 @@ __all__ = [
     "GroupListing",
     "GroupMemberDescription",
     "Headers",
-    "HeadersLike",
+    "HeadersInput",
     "KafkaWireError",
     "Network",
     "NewTopic",
@@ -98,7 +99,7 @@ _HOMES = {
     "GroupListing": "sdk.admin.descriptions",
     "GroupMemberDescription": "sdk.admin.descriptions",
     "Headers": "sdk.records",
-    "HeadersLike": "sdk.records",
+    "HeadersInput": "sdk.records.content",
     "KafkaWireError": "sdk.errors",
     "Network": "sdk.transport.wire",
     "NewTopic": "sdk.admin.descriptions",
