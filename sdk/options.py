@@ -149,9 +149,13 @@ class Options:
         """
         for lower, upper, otherwise, strict in self.ORDERS:
             low, high = getattr(self, lower), getattr(self, upper)
-            if low > high or (strict and low == high):
-                bound = "expected less than" if strict else "expected at most"
-                raise ConfigurationError(lower, low, f"{bound} {self.shown(upper, given)}; otherwise {otherwise}")
+            if low < high or (low == high and not strict):
+                continue
+            if lower in given:
+                bound = f"{'less than' if strict else 'at most'} {self.shown(upper, given)}"
+                raise ConfigurationError(lower, low, f"expected {bound}; otherwise {otherwise}")
+            bound = f"{'more than' if strict else 'at least'} {self.shown(lower, given)}"
+            raise ConfigurationError(upper, high, f"expected {bound}; otherwise {otherwise}")
 
     def shown(self, name: str, given: Collection[str]) -> str:
         """Return an option with its value, for the error about another."""

@@ -9,11 +9,11 @@ Source: Apache Kafka, `CommonClientConfigs`, `ProducerConfig`, `ConsumerConfig`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar, Final, TypeVar, cast
 
 from kafkawire.sdk.client.partitioner import Partitioner
+from kafkawire.sdk.client.topics import LEGAL_NAME, is_legal_name
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import (
     INT32_MAX,
@@ -50,13 +50,10 @@ ASSIGNOR_NAMES: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
 _COMPRESSIONS: Final = {member.name.lower(): member for member in Compression}
 _ACKS: Final[Mapping[str | int, Acks]] = {"all": Acks.ALL, **{int(acks): acks for acks in Acks}}
 
-#: What brokers accept as the id of a static member: file names are made of it.
-_INSTANCE_ID: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-
 
 def _bootstrap_servers(name: str, value: object) -> tuple[Address, ...]:
     if isinstance(value, Mapping):
-        raise ConfigurationError(name, value, "options are keywords: pass the mapping as **options")
+        raise ConfigurationError(name, list(value), "options are keywords: pass the mapping as **options")
     if not isinstance(value, str | Iterable) or isinstance(value, bytes | bytearray | memoryview):
         raise ConfigurationError(name, value, "expected host:port,host:port")
     return addresses(value)
@@ -98,8 +95,8 @@ def _group_id(name: str, value: object) -> str | None:
 
 def _group_instance_id(name: str, value: object) -> str | None:
     value = read_text(name, value)
-    if value is not None and (value in (".", "..") or not _INSTANCE_ID.fullmatch(value)):
-        raise ConfigurationError(name, value, "expected 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'")
+    if value is not None and not is_legal_name(value):  # brokers check it as they check the name of a topic
+        raise ConfigurationError(name, value, f"expected {LEGAL_NAME}")
     return value
 
 
@@ -187,10 +184,11 @@ class ProducerOptions(ClientOptions):
         super().check(given)
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:  # as in Apache Kafka
             needed = " + ".join(self.shown(name, given) for name in ("linger_ms", "request_timeout_ms"))
+            too_low = "" if "delivery_timeout_ms" in given else "its default is too low, "
             raise ConfigurationError(
                 "delivery_timeout_ms",
                 self.delivery_timeout_ms,
-                f"expected at least {needed}; otherwise a record could time out during its first attempt",
+                f"{too_low}expected at least {needed}; otherwise a record could time out during its first attempt",
             )
 
 
@@ -222,7 +220,7 @@ class ConsumerOptions(ClientOptions):
         _group_instance_id,
         "str | None",
         kafka="group.instance.id",
-        limits="1 to 249 of the characters a-z, A-Z, 0-9, `.`, `_`, `-`",
+        limits=LEGAL_NAME,
     )
     auto_offset_reset: str = choice("latest", "latest", "earliest", "none", kafka="auto.offset.reset")
     enable_auto_commit: bool = flag(True, kafka="enable.auto.commit")
@@ -306,6 +304,7 @@ def read_options(kind: type[Kind], servers: str | Iterable[str] | None, given: M
         return kind.read(given.items())
     for name in given.keys() & {"bootstrap_servers", "bootstrap.servers"}:
         topics = "; topics follow it" if kind is ConsumerOptions else ""
-        reason = f"given twice: the first argument, here {servers!r}, is the servers{topics}"
+        first = list(servers) if isinstance(servers, Mapping) else servers  # values of a mapping may be secrets
+        reason = f"given twice: the first argument, here {first!r}, is the servers{topics}"
         raise ConfigurationError(name, given[name], reason)
     return kind.read((("bootstrap_servers", servers), *given.items()))

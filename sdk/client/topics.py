@@ -11,10 +11,18 @@ from typing import Final
 
 from kafkawire.sdk.errors import LocalProtocolError
 
-__all__ = ["checked_topic", "checked_topics"]
+__all__ = ["LEGAL_NAME", "checked_topic", "checked_topics", "is_legal_name"]
 
-#: Brokers make file names of it, with a hyphen and the number of a partition.
+#: Brokers make file names of a topic's, with a hyphen and the number of a partition.
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+#: The same in words.
+LEGAL_NAME: Final = "1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'"
+
+
+def is_legal_name(name: str) -> bool:
+    """Return whether a topic can have a name."""
+    return name not in (".", "..") and _NAME.fullmatch(name) is not None
 
 
 def checked_topic(name: object) -> str:
@@ -26,10 +34,9 @@ def checked_topic(name: object) -> str:
     if not isinstance(name, str):
         many = "; several topics are arguments of their own, *topics" if isinstance(name, list | tuple | set) else ""
         raise LocalProtocolError(f"topic {name!r:.100}: expected a string, got {type(name).__name__}{many}")
-    if name in (".", "..") or not _NAME.fullmatch(name):
+    if not is_legal_name(name):
         server = "; the servers are the first argument" if ":" in name else ""
-        reason = "expected 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'"
-        raise LocalProtocolError(f"topic {name!r:.300}: {reason}{server}")
+        raise LocalProtocolError(f"topic {name!r:.300}: expected {LEGAL_NAME}{server}")
     return name
 
 

@@ -143,7 +143,9 @@ def test_a_required_option(given: list[tuple[str, object]], message: str) -> Non
     [
         ({"pairs": 6}, "pairs=6: expected at most count=5 (the default); otherwise pairs would be torn"),
         ({"pairs": 4, "count": 3}, "pairs=4: expected at most count=3; otherwise pairs would be torn"),
-        ({"count": 1}, "pairs=2: expected at most count=1; otherwise pairs would be torn"),
+        ({"count": 1}, "count=1: expected at least pairs=2 (the default); otherwise pairs would be torn"),
+        ({"count": 2, "pairs": 2, "port": 2}, "port=2: expected less than count=2; otherwise nothing would listen"),
+        ({"count": 1, "pairs": 0}, "count=1: expected more than port=1 (the default); otherwise nothing would listen"),
         ({"port": 5}, "port=5: expected less than count=5 (the default); otherwise nothing would listen"),
     ],
 )

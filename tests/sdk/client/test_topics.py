@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.client.topics import checked_topic, checked_topics
+from kafkawire.sdk.client.topics import LEGAL_NAME, checked_topic, checked_topics
 from kafkawire.sdk.errors import LocalProtocolError
 
-CHARACTERS = "expected 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'"
+CHARACTERS = f"expected {LEGAL_NAME}"
 
 
 @pytest.mark.parametrize("name", ["t", "a.b_c-D9", "__consumer_offsets", "...", "a" * 249])
