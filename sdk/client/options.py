@@ -2,7 +2,7 @@
 
 Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. The error for an unknown
 name says what the option is called here, that for a value out of range states the limit. Defaults are Kafka's, except
-`batch_size`. docs/howto/add-an-option.md shows how to add one.
+those of `batch_size` and `client_id`. docs/howto/add-an-option.md shows how to add one.
 
 Source: Apache Kafka, `CommonClientConfigs`, `ProducerConfig`, `ConsumerConfig`.
 """

@@ -8,8 +8,16 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.client.options import CLIENTS, AdminOptions, ConsumerOptions, ProducerOptions, read_options
+from kafkawire.sdk.client.options import (
+    ASSIGNOR_NAMES,
+    CLIENTS,
+    AdminOptions,
+    ConsumerOptions,
+    ProducerOptions,
+    read_options,
+)
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.options import INT32_MAX, REQUIRED
 from kafkawire.sdk.records import Compression
 
 
@@ -18,6 +26,66 @@ def test_defaults() -> None:
     assert [str(address) for address in options.bootstrap_servers] == ["a:1", "b:9092"]
     assert (options.acks, options.linger_ms, options.max_in_flight) == (-1, 5, 5)
     assert options.compression is Compression.NONE
+
+
+#: What Apache Kafka 4.3.0 prints as defaults of these options.
+KAFKA_DEFAULTS = """
+acks=all auto.commit.interval.ms=5000 auto.offset.reset=latest batch.size=16384 buffer.memory=33554432 check.crcs=true
+client.id= compression.type=none default.api.timeout.ms=60000 delivery.timeout.ms=120000 enable.auto.commit=true
+fetch.max.bytes=52428800 fetch.max.wait.ms=500 fetch.min.bytes=1 group.id=null group.instance.id=null
+heartbeat.interval.ms=3000 linger.ms=5 max.in.flight.requests.per.connection=5 max.partition.fetch.bytes=1048576
+max.poll.interval.ms=300000 max.poll.records=500 max.request.size=1048576 metadata.max.age.ms=300000
+partition.assignment.strategy=range,cooperative-sticky partitioner.class=null request.timeout.ms=30000
+retries=2147483647 retry.backoff.max.ms=1000 retry.backoff.ms=100 session.timeout.ms=45000
+socket.connection.setup.timeout.ms=10000
+"""
+
+OWN_DEFAULTS = {"batch_size": 131_072, "client_id": "kafkawire"}
+
+#: The ranges of numbers that are not from 1 to `INT32_MAX`.
+RANGES = {
+    "batch_size": (128, 2**24),
+    "buffer_memory": (1024, 2**62),
+    "fetch_max_wait_ms": (0, INT32_MAX),
+    "fetch_min_bytes": (0, INT32_MAX),
+    "linger_ms": (0, INT32_MAX),
+    "max_frame_bytes": (1024, INT32_MAX),
+    "max_in_flight": (1, 1000),
+    "max_request_size": (1024, INT32_MAX),
+    "metadata_max_age_ms": (100, INT32_MAX),
+    "retries": (0, INT32_MAX),
+    "retry_backoff_max_ms": (0, INT32_MAX),
+    "retry_backoff_ms": (0, INT32_MAX),
+}
+
+
+def test_defaults_are_those_of_kafka() -> None:
+    defaults = dict(pair.split("=") for pair in KAFKA_DEFAULTS.split())
+    named = {option.kafka_name: option for kind in CLIENTS.values() for option in kind.OPTIONS.values()}
+    assert defaults.keys() == named.keys() - {None, "bootstrap.servers"}
+    for kind in CLIENTS.values():
+        for name, option in kind.OPTIONS.items():
+            if option.kafka_name is None or option.default is REQUIRED:
+                continue
+            default = option.default
+            if name in OWN_DEFAULTS:
+                assert default == OWN_DEFAULTS[name]
+            elif default is None:
+                assert defaults[option.kafka_name] == "null"
+            else:
+                given = option.parse(defaults[option.kafka_name]) if option.parse else defaults[option.kafka_name]
+                assert option.read(name, given) == default
+
+
+def test_ranges() -> None:
+    for kind in CLIENTS.values():
+        for name, option in kind.OPTIONS.items():
+            if option.accepts == "int":
+                low, high = RANGES.get(name, (1, INT32_MAX))
+                assert (option.read(name, low), option.read(name, high)) == (low, high)
+                for value in (low - 1, high + 1):
+                    with pytest.raises(ConfigurationError, match=f"{name}={value}: expected {low} to {high}"):
+                        option.read(name, value)
 
 
 @pytest.mark.parametrize(
@@ -151,6 +219,8 @@ def test_refused_by_a_consumer(given: dict[str, object], message: str) -> None:
 def test_consumer_assignors() -> None:
     options = read_options(ConsumerOptions, "a", {"group_id": "g", "partition.assignment.strategy": "range, sticky"})
     assert options.assignors == ("range", "sticky")
+    every = read_options(ConsumerOptions, "a", {"group_id": "g", "assignors": list(ASSIGNOR_NAMES)})
+    assert every.assignors == ASSIGNOR_NAMES
 
 
 def test_a_consumer_without_a_group_may_say_that_it_does_not_commit() -> None:
