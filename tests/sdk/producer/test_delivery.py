@@ -32,7 +32,7 @@ def settle(batch: ProducerBatch, base_offset: int = -1, log_append_time_ms: int 
 
 @pytest.mark.parametrize(
     ("base_offset", "log_append_time_ms", "expected"),
-    [(10, -1, (12, 500)), (10, 700, (12, 700)), (-1, -1, (-1, 500))],
+    [(10, -1, (12, 500)), (10, 700, (12, 700)), (0, 0, (2, 0)), (-1, -1, (-1, 500))],
 )
 def test_place(base_offset: int, log_append_time_ms: int, expected: tuple[int, int]) -> None:
     async def run() -> None:
