@@ -34,7 +34,7 @@ from kafkawire.sdk.errors import (
     PartialBatch,
 )
 from kafkawire.sdk.protocol.codec import codec
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.error_codes import FATAL, ErrorCode
 
 
 def test_one_tree() -> None:
@@ -77,6 +77,31 @@ def test_a_code_of_a_later_release() -> None:
 )
 def test_retriable(name: str, retriable: bool) -> None:
     assert getattr(errors, name)("text").retriable is retriable
+
+
+@pytest.mark.parametrize(
+    ("error", "attributes"),
+    [
+        (EncodeError("a.b", "too long"), {"path": "a.b", "reason": "too long"}),
+        (DecodeError("a.b", 3, "cut off"), {"path": "a.b", "offset": 3, "reason": "cut off"}),
+        (PartialBatch(61, 5, 70), {"path": "batch", "offset": 61, "left_bytes": 5, "needed_bytes": 70}),
+        (PartialBatch(61, 5, None), {"left_bytes": 5, "needed_bytes": None}),
+        (BrokerError(3, "topic t"), {"code": 3, "detail": "topic t", "retriable": True, "fatal": False}),
+        (BrokerError(next(iter(FATAL))), {"detail": "", "fatal": True}),
+        (ConnectFailed(("broker", 9092), "refused"), {"address": "('broker', 9092)", "retriable": True}),
+        (ConfigurationError("acks", 2, "expected 0"), {"option": "acks"}),
+        (KafkaWireError("text"), {"retriable": False, "fatal": False}),
+    ],
+)
+def test_attributes(error: KafkaWireError, attributes: dict[str, object]) -> None:
+    assert {name: getattr(error, name) for name in attributes} == attributes
+
+
+def test_a_partial_batch_says_what_is_missing() -> None:
+    assert str(PartialBatch(61, 5, 70)) == (
+        "batch at byte 61: partial batch: 70 bytes, 5 are left, it ends 65 beyond the end"
+    )
+    assert "5 bytes are left, too few for its length" in str(PartialBatch(61, 5, None))
 
 
 def test_texts() -> None:

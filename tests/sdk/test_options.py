@@ -71,6 +71,7 @@ def test_defaults() -> None:
         (CommandLine, "port", "10", "port", 10),
         (CommandLine, "port", 10, "port", 10),
         (CommandLine, "eager", "False", "eager", False),
+        (CommandLine, "eager", "true", "eager", True),
         (CommandLine, "eager", True, "eager", True),
     ],
 )

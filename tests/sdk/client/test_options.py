@@ -60,7 +60,7 @@ RANGES = {
 
 
 def test_defaults_are_those_of_kafka() -> None:
-    defaults = dict(pair.split("=") for pair in KAFKA_DEFAULTS.split())
+    defaults = {name: value for name, _, value in (pair.partition("=") for pair in KAFKA_DEFAULTS.split())}
     named = {option.kafka_name: option for kind in CLIENTS.values() for option in kind.OPTIONS.values()}
     assert defaults.keys() == named.keys() - {None, "bootstrap.servers"}
     for kind in CLIENTS.values():
@@ -107,6 +107,8 @@ def test_ranges() -> None:
         ("compression.type", Compression.ZSTD, "compression", Compression.ZSTD),
         ("max.in.flight.requests.per.connection", 1, "max_in_flight", 1),
         ("client.id", "me", "client_id", "me"),
+        ("partitioner", None, "partitioner", None),
+        ("partitioner", max, "partitioner", max),
     ],
 )
 def test_accepted_by_a_producer(name: str, value: object, attribute: str, expected: object) -> None:
