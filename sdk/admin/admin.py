@@ -24,8 +24,11 @@ from kafkawire.sdk.transport.promise import Result
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from kafkawire.sdk.admin.actions import Actions
     from kafkawire.sdk.client.core import ClientCore
+    from kafkawire.sdk.client.keywords import AdminKeywords
     from kafkawire.sdk.client.metadata import Topic
 
 __all__ = ["Admin"]
@@ -39,22 +42,24 @@ class Admin:
     cannot be reached within `api_timeout_ms`.
 
     Args:
-        bootstrap_servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`.
+        servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
+            `bootstrap_servers` may take its place.
         network: reaches the brokers; None for TCP.
-        options: the fields of `AdminOptions`; the dotted names of Kafka's documentation are accepted too.
+        options: see `AdminKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range.
+        ConfigurationError: an option is unknown or out of range, or two contradict each other.
     """
 
     def __init__(
         self,
-        bootstrap_servers: str | Iterable[str] | None = None,
+        servers: str | Iterable[str] | None = None,
+        /,
         *,
         network: Network | None = None,
-        **options: object,
+        **options: Unpack[AdminKeywords],
     ) -> None:
-        self._options = read_options(AdminOptions, bootstrap_servers, options)
+        self._options = read_options(AdminOptions, servers, options)
         self._network = network
         self._started: tuple[ClientCore, Actions] | None = None
 

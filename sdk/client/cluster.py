@@ -94,14 +94,15 @@ class Cluster:
         """
         known = [broker.address for broker in self.metadata.brokers.values()]
         first = int(random_fraction() * len(known))
-        reasons: dict[Address, str] = {}
+        reasons: dict[Address, ConnectFailed] = {}
         for address in [*known[first:], *known[:first], *self.options.bootstrap_servers]:
             if address not in reasons:
                 try:
                     return await self._pool.get(address)
                 except ConnectFailed as error:
-                    reasons[address] = str(error)
-        raise ConnectFailed("any broker", "; ".join(reasons.values()))
+                    reasons[address] = error
+        failed = ConnectFailed("any broker", "; ".join(map(str, reasons.values())))
+        raise failed from next(reversed(reasons.values()))
 
     async def controller(self) -> BrokerConnection:
         """Return a connection to the broker that takes requests for the controller.

@@ -40,31 +40,34 @@ class Delivery:
         Closed: the producer was closed before the record was sent.
     """
 
-    __slots__ = ("_batch", "_index", "_placed", "_timestamp_ms")
+    __slots__ = ("_batch", "_index", "_placed", "_refused", "_timestamp_ms")
 
     def __init__(self, batch: ProducerBatch | None, index: int, timestamp_ms: int) -> None:
         self._batch = batch
         self._index = index
         self._timestamp_ms = timestamp_ms
         self._placed: asyncio.Future[None] | None = None
+        self._refused: KafkaWireError | None = None
 
     @property
     def done(self) -> bool:
         """Whether awaiting returns or raises immediately."""
-        return self._batch.done if self._batch is not None else self._placed is not None and self._placed.done()
+        return self._batch.done if self._batch is not None else self._refused is not None
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        if self._batch is None:
+        if self._batch is None and self._refused is None:
             if self._placed is None:
                 self._placed = asyncio.get_running_loop().create_future()
             yield from asyncio.shield(self._placed).__await__()
+        if self._refused is not None:
+            raise self._refused.again()
         batch = self._batch
         assert batch is not None
         batch.observed = True
         if not batch.done:
             yield from settled(batch).__await__()
         if batch.error is not None:
-            raise batch.error
+            raise batch.error.again()
         offset = batch.base_offset + self._index if batch.base_offset >= 0 else batch.base_offset
         timestamp_ms = batch.log_append_time_ms if batch.log_append_time_ms >= 0 else self._timestamp_ms
         return RecordMetadata(*batch.partition, offset, timestamp_ms)
@@ -80,13 +83,12 @@ class Delivery:
 
     def refuse(self, error: KafkaWireError) -> bool:
         """Fail the record before it reached a batch; return whether anybody has awaited it."""
-        waited = self._placed is not None
+        self._refused = error
         if self._placed is None:
-            self._placed = asyncio.get_running_loop().create_future()
+            return False
         if not self._placed.done():
-            self._placed.set_exception(error)
-            self._placed.exception()  # retrieved: whoever awaits later gets it too
-        return waited
+            self._placed.set_result(None)
+        return True
 
 
 async def settled(batch: ProducerBatch) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,17 +17,23 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkawire.sdk.client.options import ProducerOptions, read_options
 from kafkawire.sdk.client.partitioner import Partitioner, murmur2_partition
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import BrokerError, BufferFull, Closed, DeliveryTimedOut, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.delivery import Delivery, settled
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records import HeadersLike
+from kafkawire.sdk.records.content import HeadersInput, record_content, record_headers
+from kafkawire.sdk.records.engines.builder_options import checked_time
 from kafkawire.sdk.transport.timing import random_fraction
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from kafkawire.sdk.client.cluster import Cluster
+    from kafkawire.sdk.client.keywords import ProducerKeywords
     from kafkawire.sdk.producer.sender import Sender
     from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -72,22 +78,24 @@ class Producer:
     The constructor does no I/O; use `async with Producer(…) as producer`, or call `start` and `close`.
 
     Args:
-        bootstrap_servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`.
+        servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
+            `bootstrap_servers` may take its place.
         network: reaches the brokers; None for TCP.
-        options: the fields of `ProducerOptions`; the dotted names of Kafka's documentation are accepted too.
+        options: see `ProducerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range.
+        ConfigurationError: an option is unknown or out of range, or two contradict each other.
     """
 
     def __init__(
         self,
-        bootstrap_servers: str | Iterable[str] | None = None,
+        servers: str | Iterable[str] | None = None,
+        /,
         *,
         network: Network | None = None,
-        **options: object,
+        **options: Unpack[ProducerKeywords],
     ) -> None:
-        self._options = read_options(ProducerOptions, bootstrap_servers, options)
+        self._options = read_options(ProducerOptions, servers, options)
         self._network = network
         self._partitioner: Partitioner = self._options.partitioner or murmur2_partition
         self._accumulator = Accumulator(self._options)
@@ -160,7 +168,7 @@ class Producer:
         value: Buffer | str | None = None,
         *,
         key: Buffer | str | None = None,
-        headers: HeadersLike | Mapping[str, Buffer | None] = (),
+        headers: HeadersInput = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Delivery:
@@ -170,7 +178,7 @@ class Producer:
             topic: its destination.
             value: its content; text is encoded as UTF-8. None deletes the key from a compacted topic.
             key: text is encoded as UTF-8; records with equal keys go to the same partition, in order. None for none.
-            headers: (name, value) pairs in order, or a mapping if names are unique.
+            headers: (name, value) pairs in order, or a mapping if names are unique; text is encoded as UTF-8, too.
             partition: from 0; None to choose by the key, or without a key to fill one batch after the other.
             timestamp_ms: milliseconds since the epoch; None for now.
 
@@ -181,24 +189,24 @@ class Producer:
             BufferFull: `buffer_memory` is used up; the record was not buffered. Await `drain`, or use `send_many`.
             RecordTooLarge: it does not fit into `max_request_size`.
             Closed: the producer is not started, or is closed.
-            LocalProtocolError: the topic has no such partition.
+            EncodeError: key, value, headers or timestamp have a type that is not encoded, numbers for example. Nothing
+                was buffered.
+            LocalProtocolError: the topic has no such partition, or no topic can have this name.
         """
         sender = self._sender
         if sender is None:
             raise Closed("the producer is not started, or is closed")
-        if isinstance(value, str):
-            value = value.encode()
-        if isinstance(key, str):
-            key = key.encode()
-        pairs: HeadersLike = ()
-        if headers:  # isinstance with an ABC costs as much as appending the record, and most records have no headers
-            pairs = tuple(headers.items()) if isinstance(headers, Mapping) else headers
-        timestamp_ms = now_ms() if timestamp_ms is None else timestamp_ms
+        # What the batch would refuse is refused before there is one.
+        content = value if type(value) is bytes else record_content("value", value)
+        key_bytes = key if key is None or type(key) is bytes else record_content("key", key)
+        pairs: HeadersLike = record_headers(headers) if headers else ()
+        timestamp_ms = now_ms() if timestamp_ms is None else checked_time(timestamp_ms)
         known = self._cluster.metadata.topics.get(topic) if self._cluster is not None else None
         if known is None or not known.partitions or topic in self._waiting:
-            return self._send_later(sender, topic, key, value, pairs, partition, timestamp_ms)
-        target = self._target(topic, len(known.partitions), key, value, partition)
-        batch, index, news = self._accumulator.append(target, key, value, pairs, timestamp_ms, monotonic_ms())
+            checked_topic(topic)
+            return self._send_later(sender, topic, key_bytes, content, pairs, partition, timestamp_ms)
+        target = self._target(topic, len(known.partitions), key_bytes, content, partition)
+        batch, index, news = self._accumulator.append(target, key_bytes, content, pairs, timestamp_ms, monotonic_ms())
         if news:
             sender.wake()
         return Delivery(batch, index, timestamp_ms)
@@ -208,7 +216,7 @@ class Producer:
         topic: str,
         values: Iterable[Buffer | str | None],
         *,
-        headers: HeadersLike | Mapping[str, Buffer | None] = (),
+        headers: HeadersInput = (),
         partition: int | None = None,
     ) -> int:
         """Buffer many records without keys, waiting whenever the buffer is full.
@@ -223,25 +231,30 @@ class Producer:
             How many records were buffered. `flush` waits until they are stored.
 
         Raises:
-            RecordTooLarge, Closed, LocalProtocolError: see `send`; earlier records were buffered.
+            RecordTooLarge, Closed, EncodeError, LocalProtocolError: see `send`; earlier records were buffered.
         """
         count = 0
+        pairs = record_headers(headers) if headers else ()
         remaining = iter(values)
-        while chunk := [_content(value) for value in islice(remaining, _MANY)]:
+        while True:
+            chunk, refused = _contents(remaining)
             taken = 0
             while taken < len(chunk):
                 # One record goes through `send`, which opens a batch or raises; those after it fill that batch at once.
                 try:
-                    self.send(topic, chunk[taken], headers=headers, partition=partition)
+                    self.send(topic, chunk[taken], headers=pairs, partition=partition)
                 except BufferFull:
                     await self.drain()
                     continue
                 taken += 1
-                if not headers:
+                if not pairs:
                     taken += self._fill(topic, chunk[taken:], partition)
             count += taken
             await asyncio.sleep(0)  # let full batches leave
-        return count
+            if refused is not None:
+                raise refused
+            if len(chunk) < _MANY:
+                return count
 
     async def drain(self) -> None:
         """Send buffered batches, and wait until at least half of `buffer_memory` is free."""
@@ -269,16 +282,16 @@ class Producer:
         failed, self._accumulator.unobserved = self._accumulator.unobserved, None
         refused, self._unobserved = self._unobserved, None
         if failed is not None and failed.error is not None and not failed.observed:
-            raise failed.error
+            raise failed.error.again()
         if refused is not None:
-            raise refused
+            raise refused.again()
 
     def _target(
         self, topic: str, partitions: int, key: Buffer | None, value: Buffer | None, partition: int | None
     ) -> TopicPartition:
         """Return the partition that a record goes to."""
         if partition is not None:
-            if not 0 <= partition < partitions:
+            if not isinstance(partition, int) or not 0 <= partition < partitions:
                 raise LocalProtocolError(f"topic {topic} has partitions 0 to {partitions - 1}, not {partition}")
             return TopicPartition(topic, partition)
         if key is not None:
@@ -364,7 +377,9 @@ class Producer:
         timeout_ms = self._options.delivery_timeout_ms
         if monotonic_ms() - self._waiting[topic][0].since_ms >= timeout_ms:
             reason = error or "no broker has responded"
-            self._refuse(topic, DeliveryTimedOut(f"topic {topic} is not known after {timeout_ms} ms: {reason}"))
+            timed_out = DeliveryTimedOut(f"topic {topic} is not known after {timeout_ms} ms: {reason}")
+            timed_out.__cause__ = error
+            self._refuse(topic, timed_out)
         elif self._sender is not None:
             self._sender.want_metadata()
 
@@ -387,5 +402,12 @@ class Producer:
         await asyncio.shield(self._progress)
 
 
-def _content(value: Buffer | str | None) -> Buffer | None:
-    return value.encode() if isinstance(value, str) else value
+def _contents(values: Iterator[Buffer | str | None]) -> tuple[list[Buffer | None], Exception | None]:
+    """Return the next values as bytes, and the error that ended them early: those before it are sent."""
+    found: list[Buffer | None] = []
+    try:
+        for value in islice(values, _MANY):
+            found.append(value if type(value) is bytes else record_content("value", value))
+    except Exception as error:
+        return found, error
+    return found, None

@@ -262,7 +262,7 @@ class BrokerConnection:
         if self.on_end is not None:
             self.on_end(error)
         for entry in waiting.values():
-            entry.on_done(None, error)
+            entry.on_done(None, error.again())
 
 
 def _settling(future: asyncio.Future[Message]) -> OnDone:

@@ -159,7 +159,7 @@ class Driver(Generic[AnyLink, AnyCall]):
 
     def _check(self) -> None:
         if isinstance(self._ended, fork.Forked):
-            raise fork.Forked(str(self._ended))
+            raise self._ended.again()
         if self._ended is not None:
             raise Closed(str(self._ended)) from self._ended
 

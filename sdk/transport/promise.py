@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from copy import copy
 from threading import Event, Lock
 from typing import Any, Generic, TypeVar, cast
 
-from kafkawire.sdk.errors import RequestTimedOut
+from kafkawire.sdk.errors import KafkaWireError, RequestTimedOut
 
 __all__ = ["Promise"]
 
@@ -97,15 +96,8 @@ class Promise(Generic[Result]):
 
     def _outcome(self) -> Result:
         if self._error is not None:
-            raise _fresh(self._error)
+            raise self._error.again() if isinstance(self._error, KafkaWireError) else self._error
         return cast("Result", self._result)
-
-
-def _fresh(error: Exception) -> Exception:
-    """Return a copy, so that the traceback of an error that is raised often does not grow."""
-    raised = copy(error)
-    raised.__cause__ = error.__cause__
-    return raised
 
 
 def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Coroutine, Hashable, Iterable
 from os import urandom
 from typing import Any, Generic, TypeVar, cast
 
+from kafkawire.sdk.errors import KafkaWireError
+
 __all__ = ["SingleFlight", "random_fraction", "sleep_ms", "together"]
 
 Result = TypeVar("Result")
@@ -51,14 +53,18 @@ class SingleFlight(Generic[Result]):
     async def run(self, key: Hashable, operation: Callable[[], Coroutine[None, None, Result]]) -> Result:
         """Return the result of `operation`, started unless one with the same key is running.
 
-        Cancelling a caller does not cancel the operation.
+        Cancelling a caller does not cancel the operation. Each caller gets an error of its own.
         """
         task = self._running.get(key)
         if task is None:
             task = asyncio.get_running_loop().create_task(operation())
             self._running[key] = task
             task.add_done_callback(lambda done: self._finished(key, done))
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except KafkaWireError as error:
+            shared = error
+        raise shared.again()
 
     async def close(self) -> None:
         """Cancel running operations and wait for them to end."""

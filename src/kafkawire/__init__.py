@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkawire.sdk.admin.admin import Admin
-    from kafkawire.sdk.admin.descriptions import NewTopic
+    from kafkawire.sdk.admin.descriptions import (
+        ClusterDescription,
+        ConfigEntry,
+        GroupDescription,
+        GroupListing,
+        GroupMemberDescription,
+        NewTopic,
+    )
+    from kafkawire.sdk.client.keywords import AdminKeywords, ConsumerKeywords, ProducerKeywords
+    from kafkawire.sdk.client.metadata import Partition, Topic
+    from kafkawire.sdk.client.partitioner import Partitioner
     from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
     from kafkawire.sdk.consumer.batch import ConsumerBatch
     from kafkawire.sdk.consumer.consumer import Consumer
@@ -17,44 +27,93 @@ if TYPE_CHECKING:
     from kafkawire.sdk.errors import BrokerError, BufferFull, KafkaWireError
     from kafkawire.sdk.producer.delivery import Delivery, RecordMetadata
     from kafkawire.sdk.producer.producer import Producer
-    from kafkawire.sdk.records import Record
+    from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource
+    from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+    from kafkawire.sdk.protocol.values import Buffer
+    from kafkawire.sdk.records import Batch, Compression, Headers, Record, TimestampType
+    from kafkawire.sdk.records.content import HeadersInput
+    from kafkawire.sdk.transport.wire import Address, Network
     from kafkawire.sdk.version import __version__
 
 __all__ = [
+    "Address",
     "Admin",
+    "AdminKeywords",
+    "Batch",
     "BrokerError",
+    "Buffer",
     "BufferFull",
+    "ClusterDescription",
+    "Compression",
+    "ConfigEntry",
+    "ConfigResourceType",
+    "ConfigSource",
     "Consumer",
     "ConsumerBatch",
+    "ConsumerKeywords",
     "Delivery",
+    "ErrorCode",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMemberDescription",
+    "Headers",
+    "HeadersInput",
     "KafkaWireError",
+    "Network",
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "Partition",
+    "Partitioner",
     "Producer",
+    "ProducerKeywords",
     "RebalanceListener",
     "Record",
     "RecordMetadata",
+    "TimestampType",
+    "Topic",
     "TopicPartition",
     "__version__",
 ]
 
 #: Where each name is defined.
 _HOMES = {
+    "Address": "sdk.transport.wire",
     "Admin": "sdk.admin.admin",
+    "AdminKeywords": "sdk.client.keywords",
+    "Batch": "sdk.records",
     "BrokerError": "sdk.errors",
+    "Buffer": "sdk.protocol.values",
     "BufferFull": "sdk.errors",
+    "ClusterDescription": "sdk.admin.descriptions",
+    "Compression": "sdk.records",
+    "ConfigEntry": "sdk.admin.descriptions",
+    "ConfigResourceType": "sdk.protocol.tables.enums",
+    "ConfigSource": "sdk.protocol.tables.enums",
     "Consumer": "sdk.consumer.consumer",
     "ConsumerBatch": "sdk.consumer.batch",
+    "ConsumerKeywords": "sdk.client.keywords",
     "Delivery": "sdk.producer.delivery",
+    "ErrorCode": "sdk.protocol.tables.error_codes",
+    "GroupDescription": "sdk.admin.descriptions",
+    "GroupListing": "sdk.admin.descriptions",
+    "GroupMemberDescription": "sdk.admin.descriptions",
+    "Headers": "sdk.records",
+    "HeadersInput": "sdk.records.content",
     "KafkaWireError": "sdk.errors",
+    "Network": "sdk.transport.wire",
     "NewTopic": "sdk.admin.descriptions",
     "OffsetAndMetadata": "sdk.client.partitions",
     "OffsetAndTimestamp": "sdk.client.partitions",
+    "Partition": "sdk.client.metadata",
+    "Partitioner": "sdk.client.partitioner",
     "Producer": "sdk.producer.producer",
+    "ProducerKeywords": "sdk.client.keywords",
     "RebalanceListener": "sdk.consumer.membership",
     "Record": "sdk.records",
     "RecordMetadata": "sdk.producer.delivery",
+    "TimestampType": "sdk.records",
+    "Topic": "sdk.client.metadata",
     "TopicPartition": "sdk.client.partitions",
     "__version__": "sdk.version",
 }

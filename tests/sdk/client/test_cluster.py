@@ -55,8 +55,10 @@ def test_bootstrap() -> None:
 
 def test_nobody_there() -> None:
     async def test(broker: StoringBroker, cluster: Cluster) -> None:
-        with pytest.raises(ConnectFailed, match=r"nobody:1.*; .*no-one:2"):
+        with pytest.raises(ConnectFailed, match=r"nobody:1.*; .*no-one:2") as caught:
             await cluster.refresh()
+        assert isinstance(caught.value.__cause__, ConnectFailed)
+        assert isinstance(caught.value.__cause__.__cause__, OSError)
 
     clustered(test, "nobody:1, no-one:2")
 

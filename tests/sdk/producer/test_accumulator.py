@@ -207,7 +207,7 @@ def test_retries_are_counted() -> None:
 
 
 def test_a_batch_fails_after_the_delivery_timeout() -> None:
-    records = accumulator(linger_ms=0, delivery_timeout_ms=1000)
+    records = accumulator(linger_ms=0, delivery_timeout_ms=1000, request_timeout_ms=1000)
     unsent, failed = put(records, A), put(records, B)
     assert records.take(lambda partition: partition == B, 0) == [failed]
     records.expire(999)

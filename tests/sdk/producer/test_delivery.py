@@ -6,11 +6,12 @@ Method: batches built by hand are settled before and after a delivery is awaited
 from __future__ import annotations
 
 import asyncio
+import traceback
 
 import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.errors import BrokerError, Closed
+from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError
 from kafkawire.sdk.producer.accumulator import ProducerBatch
 from kafkawire.sdk.producer.delivery import Delivery, RecordMetadata, settled
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -31,7 +32,7 @@ def settle(batch: ProducerBatch, base_offset: int = -1, log_append_time_ms: int 
 
 @pytest.mark.parametrize(
     ("base_offset", "log_append_time_ms", "expected"),
-    [(10, -1, (12, 500)), (10, 700, (12, 700)), (-1, -1, (-1, 500))],
+    [(10, -1, (12, 500)), (10, 700, (12, 700)), (0, 0, (2, 0)), (-1, -1, (-1, 500))],
 )
 def test_place(base_offset: int, log_append_time_ms: int, expected: tuple[int, int]) -> None:
     async def run() -> None:
@@ -54,9 +55,10 @@ def test_error() -> None:
         batch = new_batch()
         batch.error = BrokerError(ErrorCode.MESSAGE_TOO_LARGE)
         settle(batch)
-        for _ in range(2):
-            with pytest.raises(BrokerError, match="MESSAGE_TOO_LARGE"):
-                await Delivery(batch, 0, 0)
+        batch.error.__cause__ = OSError("why")
+        delivery = Delivery(batch, 0, 0)
+        assert await tracebacks(delivery, OSError) == 1
+        assert len(traceback.extract_tb(batch.error.__traceback__)) == 0
 
     asyncio.run(run())
 
@@ -97,9 +99,12 @@ def test_a_record_that_goes_nowhere() -> None:
         await asyncio.sleep(0)
         assert waited.refuse(Closed("closed"))
         assert not unnoticed.refuse(Closed("closed"))
+        assert waited.done
+        assert unnoticed.done
         for awaitable in (waiting, waited, unnoticed):
             with pytest.raises(Closed):
                 await awaitable
+        assert await tracebacks(waited) == await tracebacks(unnoticed) == 1
 
     asyncio.run(run())
 
@@ -115,6 +120,17 @@ def test_settled() -> None:
         await settled(batch)
 
     asyncio.run(run())
+
+
+async def tracebacks(delivery: Delivery, cause: type[Exception] | None = None) -> int:
+    """Await a delivery that fails 1,000 times; return how many lengths the tracebacks have."""
+    lengths = set()
+    for _ in range(1_000):
+        with pytest.raises(KafkaWireError) as caught:
+            await delivery
+        lengths.add(len(traceback.extract_tb(caught.value.__traceback__)))
+        assert cause is None or isinstance(caught.value.__cause__, cause)
+    return len(lengths)
 
 
 async def _result(delivery: Delivery) -> RecordMetadata:

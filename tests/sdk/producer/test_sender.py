@@ -76,7 +76,7 @@ def test_nobody_there_until_the_time_is_over() -> None:
         await settled(batch)
         assert isinstance(batch.error, DeliveryTimedOut)
 
-    sending(test, delivery_timeout_ms=30)
+    sending(test, delivery_timeout_ms=30, request_timeout_ms=30)
 
 
 def test_a_broker_that_comes_late() -> None:

@@ -186,9 +186,14 @@ def test_a_lost_connection_fails_all_pending_requests() -> None:
         waiting = [connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0) for _ in range(2)]
         await asyncio.sleep(0)
         broker.stop()
+        errors = []
         for future in waiting:
-            with pytest.raises(ConnectionLost, match="connection to broker:9092 was lost: closed by the broker"):
+            with pytest.raises(
+                ConnectionLost, match="connection to broker:9092 was lost: closed by the broker"
+            ) as caught:
                 await future
+            errors.append(caught.value)
+        assert errors[0] is not errors[1]
         assert not connection.is_open
         with pytest.raises(ConnectionLost, match="has ended"):
             connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0)

@@ -6,9 +6,11 @@ Method: operations that finish when the test lets them.
 from __future__ import annotations
 
 import asyncio
+import traceback
 
 import pytest
 
+from kafkawire.sdk.errors import ConnectionLost
 from kafkawire.sdk.transport.timing import SingleFlight, random_fraction, sleep_ms, together
 
 
@@ -47,6 +49,23 @@ def test_all_callers_get_the_error_and_the_next_run_is_new() -> None:
         assert [str(result) for result in results] == ["no", "no"]
         with pytest.raises(OSError, match="no"):
             await flight.run(1, fail)
+
+    asyncio.run(run())
+
+
+def test_each_caller_gets_an_error_of_its_own() -> None:
+    """Otherwise one traceback would show the calls of all of them."""
+
+    async def run() -> None:
+        async def fail() -> None:
+            raise ConnectionLost("no") from OSError("why")
+
+        flight: SingleFlight[None] = SingleFlight()
+        results = await asyncio.gather(*(flight.run(1, fail) for _ in range(1_000)), return_exceptions=True)
+        errors = [result for result in results if isinstance(result, ConnectionLost)]
+        assert len({id(error) for error in errors}) == 1_000
+        assert all(isinstance(error.__cause__, OSError) for error in errors)
+        assert len({len(traceback.extract_tb(error.__traceback__)) for error in errors}) == 1
 
     asyncio.run(run())
 
