@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from kafkawire.sdk.protocol import tables
+from kafkawire.sdk.secret import shown
 
 __all__ = [
+    "AuthenticationFailed",
     "BrokerError",
     "BufferFull",
     "Closed",
@@ -136,13 +138,21 @@ class ConnectFailed(KafkaWireError):
     Args:
         address: what it tried to connect to.
         reason: what went wrong.
+        phase: how far it came: "dns", "tcp", "tls", "versions" or "sasl"; None if that is not known.
     """
 
     retriable = True
 
-    def __init__(self, address: object, reason: object) -> None:
-        super().__init__(f"cannot connect to {address}: {reason}")
+    def __init__(self, address: object, reason: object, phase: str | None = None) -> None:
+        super().__init__(f"cannot connect to {address}: {phase + ': ' if phase else ''}{reason}")
         self.address = str(address)
+        self.phase = phase
+
+
+class AuthenticationFailed(ConnectFailed):
+    """Client and broker do not trust each other: a certificate or a login was refused. Trying again will not help."""
+
+    retriable = False
 
 
 class ConnectionLost(KafkaWireError):
@@ -184,12 +194,12 @@ class ConfigurationError(KafkaWireError, ValueError):
 
     Args:
         option: its name.
-        value: what was given.
+        value: what was given; the text does not show it if the name says that it may be secret.
         reason: what is wrong, with the limit.
     """
 
     def __init__(self, option: str, value: object, reason: str) -> None:
-        super().__init__(f"{option}={value!r}: {reason}")
+        super().__init__(f"{option}={shown(option, value)}: {reason}")
         self.option = option
 
 
