@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar, cast
 
 from kafkawire.sdk.client.partitioner import Partitioner
+from kafkawire.sdk.client.security_options import SecurityOptions
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import INT32_MAX, REQUIRED, Options, choice, flag, number, option, text
+from kafkawire.sdk.options import INT32_MAX, REQUIRED, choice, flag, number, option, text
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES
 from kafkawire.sdk.protocol.tables.enums import Acks
 from kafkawire.sdk.records import Compression
@@ -58,14 +59,14 @@ def _partitioner(name: str, value: object) -> Partitioner | None:
     return cast("Partitioner | None", value)
 
 
-class ClientOptions(Options):
-    """The options of every client.
+class ClientOptions(SecurityOptions):
+    """The options of every client, beside those of `SecurityOptions`.
 
     Attributes:
         bootstrap_servers: brokers to connect to first, `host:port,host:port`.
         client_id: the name that brokers use for logs and quotas.
         request_timeout_ms: how long to wait for a response.
-        connect_timeout_ms: how long to wait for a connection, version negotiation included.
+        connect_timeout_ms: how long to wait for a connection, TLS, version negotiation and login included.
         api_timeout_ms: how long a call may take, retries included.
         retry_backoff_ms: pause before the first retry; doubles with each retry, up to `retry_backoff_max_ms`.
         retry_backoff_max_ms: longest pause between retries.

@@ -95,4 +95,11 @@ def test_without_a_broker_to_ask(given: dict[str, object]) -> None:
 
 def test_every_dotted_name_is_an_option_and_nearly_every_option_has_one() -> None:
     for kind in (ProducerOptions, ConsumerOptions):
-        assert kind.OPTIONS.keys() - set(kind.KAFKA_NAMES.values()) == {"max_frame_bytes"}  # a limit of its own
+        assert kind.OPTIONS.keys() - set(kind.KAFKA_NAMES.values()) == {
+            "max_frame_bytes",  # a limit of its own
+            "sasl_aws_region",  # the mechanism is Amazon's
+            "sasl_oauthbearer_extensions",  # in Kafka, parts of sasl.jaas.config
+            "sasl_oauthbearer_token",
+            "sasl_scram_tokenauth",
+            "ssl_context",  # Python's
+        }

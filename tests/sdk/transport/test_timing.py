@@ -6,10 +6,11 @@ Method: operations that finish when the test lets them.
 from __future__ import annotations
 
 import asyncio
+from threading import get_ident
 
 import pytest
 
-from kafkawire.sdk.transport.timing import SingleFlight, random_fraction, sleep_ms
+from kafkawire.sdk.transport.timing import SingleFlight, in_thread, random_fraction, random_text, sleep_ms
 
 
 def test_callers_join_a_running_operation() -> None:
@@ -66,3 +67,16 @@ def test_close_cancels_what_runs() -> None:
 def test_fraction_and_pause() -> None:
     assert all(0 <= random_fraction() < 1 for _ in range(100))
     asyncio.run(sleep_ms(0))
+
+
+def test_random_texts_differ_and_fit_into_a_nonce() -> None:
+    found = {random_text() for _ in range(1000)}
+    assert len(found) == 1000
+    assert all(text.isalnum() and text.isascii() and len(text) == 36 for text in found)
+
+
+def test_what_blocks_runs_beside_the_loop() -> None:
+    async def run() -> None:
+        assert await in_thread(get_ident) != get_ident()
+
+    asyncio.run(run())
