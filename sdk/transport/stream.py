@@ -44,6 +44,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self.receiver = receiver(self)
         self._max_frame_bytes = max_frame_bytes
         self._transport: asyncio.Transport | None = None
+        self._below_tls: asyncio.Transport | None = None
         self._buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         self._filled = 0
         self._big: memoryview | None = None
@@ -65,8 +66,17 @@ class FrameProtocol(asyncio.BufferedProtocol):
             await asyncio.shield(self._writable)
 
     def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+        if self._transport is None:
+            return
+        self._transport.close()
+        if self._below_tls is not None and not self._below_tls.get_write_buffer_size():
+            # TLS has said goodbye. The peer's goodbye is of no use, and waiting for it would outlive the loop.
+            self._transport.abort()
+
+    def secured(self, transport: asyncio.Transport) -> None:
+        """Write to a transport that encrypts, on top of the one that was there so far."""
+        self._below_tls = self._transport
+        self.connection_made(transport)
 
     # asyncio.BufferedProtocol: called by the event loop.
 
@@ -185,13 +195,18 @@ class TcpNetwork:
             made.append(receiver(wire))
             return made[-1]
 
-        # The certificate, and the name sent to the broker, are without the dot that may end a whole name.
-        name = None if self._tls is None else host.rstrip(".")
         loop = asyncio.get_running_loop()
-        await loop.create_connection(
-            lambda: FrameProtocol(make, self._max_frame_bytes),
-            sock=connected,
-            ssl=self._tls if isinstance(self._tls, ssl.SSLContext) else None,
-            server_hostname=name,
+        transport, protocol = await loop.create_connection(
+            lambda: FrameProtocol(make, self._max_frame_bytes), sock=connected
         )
+        if isinstance(self._tls, ssl.SSLContext):
+            # The certificate, and the name sent to the broker, are without the dot that may end a whole name.
+            name = host.rstrip(".")
+            try:
+                encrypted = await loop.start_tls(transport, protocol, self._tls, server_hostname=name)
+            except BaseException:
+                transport.abort()
+                raise
+            assert encrypted is not None, "only a transport that is closing gives none, and then an error"
+            protocol.secured(encrypted)
         return made[-1]

@@ -85,7 +85,7 @@ def test_accepted(given: dict[str, Any]) -> None:
         ({**TLS, "ssl_context": ssl.create_default_context(), "ssl_key_password": SECRET}, "instead of ssl_key_p"),
         ({**TLS, "ssl_truststore_location": "x", "ssl_truststore_certificates": "y"}, "instead of ssl"),
         ({**TLS, "ssl_keystore_location": "x", "ssl_keystore_certificate_chain": "y"}, "instead of ssl_keystore_cert"),
-        ({**TLS, "ssl_keystore_location": "x", "ssl_key_location": "y", "ssl_keystore_key": SECRET}, "instead of ssl_key"),
+        ({**TLS, "ssl_keystore_location": "x", "ssl_key_location": "y", "ssl_keystore_key": SECRET}, "instead of ssl"),
         ({**TLS, "ssl_key_location": "x"}, "ssl_key_location='x': needs ssl_keystore_location or"),
         ({**TLS, "ssl_keystore_key": SECRET}, "ssl_keystore_key=<hidden>: needs ssl_keystore_location"),
         ({**TLS, "ssl_key_password": SECRET}, "ssl_key_password=<hidden>: needs"),

@@ -314,3 +314,43 @@ def test_certificates_that_cannot_be_used() -> None:
             await TcpNetwork(tls=PemFiles("/nowhere.pem")).open(Address("localhost", 1), Notes)
 
     asyncio.run(run())
+
+
+def test_closing_does_not_wait_for_the_peer(certificates: Certificates) -> None:
+    """A connection closed as the last thing that a program does leaves nothing open."""
+
+    async def run() -> None:
+        server, address, _ = await serve(certificates.context(certificates.broker))
+        async with server:
+            client = await TcpNetwork(tls=PemFiles(str(certificates.authority))).open(address, Notes)
+            client.wire.close()
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert client.lost.done()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("mebibytes", [1, 3, 30])
+@pytest.mark.parametrize("is_secured", [False, True])
+def test_what_was_written_before_closing_arrives(certificates: Certificates, is_secured: bool, mebibytes: int) -> None:
+    """As always with TCP, that holds if nothing from the peer is unread: so one frame comes from there first."""
+    content = bytes(mebibytes * 1024 * 1024)
+
+    async def run() -> None:
+        server, address, accepted = await serve(certificates.context(certificates.broker) if is_secured else None)
+        async with server:
+            network = TcpNetwork(tls=PemFiles(str(certificates.authority)) if is_secured else None)
+            client = await network.open(address, Notes)
+            while not (accepted and accepted[0].wire.is_open):
+                await asyncio.sleep(0)
+            accepted[0].wire.write([frame(b"hello")])
+            while not client.frames:
+                await asyncio.sleep(0)
+            client.wire.write([frame(content)])
+            client.wire.close()
+            await client.lost
+            await accepted[0].lost
+            assert accepted[0].frames == [content]
+
+    asyncio.run(run())
