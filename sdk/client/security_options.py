@@ -90,6 +90,7 @@ class SecurityOptions(Options):
     Attributes:
         security_protocol: "PLAINTEXT", "SSL" (TLS), "SASL_PLAINTEXT" or "SASL_SSL".
         ssl_context: everything about TLS, instead of the other `ssl_` options.
+        ssl_truststore_type, ssl_keystore_type: "PEM"; Java's own formats are not read.
         ssl_truststore_location: file with the certificates of trusted authorities; by default those of the system.
         ssl_truststore_certificates: the same as text.
         ssl_keystore_location: file with this client's certificate chain, and its private key if that is not apart.
@@ -119,6 +120,8 @@ class SecurityOptions(Options):
         "PLAINTEXT", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", kafka="security.protocol"
     )
     ssl_context: ssl.SSLContext | None = option(None, _context)
+    ssl_truststore_type: str = choice("PEM", "PEM", kafka="ssl.truststore.type")
+    ssl_keystore_type: str = choice("PEM", "PEM", kafka="ssl.keystore.type")
     ssl_truststore_location: str | None = text(None, kafka="ssl.truststore.location")
     ssl_truststore_certificates: str | None = text(None, kafka="ssl.truststore.certificates")
     ssl_keystore_location: str | None = text(None, kafka="ssl.keystore.location")
