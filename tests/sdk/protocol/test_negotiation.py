@@ -16,7 +16,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 LAST = APIS[ApiKey.API_VERSIONS].versions.last
 
 
-def answer(error: ErrorCode = ErrorCode.NONE, **ranges: tuple[int, int]) -> ApiVersionsResponse:
+def answer(ranges: dict[str, tuple[int, int]], error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
     entries = [ApiVersionsResponse.ApiVersion(ApiKey[name], *versions) for name, versions in ranges.items()]
     return ApiVersionsResponse(error_code=error, api_keys=entries)
 
@@ -30,7 +30,7 @@ def test_before_it_is_known_what_the_broker_speaks() -> None:
 
 def test_the_highest_of_both() -> None:
     negotiation = Negotiation()
-    assert negotiation.receive(answer(FETCH=(0, 7), METADATA=(0, 999)))
+    assert negotiation.receive(answer({"FETCH": (0, 7), "METADATA": (0, 999)}))
     assert negotiation.version_for(APIS[ApiKey.FETCH]) == 7
     assert negotiation.version_for(APIS[ApiKey.METADATA]) == APIS[ApiKey.METADATA].stable_versions.last
     assert negotiation.offers(APIS[ApiKey.FETCH])
@@ -42,7 +42,7 @@ def test_the_highest_of_both() -> None:
 )
 def test_none_in_common(ranges: dict[str, tuple[int, int]], text: str) -> None:
     negotiation = Negotiation()
-    negotiation.receive(answer(**ranges))
+    negotiation.receive(answer(ranges))
     with pytest.raises(UnsupportedVersion, match=text):
         negotiation.version_for(APIS[ApiKey.FETCH])
     assert not negotiation.offers(APIS[ApiKey.FETCH])
@@ -53,15 +53,15 @@ def test_none_in_common(ranges: dict[str, tuple[int, int]], text: str) -> None:
 )
 def test_an_older_broker_is_asked_again(ranges: dict[str, tuple[int, int]], following: int) -> None:
     negotiation = Negotiation()
-    assert not negotiation.receive(answer(ErrorCode.UNSUPPORTED_VERSION, **ranges))
+    assert not negotiation.receive(answer(ranges, ErrorCode.UNSUPPORTED_VERSION))
     assert negotiation.request_version == following
 
 
 def test_a_broker_that_refuses_every_version() -> None:
     negotiation = Negotiation()
-    negotiation.receive(answer(ErrorCode.UNSUPPORTED_VERSION))
+    negotiation.receive(answer({}, ErrorCode.UNSUPPORTED_VERSION))
     with pytest.raises(RemoteProtocolError, match="error code 35"):
-        negotiation.receive(answer(ErrorCode.UNSUPPORTED_VERSION))
+        negotiation.receive(answer({}, ErrorCode.UNSUPPORTED_VERSION))
 
 
 def test_the_request_says_who_asks() -> None:
