@@ -73,9 +73,10 @@ class Gate:
         self._negotiation = negotiation
         self._authenticates = authenticates
         self._authenticator: Authenticator | None = None
-        self._rounds = 0
-        self._began_ms = 0
-        self._share = _SESSION_SHARE_MIN
+        # Of the latest login.
+        self._rounds: int
+        self._began_ms: int
+        self._share: float
 
     @property
     def is_shut(self) -> bool:

@@ -39,8 +39,10 @@ class Script:
         return self.answers.pop(0)
 
 
-def versions(error: int = 0, handshake: tuple[int, int] | None = (0, 1)) -> ApiVersionsResponse:
-    ranges = {ApiKey.SASL_HANDSHAKE: handshake, ApiKey.SASL_AUTHENTICATE: (0, 2), ApiKey.API_VERSIONS: (0, 2)}
+def versions(
+    error: int = 0, handshake: tuple[int, int] | None = (0, 1), authenticate: tuple[int, int] = (0, 0)
+) -> ApiVersionsResponse:
+    ranges = {ApiKey.SASL_HANDSHAKE: handshake, ApiKey.SASL_AUTHENTICATE: authenticate, ApiKey.API_VERSIONS: (0, 2)}
     entries = [ApiVersionsResponse.ApiVersion(key, *each) for key, each in ranges.items() if each is not None]
     return ApiVersionsResponse(error, entries)
 
@@ -101,6 +103,12 @@ def test_a_session_with_an_end(fraction: float, due_ms: float) -> None:
     log_in(gate, now_ms=1_000, lifetime_ms=1_000, fraction=fraction)
     assert gate.reauthenticate_at_ms == pytest.approx(due_ms)
     assert gate.session_ends_ms == 2_000
+
+
+def test_the_shortest_session() -> None:
+    gate = asking()
+    log_in(gate, now_ms=1_000, lifetime_ms=1)
+    assert (gate.reauthenticate_at_ms, gate.session_ends_ms) == (1_000.85, 1_001)
 
 
 def test_logging_in_again() -> None:

@@ -103,6 +103,14 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
+def log_in_again(connection: BrokerConnection) -> None:
+    """Let the time of the next login come now."""
+    driver = connection._gate
+    assert driver._timer is not None
+    driver._timer.cancel()
+    driver._begin_again()
+
+
 async def ask(connection: BrokerConnection) -> list[str]:
     response = await connection.request(MetadataRequest(None), MetadataResponse)
     return [topic.name or "" for topic in response.topics]
@@ -239,7 +247,28 @@ def test_cancelled_at_each_await() -> None:
 # --------------------------------------------------------------------------------------------------- logging in again
 
 
-def test_logging_in_again_while_requests_go_on() -> None:
+@pytest.mark.parametrize(("lifetime_ms", "least", "most"), [(60_000, 50, 57), (0, None, None)])
+def test_when_to_log_in_again(lifetime_ms: int, least: float | None, most: float | None) -> None:
+    """After 85 to 95 % of the session, in seconds; never, if the session has no end."""
+
+    async def test(broker: SaslBroker) -> None:
+        broker.lifetimes_ms = [lifetime_ms]
+        connection = await broker.open()
+        timer = connection._gate._timer
+        if least is None or most is None:
+            assert timer is None
+        else:
+            assert timer is not None
+            assert least < timer.when() - asyncio.get_running_loop().time() <= most
+        connection.close()
+        assert timer is None or timer.cancelled()
+
+    with_broker(test)
+
+
+def test_logging_in_again_while_requests_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "kafkawire.security")
+
     async def test(broker: SaslBroker) -> None:
         broker.lifetimes_ms = [30] * 5
         connection = await broker.open()
@@ -248,6 +277,7 @@ def test_logging_in_again_while_requests_go_on() -> None:
         connection.close()
 
     with_broker(test)
+    assert {record.getMessage() for record in caplog.records} == {"authenticated again at broker:9092"}
 
 
 def test_requests_wait_for_the_login_and_keep_their_order() -> None:
@@ -321,11 +351,9 @@ def test_credentials_that_fail_for_a_while(monkeypatch: pytest.MonkeyPatch, capl
                 raise failures.pop()
             return await plain(host)
 
-        broker.lifetimes_ms = [1_000]
+        broker.lifetimes_ms = [60_000]
         connection = await broker.open(login)
-        connection._protocol._gate.reauthenticate_at_ms = 0
-        connection._gate._timer.cancel()  # type: ignore[union-attr]  # set above
-        connection._gate._schedule()
+        log_in_again(connection)
         await until(lambda: broker.logins == 2)
         assert await ask(connection) == ["t"]
         connection.close()
@@ -359,6 +387,26 @@ def test_credentials_that_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
     with_broker(test)
 
 
+def test_credentials_that_hang_when_the_client_logs_in_again() -> None:
+    """Each attempt to get them has a limit, and the connection ends when its session does."""
+
+    async def test(broker: SaslBroker) -> None:
+        async def login(host: str) -> Authenticator:
+            if broker.logins:
+                await asyncio.get_running_loop().create_future()
+            return await plain(host)
+
+        broker.lifetimes_ms = [500]
+        connection = await broker.open(login, timeout_ms=50)
+        log_in_again(connection)
+        await until(lambda: not connection.is_open)
+        with pytest.raises(ConnectionLost) as caught:
+            connection.send(MetadataRequest([]), MetadataResponse)
+        assert "sasl: no credentials within 50 ms" in str(caught.value.__cause__)
+
+    with_broker(test)
+
+
 def closers() -> dict[str, Callable[[SaslBroker, BrokerConnection], Any]]:
     return {
         "by the client": lambda broker, connection: connection.close(),
@@ -384,9 +432,10 @@ def test_a_connection_that_ends_meanwhile(who: str, where: str, monkeypatch: pyt
                 raise OSError("down")
             return await asyncio.get_running_loop().create_future()
 
-        broker.lifetimes_ms = [400 if where == "pause" else 60]
+        broker.lifetimes_ms = [60_000]
         connection = await broker.open(login)
         broker.script(ApiKey.SASL_HANDSHAKE, lambda request: reached.set())
+        log_in_again(connection)
         await reached.wait()
         await asyncio.sleep(0)
         closers()[who](broker, connection)
