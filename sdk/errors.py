@@ -12,8 +12,10 @@ from copy import copy
 from typing import Any, Self
 
 from kafkawire.sdk.protocol import tables
+from kafkawire.sdk.secret import shown
 
 __all__ = [
+    "AuthenticationFailed",
     "BrokerError",
     "BufferFull",
     "Closed",
@@ -177,13 +179,25 @@ class ConnectFailed(KafkaWireError):
     Args:
         address: what it tried to connect to.
         reason: what went wrong.
+        phase: how far it came: "dns", "tcp", "tls", "versions" or "sasl"; None if that is not known.
     """
 
     retriable = True
 
-    def __init__(self, address: object, reason: object) -> None:
-        super().__init__(f"cannot connect to {address}: {reason}")
+    def __init__(self, address: object, reason: object, phase: str | None = None) -> None:
+        super().__init__(f"cannot connect to {address}: {phase + ': ' if phase else ''}{reason}")
         self.address = str(address)
+        self.phase = phase
+
+
+class AuthenticationFailed(ConnectFailed):
+    """A broker was reached, but refused the login, or one side refused the other's certificate.
+
+    Clients do not try again by themselves: further attempts with a wrong password may lock the user out. Correct the
+    `sasl_` or `ssl_` option that the text names, or the broker's users and certificates.
+    """
+
+    retriable = False
 
 
 class ConnectionLost(KafkaWireError):
@@ -249,12 +263,12 @@ class ConfigurationError(KafkaWireError, ValueError):
 
     Args:
         option: its name.
-        value: what was given.
+        value: what was given; the text does not show it if the name says that it may be secret.
         reason: what is wrong, with the limit.
     """
 
     def __init__(self, option: str, value: object, reason: str) -> None:
-        super().__init__(f"{option}={value!r}: {reason}")
+        super().__init__(f"{option}={shown(option, value)}: {reason}")
         self.option = option
 
 

@@ -41,9 +41,6 @@ _DIGITS_MAX = 100
 
 _DECIMAL = re.compile(r"-?[0-9]+")
 
-#: Parts of names whose values are secrets; the error for an unknown option does not show them.
-_SECRET = re.compile(r"password|passphrase|secret|credential|token|jaas|private|pem|key$", re.IGNORECASE)
-
 #: Takes the name as the user wrote it and the value; returns the value to store, or raises `ConfigurationError`.
 Reader = Callable[[str, object], object]
 
@@ -126,8 +123,7 @@ class Options:
         for given_name, value in given:
             name = cls.KAFKA_NAMES.get(given_name, given_name)
             if name not in cls.OPTIONS:
-                shown = _Hidden() if _SECRET.search(given_name) else value
-                raise ConfigurationError(given_name, shown, cls.unknown(given_name))
+                raise ConfigurationError(given_name, value, cls.unknown(given_name))
             if name in values:
                 raise ConfigurationError(given_name, value, f"{name} was given already")
             values[name] = cls._value(given_name, value, cls.OPTIONS[name])
@@ -267,10 +263,3 @@ def _read_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ConfigurationError(name, value, "expected True or False")
     return value
-
-
-class _Hidden:
-    """What an error shows instead of a secret."""
-
-    def __repr__(self) -> str:
-        return "***"

@@ -35,6 +35,7 @@ NOT_NEEDED = {
     ("ConsumerBatch.to_arrow", "RecordBatch"): "of pyarrow",
     ("ConsumerBatch.to_arrow", "pyarrow"): "a library",
     ("Delivery.place", "ProducerBatch"): "the producer calls it",
+    ("Network.open", "ConnectionState"): "only who writes a network needs it",
     ("Network.open", "Receiver"): "a type variable",
     ("Network.open", "Wire"): "only who writes a network needs it",
 }

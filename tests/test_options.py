@@ -51,6 +51,7 @@ def test_the_page_lists_every_option_with_what_it_does() -> None:
     assert '| `auto_offset_reset` | `auto.offset.reset` | `"latest", "earliest", "none"` | `latest` | where to' in page
     assert "| `range,cooperative-sticky` | names of the assignors" in page
     assert "`queue.buffering.max.ms` |" in page
+    assert "| for PLAIN and SCRAM. | `sasl.plain.password` |" in page
     assert "- `heartbeat_interval_ms` is less than `session_timeout_ms`; otherwise the coordinator" in page
 
 

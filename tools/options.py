@@ -19,6 +19,7 @@ from kafkawire.reference_broker.log.config import TOPIC_CONFIGS
 from kafkawire.reference_broker.options import TOPIC_DEFAULTS, BrokerOptions
 from kafkawire.sdk.client.option_hints import MISSING, ON_THE_ROADMAP, synonyms
 from kafkawire.sdk.client.options import CLIENTS, ClientOptions
+from kafkawire.sdk.client.security_options import SecurityOptions
 from kafkawire.sdk.options import REQUIRED, Option, Options
 
 __all__ = ["described", "differing", "generated_files", "main"]
@@ -28,10 +29,12 @@ ROOT = Path(__file__).parent.parent
 _LINE_LENGTH = 120
 
 _CLIENT_IMPORTS = """\
-from collections.abc import Iterable
+import ssl
+from collections.abc import Iterable, Mapping
 from typing import Literal, TypedDict
 
 from kafkawire.sdk.client.partitioner import Partitioner
+from kafkawire.sdk.client.security_options import TokenProvider
 from kafkawire.sdk.records import Compression
 """
 
@@ -62,19 +65,21 @@ and values of the wrong type; a function that passes options on declares them as
 
 def generated_files() -> dict[Path, str]:
     """Return each generated file, by path from the root."""
-    own = {name: tuple(_new(options)) for name, options in CLIENTS.items()}
+    own = {name: _new(options, ClientOptions) for name, options in CLIENTS.items()}
+    security = "How a client and its brokers trust each other."
     return {
         Path("sdk/client/keywords.py"): _module(
             "The keywords of producers, consumers and admins, for type checkers.",
             _CLIENT_IMPORTS,
             [
-                _typed_dict("ClientKeywords", "TypedDict", "Options of every client.", ClientOptions.OPTIONS),
+                _typed_dict("SecurityKeywords", "TypedDict", security, SecurityOptions.OPTIONS),
+                _typed_dict("ClientKeywords", "SecurityKeywords", "Options of every client.", _OF_EVERY_CLIENT),
                 *(
-                    _typed_dict(f"{name}Keywords", "ClientKeywords", f"Options of `{name}`.", dict(options))
+                    _typed_dict(f"{name}Keywords", "ClientKeywords", f"Options of `{name}`.", options)
                     for name, options in own.items()
                 ),
             ],
-            ["ClientKeywords", *(f"{name}Keywords" for name in CLIENTS)],
+            ["SecurityKeywords", "ClientKeywords", *(f"{name}Keywords" for name in CLIENTS)],
         ),
         Path("reference_broker/keywords.py"): _module(
             "The keywords of a broker, for type checkers.",
@@ -124,9 +129,13 @@ def main(arguments: list[str] | None = None) -> int:
 # ----------------------------------------------------------------------------------------------------------- keywords
 
 
-def _new(options: type[Options]) -> Iterator[tuple[str, Option]]:
-    """Give the options of a client that not every client has."""
-    return ((name, option) for name, option in options.OPTIONS.items() if name not in ClientOptions.OPTIONS)
+def _new(options: type[Options], base: type[Options]) -> dict[str, Option]:
+    """Return the options that a class has and its base has not."""
+    return {name: option for name, option in options.OPTIONS.items() if name not in base.OPTIONS}
+
+
+#: Without those of `SecurityOptions`, which have a table and a class of their own.
+_OF_EVERY_CLIENT = _new(ClientOptions, SecurityOptions)
 
 
 def _module(about: str, imports: str, classes: Iterable[str], names: Iterable[str]) -> str:
@@ -158,8 +167,9 @@ def _annotated(key: str, annotation: str) -> list[str]:
 def _page() -> str:
     sections = [
         _INTRODUCTION,
-        _table("Every client", ClientOptions, ClientOptions.OPTIONS),
-        *(_table(f"`{name}`", options, dict(_new(options))) for name, options in CLIENTS.items()),
+        _table("Every client", ClientOptions, _OF_EVERY_CLIENT),
+        _table("Every client: TLS and SASL", ClientOptions, SecurityOptions.OPTIONS),
+        *(_table(f"`{name}`", options, _new(options, ClientOptions)) for name, options in CLIENTS.items()),
         _table(
             "`kafkawire.testing.Broker`, `kafkawire broker --option NAME=VALUE`", BrokerOptions, _own_of_the_broker()
         ),

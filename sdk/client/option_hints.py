@@ -33,6 +33,21 @@ SYNONYMS: Final[Mapping[str, str]] = {
     "acks": "request.required.acks",
     "request_timeout_ms": "socket.timeout.ms",
     "retries": "message.send.max.retries",
+    "sasl_kerberos_service_name": "sasl.kerberos.name",
+    "sasl_mechanism": "sasl.mechanisms",
+    "sasl_oauthbearer_client_credentials_client_id": "sasl.oauthbearer.client.id",
+    "sasl_oauthbearer_client_credentials_client_secret": "sasl.oauthbearer.client.secret",
+    "sasl_oauthbearer_token": "oauth.cb oauthbearer.token.refresh.cb sasl.oauth.token.provider",
+    "sasl_password": "sasl.plain.password",
+    "sasl_username": "sasl.plain.username",
+    "ssl_endpoint_identification_algorithm": "ssl.check.hostname",
+    "ssl_key_location": "ssl.keyfile",
+    "ssl_key_password": "ssl.password",
+    "ssl_keystore_certificate_chain": "ssl.certificate.pem",
+    "ssl_keystore_key": "ssl.key.pem",
+    "ssl_keystore_location": "ssl.certfile ssl.certificate.location",
+    "ssl_truststore_certificates": "ssl.ca.pem",
+    "ssl_truststore_location": "ssl.ca.location ssl.cafile",
 }
 
 #: Names of options that a later release brings, by what docs/roadmap.md calls it. A name that ends with a dot, here and
@@ -42,9 +57,6 @@ ON_THE_ROADMAP: Final[Mapping[str, str]] = {
     "transactions": "transactional.id transaction.timeout.ms transaction.two.phase.commit.enable",
     "KIP-848": "group.protocol group.remote.assignor",
     "KIP-932": "share.",
-    "TLS": "ssl. ssl enable.ssl.certificate.verification https.ca.location https.ca.pem",
-    "SASL": "sasl. enable.sasl.oauthbearer.unsecure.jwt oauthbearer.token.refresh.cb oauth.cb",
-    "TLS; SASL": "security.protocol security.providers",
 }
 
 #: Names of options that have no counterpart, by what to do instead.
@@ -106,6 +118,28 @@ MISSING: Final[Mapping[str, str]] = {
     ),
     "wrap the calls of the client": "interceptor.classes interceptors plugin.library.paths",
     "an admin needs bootstrap_servers": "bootstrap.controllers",
+    'choose security_protocol "SSL" or "SASL_SSL"': "ssl",
+    "set it on an ssl.SSLContext, and pass that as ssl_context": (
+        "enable.ssl.certificate.verification security.providers ssl.ca ssl.ca.certificate.stores ssl.certificate "
+        "ssl.certificate.verify.cb ssl.cipher.suites ssl.ciphers ssl.crl.location ssl.crlfile ssl.curves.list "
+        "ssl.enabled.protocols ssl.engine. ssl.key ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.providers "
+        "ssl.secure.random.implementation ssl.sigalgs.list ssl.trustmanager.algorithm"
+    ),
+    "certificates and keys are PEM, only a private key has a password: ssl_key_password": (
+        "ssl.keystore.password ssl.truststore.password"
+    ),
+    "name user and password by sasl_username and sasl_password": "sasl.jaas.config",
+    "pass a function as sasl_oauthbearer_token": (
+        "enable.sasl.oauthbearer.unsecure.jwt sasl.client.callback.handler.class sasl.login. "
+        "sasl.oauthbearer.assertion. sasl.oauthbearer.clock. sasl.oauthbearer.config sasl.oauthbearer.expected. "
+        "sasl.oauthbearer.grant.type sasl.oauthbearer.iat. sasl.oauthbearer.jti. sasl.oauthbearer.jwks. "
+        "sasl.oauthbearer.jwt. sasl.oauthbearer.metadata. sasl.oauthbearer.method sasl.oauthbearer.scope.claim.name "
+        "sasl.oauthbearer.sub. https.ca.location https.ca.pem"
+    ),
+    "log in to Kerberos beforehand, with kinit or a keytab": (
+        "sasl.kerberos.domain.name sasl.kerberos.keytab sasl.kerberos.kinit. sasl.kerberos.min. "
+        "sasl.kerberos.principal sasl.kerberos.ticket."
+    ),
     "kafkawire has nothing like it": (
         "background.event.cb builtin.features config.providers consume.callback.max.messages consume.cb "
         "coordinator.query.interval.ms default.topic.conf enable.random.seed enabled.events group.protocol.type "

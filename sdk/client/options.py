@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar, Final, TypeVar, cast
 
 from kafkawire.sdk.client.partitioner import Partitioner
+from kafkawire.sdk.client.security_options import SecurityOptions
 from kafkawire.sdk.client.topics import LEGAL_NAME, is_legal_name
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import (
     INT32_MAX,
     REQUIRED,
-    Options,
     Order,
     choice,
     flag,
@@ -100,14 +100,14 @@ def _group_instance_id(name: str, value: object) -> str | None:
     return value
 
 
-class ClientOptions(Options):
-    """The options of every client.
+class ClientOptions(SecurityOptions):
+    """The options of every client, beside those of `SecurityOptions`.
 
     Attributes:
         bootstrap_servers: brokers to connect to first, `host:port,host:port`.
         client_id: the name that brokers use for logs and quotas.
         request_timeout_ms: how long to wait for a response.
-        connect_timeout_ms: how long to wait for a connection, version negotiation included.
+        connect_timeout_ms: how long to wait for a connection, TLS, version negotiation and login included.
         api_timeout_ms: how long a call may take, retries included.
         retry_backoff_ms: pause before the first retry; doubles with each retry, up to `retry_backoff_max_ms`.
         retry_backoff_max_ms: longest pause between retries.

@@ -1,4 +1,4 @@
-"""Sleep, random numbers and shared operations, for code that must not import asyncio, time or random.
+"""Sleep, threads, random numbers and shared operations, for code that must not import asyncio, time or random.
 
 `client/` imports none of these; what its asynchronous part needs of them is here.
 """
@@ -12,9 +12,12 @@ from typing import Any, Generic, TypeVar, cast
 
 from kafkawire.sdk.errors import KafkaWireError
 
-__all__ = ["SingleFlight", "random_fraction", "sleep_ms", "together"]
+__all__ = ["SingleFlight", "in_thread", "random_fraction", "random_text", "sleep_ms", "together"]
 
 Result = TypeVar("Result")
+
+#: Random bytes of a text that nobody may guess.
+_TEXT_BYTES = 18
 
 #: As many whole bytes as a float keeps.
 _FRACTION_BYTES = 6
@@ -29,6 +32,16 @@ def random_fraction() -> float:
     """Return a random number in [0, 1), for jitter."""
     # `random` costs every import of the client more time than all the jitter of its life takes.
     return int.from_bytes(urandom(_FRACTION_BYTES), "big") / (1 << 8 * _FRACTION_BYTES)
+
+
+def random_text() -> str:
+    """Return a random text of letters and digits that nobody can guess, for nonces."""
+    return urandom(_TEXT_BYTES).hex()
+
+
+async def in_thread(function: Callable[[], Result]) -> Result:
+    """Return what a function that blocks returns, without blocking the loop."""
+    return await asyncio.to_thread(function)
 
 
 async def together(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.metadata import Partition, Topic
     from kafkawire.sdk.client.partitioner import Partitioner
     from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+    from kafkawire.sdk.client.security_options import TokenProvider
     from kafkawire.sdk.consumer.batch import ConsumerBatch
     from kafkawire.sdk.consumer.consumer import Consumer
     from kafkawire.sdk.consumer.membership import RebalanceListener
@@ -71,6 +72,7 @@ __all__ = [
     "Record",
     "RecordMetadata",
     "TimestampType",
+    "TokenProvider",
     "Topic",
     "TopicPartition",
     "__version__",
@@ -113,6 +115,7 @@ _HOMES = {
     "Record": "sdk.records",
     "RecordMetadata": "sdk.producer.delivery",
     "TimestampType": "sdk.records",
+    "TokenProvider": "sdk.client.security_options",
     "Topic": "sdk.client.metadata",
     "TopicPartition": "sdk.client.partitions",
     "__version__": "sdk.version",

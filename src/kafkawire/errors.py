@@ -12,6 +12,7 @@ All of them are `KafkaWireError`. They can be pickled and copied; `__cause__` is
 from __future__ import annotations
 
 from kafkawire.sdk.errors import (
+    AuthenticationFailed,
     BrokerError,
     BufferFull,
     Closed,
@@ -33,6 +34,7 @@ from kafkawire.sdk.errors import (
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = [
+    "AuthenticationFailed",
     "BrokerError",
     "BufferFull",
     "Closed",

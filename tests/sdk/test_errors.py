@@ -106,6 +106,7 @@ def test_a_partial_batch_says_what_is_missing() -> None:
 
 def test_texts() -> None:
     assert str(ConnectFailed("a:1", "refused")) == "cannot connect to a:1: refused"
+    assert str(ConnectFailed("a:1", "refused", "tcp")) == "cannot connect to a:1: tcp: refused"
     assert str(ConfigurationError("acks", 2, "expected 0")) == "acks=2: expected 0"
     assert str(EncodeError("a.b", "too long")) == "a.b: too long"
     assert str(EncodeError("", "too long")) == "too long"
@@ -128,6 +129,7 @@ ARGUMENTS: dict[str, Any] = {
     "offset": 7,
     "option": "acks",
     "path": Path("topics"),
+    "phase": "tcp",
     "reason": "too long",
     "record_errors": [(0, "no key")],
     "steps": "topics",

@@ -25,6 +25,7 @@ from kafkawire.sdk.options import Options
 ROOT = Path(__file__).parents[3]
 
 PROGRAM = """\
+import ssl
 from typing import Any, Unpack
 
 from kafkawire import Admin, Compression, Consumer, Producer, ProducerKeywords
@@ -36,6 +37,9 @@ Producer(bootstrap_servers="a:1")
 Consumer("a:1", "orders", "payments", group_id="g", assignors=["range"], auto_offset_reset="earliest")
 Consumer("a:1", group_id=None, assignors="range,sticky")
 Admin("a:1", api_timeout_ms=1_000)
+Admin("a:1", security_protocol="SSL", ssl_context=ssl.create_default_context())
+Admin("a:1", security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_username="alice", sasl_password="secret")
+Admin("a:1", security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_token=lambda: "token")
 Broker(num_partitions=3, log_segment_bytes=2**20, compression_type="zstd", auto_create_topics=False)
 settings: dict[str, Any] = {"linger.ms": "5"}
 Producer(**settings)
@@ -63,6 +67,9 @@ Consumer("a:1", "orders", auto_offset_reset="smallest")  # refused
 Consumer("a:1", "orders", enable_auto_commit="false")  # refused
 Consumer("a:1", "orders", assignors=["rang"])  # refused
 Admin("a:1", linger_ms=5)  # refused
+Admin("a:1", security_protocol="TLS")  # refused
+Admin("a:1", ssl_context=True)  # refused
+Admin("a:1", sasl_mechanism="PLAIN", sasl_password=b"secret")  # refused
 Broker(num_partition=3)  # refused
 Broker(num_partitions="3")  # refused
 Broker(compression_type="zstdd")  # refused

@@ -39,9 +39,25 @@ max.poll.interval.ms=300000 max.poll.records=500 max.request.size=1048576 metada
 partition.assignment.strategy=range,cooperative-sticky partitioner.class=null request.timeout.ms=30000
 retries=2147483647 retry.backoff.max.ms=1000 retry.backoff.ms=100 session.timeout.ms=45000
 socket.connection.setup.timeout.ms=10000
+sasl.kerberos.service.name=null sasl.mechanism=GSSAPI sasl.oauthbearer.client.credentials.client.id=null
+sasl.oauthbearer.client.credentials.client.secret=null sasl.oauthbearer.header.urlencode=false
+sasl.oauthbearer.scope=null sasl.oauthbearer.token.endpoint.url=null security.protocol=PLAINTEXT
+ssl.endpoint.identification.algorithm=https ssl.key.password=null ssl.keystore.certificate.chain=null
+ssl.keystore.key=null ssl.keystore.location=null ssl.keystore.type=JKS ssl.truststore.certificates=null
+ssl.truststore.location=null ssl.truststore.type=JKS
 """
 
-OWN_DEFAULTS = {"batch_size": 131_072, "client_id": "kafkawire"}
+#: Dotted names that only librdkafka has.
+LIBRDKAFKA_NAMES = {"sasl.password", "sasl.username", "ssl.key.location"}
+
+OWN_DEFAULTS = {
+    "batch_size": 131_072,
+    "client_id": "kafkawire",
+    "sasl_kerberos_service_name": "kafka",
+    "sasl_mechanism": None,
+    "ssl_keystore_type": "PEM",
+    "ssl_truststore_type": "PEM",
+}
 
 #: The ranges of numbers that are not from 1 to `INT32_MAX`.
 RANGES = {
@@ -63,7 +79,7 @@ RANGES = {
 def test_defaults_are_those_of_kafka() -> None:
     defaults = {name: value for name, _, value in (pair.partition("=") for pair in KAFKA_DEFAULTS.split())}
     named = {option.kafka_name: option for kind in CLIENTS.values() for option in kind.OPTIONS.values()}
-    assert defaults.keys() == named.keys() - {None, "bootstrap.servers"}
+    assert defaults.keys() == named.keys() - LIBRDKAFKA_NAMES - {None, "bootstrap.servers"}
     for kind in CLIENTS.values():
         for name, option in kind.OPTIONS.items():
             if option.kafka_name is None or option.default is REQUIRED:
@@ -72,7 +88,7 @@ def test_defaults_are_those_of_kafka() -> None:
             if name in OWN_DEFAULTS:
                 assert default == OWN_DEFAULTS[name]
             elif default is None:
-                assert defaults[option.kafka_name] == "null"
+                assert defaults.get(option.kafka_name, "null") == "null"
             else:
                 given = option.parse(defaults[option.kafka_name]) if option.parse else defaults[option.kafka_name]
                 assert option.read(name, given) == default
@@ -263,4 +279,12 @@ def test_without_a_broker_to_ask(given: dict[str, object]) -> None:
 
 def test_every_dotted_name_is_an_option_and_nearly_every_option_has_one() -> None:
     for kind in (ProducerOptions, ConsumerOptions):
-        assert kind.OPTIONS.keys() - set(kind.KAFKA_NAMES.values()) == {"io", "max_frame_bytes"}  # ours alone
+        assert kind.OPTIONS.keys() - set(kind.KAFKA_NAMES.values()) == {
+            "io",  # ours alone
+            "max_frame_bytes",  # a limit of its own
+            "sasl_aws_region",  # the mechanism is Amazon's
+            "sasl_oauthbearer_extensions",  # in Kafka, parts of sasl.jaas.config
+            "sasl_oauthbearer_token",
+            "sasl_scram_tokenauth",
+            "ssl_context",  # Python's
+        }

@@ -7,11 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from threading import get_ident
 
 import pytest
 
 from kafkawire.sdk.errors import ConnectionLost
-from kafkawire.sdk.transport.timing import SingleFlight, random_fraction, sleep_ms, together
+from kafkawire.sdk.transport.timing import (
+    SingleFlight,
+    in_thread,
+    random_fraction,
+    random_text,
+    sleep_ms,
+    together,
+)
 
 
 def test_callers_join_a_running_operation() -> None:
@@ -85,6 +93,19 @@ def test_close_cancels_what_runs() -> None:
 def test_fraction_and_pause() -> None:
     assert all(0 <= random_fraction() < 1 for _ in range(100))
     asyncio.run(sleep_ms(0))
+
+
+def test_random_texts_differ_and_fit_into_a_nonce() -> None:
+    found = {random_text() for _ in range(1000)}
+    assert len(found) == 1000
+    assert all(text.isalnum() and text.isascii() and len(text) == 36 for text in found)
+
+
+def test_what_blocks_runs_beside_the_loop() -> None:
+    async def run() -> None:
+        assert await in_thread(get_ident) != get_ident()
+
+    asyncio.run(run())
 
 
 def test_together_ends_when_all_have_ended_and_raises_the_first_error() -> None:
