@@ -11,6 +11,7 @@ from typing import Any
 
 from kafkawire.sdk.client.call import Call
 from kafkawire.sdk.client.link import Link
+from kafkawire.sdk.client.login import login, tls
 from kafkawire.sdk.client.operations import Operations
 from kafkawire.sdk.client.options import ClientOptions
 from kafkawire.sdk.client.retry import Backoff
@@ -51,11 +52,13 @@ class ClientCore:
         self._thread: IoThread | None = None
         self._is_started = False
         backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, random_fraction)
-        settings = ConnectionSettings(options.client_id, options.connect_timeout_ms, options.request_timeout_ms)
+        settings = ConnectionSettings(
+            options.client_id, options.connect_timeout_ms, options.request_timeout_ms, login=login(options)
+        )
         self.router = Router(options, backoff, creates_topics=creates_topics)
         self.machines: list[Machine] = []
         self.driver: Driver[Link, Call] = Driver(
-            self.router, self.machines, network or TcpNetwork(options.max_frame_bytes), settings
+            self.router, self.machines, network or TcpNetwork(options.max_frame_bytes, tls(options)), settings
         )
         self.operations = Operations(self.router, backoff, options.api_timeout_ms, self.driver.wake)
 

@@ -16,7 +16,14 @@ from threading import get_ident
 from typing import Any, Generic
 
 from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.errors import Closed, ConnectFailed, ConnectionLost, KafkaWireError, LocalProtocolError
+from kafkawire.sdk.errors import (
+    Closed,
+    ConfigurationError,
+    ConnectFailed,
+    ConnectionLost,
+    KafkaWireError,
+    LocalProtocolError,
+)
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
@@ -267,7 +274,7 @@ class Driver(Generic[AnyLink, AnyCall]):
     async def _connect(self, link: AnyLink) -> None:
         try:
             connection = await BrokerConnection.open(self._network, link.address, self._settings)
-        except ConnectFailed as error:
+        except (ConnectFailed, ConfigurationError) as error:
             if self._ended is None:
                 self._router.closed(link, error, monotonic_ms())
         else:

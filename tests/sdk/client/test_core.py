@@ -13,15 +13,19 @@ import pytest
 
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import ClientOptions, read_options
-from kafkawire.sdk.errors import Closed, ConnectFailed, LocalProtocolError
+from kafkawire.sdk.errors import AuthenticationFailed, Closed, ConfigurationError, ConnectFailed, LocalProtocolError
+from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kafkawire.sdk.protocol.messages.sasl_handshake import SaslHandshakeResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
 
 IO: Any = pytest.mark.parametrize("io", ["loop", "thread"])
 
 
-def core(broker: ScriptedBroker, io: Any) -> ClientCore:
+def core(broker: ScriptedBroker, io: Any, **given: Any) -> ClientCore:
     """Return a client of a broker."""
-    return ClientCore("reader", read_options(ClientOptions, str(BROKER), {"io": io}), broker.network)
+    return ClientCore("reader", read_options(ClientOptions, str(BROKER), {"io": io, **given}), broker.network)
 
 
 @IO
@@ -49,6 +53,40 @@ def test_nothing_listens(io: Any) -> None:
         broker.stop()
         client = core(broker, io)
         with pytest.raises(ConnectFailed, match=r"any broker: .*nothing listens"):
+            await client.start()
+        await client.end()
+        client.released()
+
+    asyncio.run(run())
+
+
+@IO
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.SASL_AUTHENTICATION_FAILED])
+def test_every_connection_logs_in(io: Any, code: ErrorCode) -> None:
+    async def run() -> None:
+        broker = ScriptedBroker()
+        broker.responders[ApiKey.SASL_HANDSHAKE] = lambda request: SaslHandshakeResponse()
+        broker.responders[ApiKey.SASL_AUTHENTICATE] = lambda request: SaslAuthenticateResponse(code, "wrong password")
+        login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+        client = core(broker, io, **login, sasl_username="alice", sasl_password="pencil")
+        if code is ErrorCode.NONE:
+            await client.start()
+        else:
+            with pytest.raises(AuthenticationFailed, match=r"sasl: .*wrong password"):
+                await client.start()
+        await client.end()
+        client.released()
+        assert broker.asked(ApiKey.SASL_AUTHENTICATE) == [SaslAuthenticateRequest(b"\0alice\0pencil")]
+
+    asyncio.run(run())
+
+
+@IO
+def test_certificates_that_cannot_be_used(io: Any) -> None:
+    async def run() -> None:
+        given = {"io": io, "security_protocol": "SSL", "ssl_truststore_location": "/nowhere.pem"}
+        client = ClientCore("reader", read_options(ClientOptions, "localhost:1", given), None)
+        with pytest.raises(ConfigurationError, match="No such file"):
             await client.start()
         await client.end()
         client.released()
