@@ -296,19 +296,28 @@ class Router:
         return None
 
     def _any(self, bucket: _Bucket, now_ms: int) -> Link | None:
-        """Return the ready link with the least to do; without one, open another of those that have failed least."""
+        """Return the ready link with the least to do; without one, open another of those that have failed least.
+
+        A refusal that is final is not put to the next broker: another wrong login may lock the user out.
+        """
         links = self._candidates()
         ready = [link for link in links if link.takes_calls(now_ms)]
         if ready:
             return min(ready, key=lambda link: link.in_flight)
+        closed = [link for link in links if link.state is LinkState.CLOSED]
+        final = [
+            (link.since_ms, error)
+            for link in closed
+            if (error := link.attempts.last_error) is not None and not error.retriable
+        ]
+        if final:
+            happened_ms, refusal = max(final, key=lambda each: each[0])
+            self._refuse(bucket, refusal, happened_ms, now_ms)
         if any(link.state is LinkState.OPENING and now_ms - link.since_ms < _IMPATIENT_MS for link in links):
             return None
-        closed = [link for link in links if link.state is LinkState.CLOSED]
         if len(closed) == len(links) and all(link.attempts.failures for link in links):
-            errors = [error for link in links if (error := link.attempts.last_error) is not None]
-            everywhere: KafkaWireError = ConnectFailed("any broker", "; ".join(map(str, errors)))
-            if not any(error.retriable for error in errors):  # a login that every broker refuses
-                everywhere = errors[0]
+            reasons = "; ".join(str(link.attempts.last_error) for link in links)
+            everywhere = ConnectFailed("any broker", reasons)
             self._refuse(bucket, everywhere, min(link.since_ms for link in links), now_ms)
         if bucket.entries and closed and not any(link.wanted for link in closed):
             min(closed, key=lambda link: (link.attempts.failures, link.attempts.not_before_ms)).wanted = True

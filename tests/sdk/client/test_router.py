@@ -203,10 +203,11 @@ def test_connecting_is_tried_again_after_growing_pauses_that_end_with_success(si
     )
 
 
-def test_a_refusal_that_is_final_ends_the_calls_that_retry_too(simulation: Simulation) -> None:
-    class Refused(ConnectFailed):
-        retriable = False
+class Refused(ConnectFailed):
+    retriable = False
 
+
+def test_a_refusal_that_is_final_ends_the_calls_that_retry_too(simulation: Simulation) -> None:
     simulation.run(100)
     simulation.down = {1, 2, 3}
     simulation.refusal = Refused
@@ -216,6 +217,29 @@ def test_a_refusal_that_is_final_ends_the_calls_that_retry_too(simulation: Simul
     simulation.break_connections(1, Refused(address(1), "no longer"))
     with pytest.raises(Refused):
         simulation.call(heartbeat(ANY_BROKER), duration_ms=10_000)
+
+
+def test_a_login_that_is_refused_is_not_put_to_the_next_broker() -> None:
+    simulation = Simulation(Router(options(servers=f"{address(1)},{address(2)},{address(3)}"), backoff()))
+    simulation.down = {1, 2, 3}
+    simulation.refusal = Refused
+    with pytest.raises(Refused, match="node-1:9092"):
+        simulation.call(heartbeat(ANY_BROKER))
+    simulation.run(50)
+    assert [node for _, node in simulation.opened] == [1]
+    with pytest.raises(Refused):
+        simulation.call(heartbeat(ANY_BROKER))
+    assert len(simulation.opened) == 2, "what comes later has an attempt of its own"
+
+
+def test_a_login_that_is_refused_ends_what_waits_for_another_broker_too() -> None:
+    simulation = Simulation(Router(options(servers=f"{address(1)},{address(2)},{address(3)}"), backoff()))
+    simulation.stalled = {1}
+    simulation.down = {2, 3}
+    simulation.refusal = Refused
+    with pytest.raises(Refused, match="node-2:9092"):
+        simulation.call(heartbeat(ANY_BROKER), duration_ms=1_100)
+    assert [node for _, node in simulation.opened] == [1, 2]
 
 
 def test_start_ends_with_the_reasons_once_every_bootstrap_server_has_failed() -> None:
