@@ -193,8 +193,8 @@ class ConnectFailed(KafkaWireError):
 class AuthenticationFailed(ConnectFailed):
     """A broker was reached, but refused the login, or one side refused the other's certificate.
 
-    Clients do not try again by themselves: further attempts with a wrong password may lock the user out. Correct the
-    `sasl_` or `ssl_` option that the text names, or the broker's users and certificates.
+    It is not retried, because further attempts with a wrong password may lock the user out. Correct the `sasl_` or
+    `ssl_` option, or the broker's users and certificates: the text says which side refused what.
     """
 
     retriable = False

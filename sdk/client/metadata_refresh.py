@@ -1,7 +1,8 @@
 """Keep the metadata of a client fresh: one request at a time, and one for each pause of the backoff.
 
 Metadata that goes stale as soon as it has arrived (a topic was deleted, a partition has no leader) is asked for again
-after growing pauses. A topic that no request has asked for yet does not wait.
+after growing pauses. A topic that no request has asked for yet does not wait. After a refused login, which must not be
+repeated every second, the next request comes by age, unless somebody needs it.
 
 Source: Apache Kafka, `Metadata`, `NetworkClient.DefaultMetadataUpdater`; KIP-1102 (rebootstrap on request).
 """
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from kafkawire.sdk.client.call import ANY_BROKER, Call
 from kafkawire.sdk.client.options import ClientOptions
 from kafkawire.sdk.client.retry import Attempts
-from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.errors import BrokerError, ConfigurationError, ConnectFailed, KafkaWireError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -42,6 +43,7 @@ class MetadataRefresh:
 
     Attributes:
         ended_ms: when the last refresh ended, -1 before the first.
+        refusal: why the last one ended, if no broker trusts this client or can be trusted; None otherwise.
     """
 
     def __init__(self, router: Router, attempts: Attempts, options: ClientOptions, creates_topics: bool) -> None:
@@ -52,6 +54,7 @@ class MetadataRefresh:
         self._running = False
         self._asked: frozenset[str] | None = frozenset()
         self.ended_ms = -1
+        self.refusal: KafkaWireError | None = None
         self._waiting: list[Callable[[KafkaWireError | None], None]] = []
 
     def request(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
@@ -76,7 +79,15 @@ class MetadataRefresh:
         if self._running:
             return None
         stale_ms = self._router.metadata.stale_ms()
-        return stale_ms if self._wants_more() else max(stale_ms, self._attempts.not_before_ms)
+        if self._wants_more():
+            return stale_ms
+        if self.refusal is not None and not self._waiting:
+            return max(stale_ms, self.ended_ms + self._options.metadata_max_age_ms)
+        return max(stale_ms, self._attempts.not_before_ms)
+
+    def forget_refusal(self) -> None:
+        """Ask again after the usual pause: a broker let this client in, or a new call needs the metadata."""
+        self.refusal = None
 
     def _wants_more(self) -> bool:
         """Return whether a topic is wanted that the last request did not ask for."""
@@ -114,6 +125,8 @@ class MetadataRefresh:
         self.ended_ms = now_ms
         # Any refresh may be in vain: the next one comes after a pause, unless this one helps for a while.
         self._attempts.failed(call.error or _IN_VAIN, now_ms)
+        is_final = isinstance(call.error, ConnectFailed | ConfigurationError) and not call.error.retriable
+        self.refusal = call.error if is_final else None
         metadata = self._router.metadata
         if call.error is None:
             assert isinstance(call.result, MetadataResponse)

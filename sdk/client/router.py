@@ -162,6 +162,7 @@ class Router:
         link.moves_to(LinkState.READY, now_ms)
         link.connection, link.wanted, link.congested = connection, False, False
         link.attempts.succeeded()
+        self._refresh.forget_refusal()
 
     def closed(self, link: Link, error: KafkaWireError, now_ms: int) -> None:
         """Report that a connection could not be opened, or has ended; its calls are reported by themselves."""
@@ -285,7 +286,10 @@ class Router:
             if link is None:
                 self.metadata.invalidate()
                 reason = "the cluster has none" if node_id is None else "the cluster does not list it"
-                self._refuse(bucket, ConnectFailed(target, reason), self._refresh.ended_ms, now_ms)
+                error = self._refresh.refusal or ConnectFailed(target, reason)
+                self._refuse(bucket, error, self._refresh.ended_ms, now_ms)
+                if bucket.entries:
+                    self._refresh.forget_refusal()
                 return None
         assert link is not None
         if link.takes_calls(now_ms):

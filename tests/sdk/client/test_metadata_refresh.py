@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from kafkawire.sdk.client.call import ANY_BROKER, Call, Node
 from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.errors import ConnectFailed, KafkaWireError
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
-from tests.sdk.client.simulation import SILENT, Silent, Simulation, backoff, cluster, options
+from tests.sdk.client.simulation import SILENT, Silent, Simulation, address, backoff, cluster, options
 
 
 @pytest.fixture
@@ -115,3 +118,52 @@ def test_a_silent_broker_is_given_up_and_the_other_one_is_asked(simulation: Simu
     assert set(simulation.router.metadata.topics) == {"a"}
     assert simulation.router.metadata.cluster_id == "simulated"
     assert isinstance(good(MetadataRequest(None), 1), MetadataResponse)
+
+
+class Refused(ConnectFailed):
+    retriable = False
+
+
+def refused() -> Simulation:
+    """Return a client whose login two brokers have refused."""
+    servers = f"{address(1)},{address(2)}"
+    simulation = Simulation(Router(options(servers=servers, metadata_max_age_ms=60_000), backoff()))
+    simulation.handlers[MetadataRequest] = cluster([1, 2], {"a": [1]})
+    simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse()
+    simulation.down = {1, 2}
+    simulation.refusal = Refused
+    simulation.run(50_000)
+    return simulation
+
+
+def test_a_refused_login_is_repeated_by_age_alone() -> None:
+    simulation = refused()
+    assert len(simulation.opened) == 1
+    simulation.run(60_000)
+    assert len(simulation.opened) == 2
+    simulation.down.clear()
+    simulation.run(60_000)
+    assert set(simulation.router.metadata.brokers) == {1, 2}
+
+
+def test_who_needs_the_metadata_brings_about_one_login() -> None:
+    simulation = refused()
+    errors: list[KafkaWireError | None] = []
+    simulation.router.refresh(errors.append)
+    simulation.run(5_000)
+    assert [type(error) for error in errors] == [Refused]
+    assert len(simulation.opened) == 2
+    call = Call(Node(2), lambda _: (HeartbeatRequest("g"), None), HeartbeatResponse, 120_000, lambda call, now_ms: None)
+    with pytest.raises(Refused):
+        simulation.call(call, duration_ms=5_000)
+    simulation.run(5_000)
+    assert len(simulation.opened) == 3
+
+
+def test_a_login_that_succeeds_ends_the_caution() -> None:
+    simulation = refused()
+    simulation.down.clear()
+    call = Call(ANY_BROKER, lambda _: (HeartbeatRequest("g"), None), HeartbeatResponse, 120_000, lambda _, now_ms: None)
+    simulation.call(call, duration_ms=5_000)
+    simulation.run(1_000)
+    assert set(simulation.router.metadata.brokers) == {1, 2}
