@@ -6,6 +6,7 @@ moment, the coordinator is told to.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from kafkawire.sdk.consumer.consumer_protocol import decode_subscription
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
+from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest
 from kafkawire.sdk.protocol.schema import Message
@@ -314,6 +316,29 @@ def test_a_member_that_reads_nothing_leaves_and_comes_back_with_the_next_read() 
     assert coordinator(cluster).members == {}
     member.reader.last_handed_out_ms = None
     cluster.settle(member)
+
+
+def test_the_member_says_when_it_is_to_be_polled() -> None:
+    cluster = Cluster.of_classic()
+    member = cluster.member("a", max_poll_interval_ms=5_000, heartbeat_interval_ms=1_100)
+    cluster.settle(member)
+    simulation = member.simulation
+    begun_ms, sent = member.now_ms, len(simulation.requests(HeartbeatRequest))
+    member.reader.last_handed_out_ms = begun_ms
+    simulation.run(6_000)  # alone: it is polled when it wants to be, and at events
+    assert len(simulation.requests(HeartbeatRequest)) - sent == 4
+    left = [time for time, _, request, _ in simulation.sent if isinstance(request, LeaveGroupRequest)]
+    assert left == [begun_ms + 5_000]
+    assert member.group.due_ms(member.now_ms) is None
+
+
+def test_a_refused_join_is_repeated_after_a_pause() -> None:
+    cluster = Cluster.of_classic()
+    member = cluster.member("a")
+    cluster.fault = lambda node, request: refusal(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    member.simulation.run(3_000)
+    joins = [time for time, _, request, _ in member.simulation.sent if isinstance(request, JoinGroupRequest)]
+    assert [later - time for time, later in itertools.pairwise(joins[:5])] == [101, 201, 401, 801]
 
 
 @EAGER

@@ -70,6 +70,7 @@ def test_members_share_the_partitions_and_go_on_reading_what_they_keep() -> None
 def test_a_heartbeat_says_what_has_changed_and_nothing_else() -> None:
     cluster = Cluster.of_consumers()
     member = cluster.member("a", rack="r1", server_assignor="uniform")
+    assert not member.group.is_current(0)
     cluster.settle(member)
     join, owns, *later = heartbeats(member)
     assert (join.member_epoch, join.rack_id, join.server_assignor) == (0, "r1", "uniform")
@@ -339,6 +340,19 @@ def test_a_member_that_reads_nothing_leaves_and_comes_back_with_the_next_read() 
     assert coordinator(cluster).members == {}
     member.reader.last_handed_out_ms = None
     cluster.settle(member)
+
+
+def test_the_member_says_when_it_is_to_be_polled() -> None:
+    cluster = Cluster.of_consumers()
+    member = cluster.member("a", max_poll_interval_ms=5_300)
+    cluster.settle(member)
+    begun_ms, sent = member.now_ms, len(heartbeats(member))
+    member.reader.last_handed_out_ms = begun_ms
+    member.simulation.run(6_000)  # alone: it is polled when it wants to be, and at events
+    times = [time for time, _, _, _ in member.simulation.sent][-1 - 5 :]
+    assert len(heartbeats(member)) - sent in (6, 7)
+    assert (heartbeats(member)[-1].member_epoch, times[-1]) == (-1, begun_ms + 5_300)
+    assert member.group.due_ms(member.now_ms) is None
 
 
 @pytest.mark.parametrize(
