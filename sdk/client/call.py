@@ -21,12 +21,13 @@ __all__ = ["ANY_BROKER", "CONTROLLER", "Call", "Coordinator", "Node", "Purpose",
 class Purpose(Enum):
     """What a connection is for.
 
-    A broker answers the requests of a connection in order, so a fetch that waits for data would delay a heartbeat: each
-    purpose gets its own connection, as in Kafka's consumer.
+    A broker answers the requests of a connection in order, so a fetch that waits for data would delay a heartbeat, and
+    a join that waits for other members a commit: each purpose gets its own connection.
     """
 
     DATA = "data"
     GROUP = "group"
+    JOIN = "join"
 
 
 class Node(NamedTuple):

@@ -6,6 +6,7 @@ codecs in the negotiated version, so a machine that fills a field wrongly fails 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 from typing import Any
@@ -24,7 +25,7 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.transport.driven import Machine, Open, Send, Shut
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["SILENT", "Silent", "Simulation", "address", "backoff", "cluster", "options"]
+__all__ = ["SILENT", "Later", "Silent", "Simulation", "address", "backoff", "cluster", "options", "topic_id"]
 
 #: The jitter is in the middle, so pauses are 100, 200, 400, 800, 1000 ms.
 FRACTION = 0.5
@@ -40,7 +41,20 @@ class Silent:
 
 SILENT = Silent()
 
-Handler = Callable[[Any, int], "Message | Exception | Silent | None"]
+
+class Later:
+    """What a handler returns if the response comes later; requests behind it on the connection wait for it."""
+
+    def __init__(self) -> None:
+        self.deliver: Callable[[Message], None] | None = None
+
+    def answer(self, message: Message) -> None:
+        """Send the response."""
+        assert self.deliver is not None
+        self.deliver(message)
+
+
+Handler = Callable[[Any, int], "Message | Exception | Silent | Later | None"]
 
 
 def address(node_id: int) -> Address:
@@ -146,6 +160,7 @@ class Simulation:
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = 0
         self._open: dict[Link, list[Call]] = {}
+        self._delayed: dict[Link, deque[tuple[Call, Message, int]]] = {}
 
     def at(self, delay_ms: int, event: Callable[[], None]) -> None:
         """Have something happen later."""
@@ -186,6 +201,7 @@ class Simulation:
         lost = error or ConnectionLost(f"connection to {address(node_id)} was lost: reset by peer")
         for link in [link for link in self._open if link.address == address(node_id)]:
             calls = self._open.pop(link)
+            self._delayed.pop(link, None)
             self.router.closed(link, lost, self.now_ms)
             for call in calls:
                 self.router.failed(call, lost, self.now_ms)
@@ -234,19 +250,48 @@ class Simulation:
         self.sent.append((self.now_ms, node, request, version))
         if call.response is None:
             self.router.answered(call, None, self.now_ms)
-        handler = self.handlers.get((node, type(request))) or self.handlers.get(type(request))
-        assert handler is not None, f"nobody handles {type(request).__name__}"
-        answer = SILENT if node in self.stalled else handler(request, version)
         if call.response is None:
+            self._handle(node, request, version)
             return
         self._open[link].append(call)
-        if isinstance(answer, Silent):
-            late = RequestTimedOut(f"{link} did not respond to {call}")
-            self.at(call.timeout_ms or REQUEST_TIMEOUT_MS, lambda: self._answer(link, call, late))
+        if link in self._delayed:
+            self._delayed[link].append((call, request, version))
+            self._time_out(link, call)
+        else:
+            self._respond(link, call, request, version)
+
+    def _handle(self, node: int, request: Message, version: int) -> Message | Exception | Silent | Later | None:
+        handler = self.handlers.get((node, type(request))) or self.handlers.get(type(request))
+        assert handler is not None, f"nobody handles {type(request).__name__}"
+        return SILENT if node in self.stalled else handler(request, version)
+
+    def _respond(self, link: Link, call: Call, request: Message, version: int) -> None:
+        answer = self._handle(_node(link), request, version)
+        if isinstance(answer, Silent | Later):
+            self._time_out(link, call)
+            if isinstance(answer, Later):
+                self._delayed.setdefault(link, deque())
+                answer.deliver = lambda message: self._deliver(link, call, _through_codec(message, version))
             return
         assert answer is not None, f"{call} needs a response"
         response = answer if isinstance(answer, Exception) else _through_codec(answer, version)
         self.at(self.latency_ms, lambda: self._answer(link, call, response))
+
+    def _deliver(self, link: Link, call: Call, response: Message) -> None:
+        """Send a delayed response, then handle the requests that have waited for it."""
+        if call not in self._open.get(link, ()):
+            return  # its connection was lost
+        self.at(self.latency_ms, lambda: self._answer(link, call, response))
+        waiting = self._delayed.pop(link, None)
+        while waiting:
+            self._respond(link, *waiting.popleft())
+            if link in self._delayed:
+                self._delayed[link] = waiting
+                return
+
+    def _time_out(self, link: Link, call: Call) -> None:
+        late = RequestTimedOut(f"{link} did not respond to {call}")
+        self.at(call.timeout_ms or REQUEST_TIMEOUT_MS, lambda: self._answer(link, call, late))
 
     def _answer(self, link: Link, call: Call, response: Message | Exception) -> None:
         if call not in self._open.get(link, ()):

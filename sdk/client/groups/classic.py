@@ -1,0 +1,450 @@
+"""A membership in a classic group, in which one member, the leader, makes the assignment.
+
+    OUTSIDE ─> PREPARING ─> READY ─> JOINING ─> SYNCING ─> ADOPTING ─> STABLE
+                   ^────────── a rebalance, a lost generation ──────────┘
+
+What makes the member join again is a flag, taken when a JoinGroup is written; whatever sets it later leads to another.
+
+Source: Apache Kafka, `AbstractCoordinator`, `ConsumerCoordinator`; KIP-62 (max.poll.interval.ms), KIP-345 (static
+members), KIP-394 (member id first), KIP-429 (cooperative).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import Enum
+
+from kafkawire.sdk.client.call import Call, Coordinator, Purpose
+from kafkawire.sdk.client.groups.classic_protocol import AssignmentProtocol, Joining
+from kafkawire.sdk.client.groups.departure import Departure
+from kafkawire.sdk.client.groups.handover import Handover
+from kafkawire.sdk.client.groups.offsets import Offsets
+from kafkawire.sdk.client.groups.poll_interval import PollInterval
+from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupSettings, Notify, OnFailure, Reader
+from kafkawire.sdk.client.groups.rebalance import Rebalance
+from kafkawire.sdk.client.groups.subscription import Subscription
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.requests import leave_group
+from kafkawire.sdk.client.retry import Attempts, Backoff
+from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.errors import BrokerError, Closed, ConfigurationError, KafkaWireError
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID, UNKNOWN_MEMBER_ID, CoordinatorType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.promise import Promise
+
+__all__ = ["ClassicGroup", "State"]
+
+logger = logging.getLogger("kafkawire.group")
+
+#: Codes that end the present generation; the first leaves the member its id.
+_LOST = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
+
+
+class State(Enum):
+    """How far a member is."""
+
+    #: Not a member, and not about to become one.
+    OUTSIDE = "outside"
+    #: Partitions are handed over before a join.
+    PREPARING = "preparing"
+    #: The next JoinGroup is sent when its pause is over.
+    READY = "ready"
+    JOINING = "joining"
+    #: The member knows its generation, not yet its assignment.
+    SYNCING = "syncing"
+    #: Partitions are handed over after a join.
+    ADOPTING = "adopting"
+    STABLE = "stable"
+
+
+class ClassicGroup:
+    """A member of a classic group; see `GroupProtocol`.
+
+    Args:
+        router: carries the requests; its metadata is watched, and told which topics to keep up to date.
+        backoff: the pauses between attempts.
+        settings: how the member takes part.
+        protocol: what the members agree on among themselves.
+        subscription: what the member wants to read.
+        reader: reads what is assigned.
+        offsets: commits on revocation; signs with this membership from now on.
+        notify: takes the events.
+        on_failure: told of an error that ends the membership for good.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        backoff: Backoff,
+        settings: GroupSettings,
+        protocol: AssignmentProtocol,
+        subscription: Subscription,
+        reader: Reader,
+        offsets: Offsets,
+        notify: Notify,
+        on_failure: OnFailure,
+    ) -> None:
+        self._router = router
+        self._settings = settings
+        self._is_cooperative = protocol.cooperative
+        self._rebalance = Rebalance(router, settings, protocol, self)
+        self._subscription = subscription
+        self._reader = reader
+        self._on_failure = on_failure
+        self._interval = PollInterval(reader, settings)
+        self._coordinator = Coordinator(CoordinatorType.GROUP, settings.group_id)
+        self._handover = Handover(settings.group_id, reader, offsets, notify, auto_commit=settings.auto_commit)
+        self._join_attempts = Attempts(backoff)
+        self._beat_attempts = Attempts(backoff)
+        self.state = State.OUTSIDE
+        self.failure: KafkaWireError | None = None
+        self.last_heartbeat_ms: int | None = None
+        self._is_started = False
+        self._departure: Departure | None = None
+        self._wants_join: str | None = None
+        self._reason = ""
+        self._generation = UNKNOWN_GENERATION_ID
+        self._member_id = UNKNOWN_MEMBER_ID
+        self._heartbeat: Call | None = None
+        self._beat_due_ms = 0
+        self._topics: frozenset[str] = frozenset()
+        self._seen_updates = -1
+        self._unseen_updates = -1
+        self._last: tuple[frozenset[TopicPartition], int] = (frozenset(), UNKNOWN_GENERATION_ID)
+        offsets.member = self
+
+    # GroupProtocol.
+
+    def start(self, now_ms: int) -> None:
+        self._is_started = True
+        self._keep_known(now_ms)
+        self._wants_join = "first join"
+
+    def subscribe(self, subscription: Subscription, now_ms: int) -> None:
+        self._subscription = subscription
+        if self._keep_known(now_ms):
+            self._stop_unwanted()
+            self._wants_join = "the subscription changed"
+
+    def acknowledge(self, event: Event, now_ms: int) -> None:
+        self._handover.acknowledge(event, now_ms)
+
+    def sign(self) -> GroupMetadata | None:
+        if self._generation == UNKNOWN_GENERATION_ID:
+            return None
+        settings = self._settings
+        return GroupMetadata(settings.group_id, self._generation, self._member_id, settings.group_instance_id)
+
+    def is_current(self, generation: int) -> bool:
+        return generation == self._generation != UNKNOWN_GENERATION_ID
+
+    def rejected(self, signature: GroupMetadata, error: KafkaWireError, now_ms: int) -> None:
+        # A join that is under way will tell: the coordinator may have answered it already.
+        if signature == self.sign() and self.state is not State.JOINING and isinstance(error, BrokerError):
+            self._refused(error, now_ms)
+
+    def stop(self, deadline_ms: int, promise: Promise[None], now_ms: int) -> None:
+        if self._departure is not None:
+            self._departure.followed_by(promise)
+            return
+        self._rebalance.cancel()
+        self._wants_join = None
+        self._departure = departure = Departure(
+            self._router, self._handover, self._reader, self._leave_call, deadline_ms, promise, now_ms
+        )
+        if self.state is not State.OUTSIDE and self._generation != UNKNOWN_GENERATION_ID:
+            self.state = State.STABLE  # as far as heartbeats are concerned
+        departure.begin(self._generation, now_ms)
+
+    def poll(self, now_ms: int) -> None:
+        if not self._is_started or self.failure is not None:
+            self._poll_departure(now_ms)
+            return
+        self._send_heartbeat(now_ms)
+        if self._departure is not None:
+            self._poll_departure(now_ms)
+            return
+        if self._interval.has_passed(now_ms):
+            if self.state is not State.OUTSIDE:
+                self._go_idle(now_ms)
+            return
+        self._watch_metadata()
+        if self._wants_join is not None and self.state in (State.OUTSIDE, State.STABLE) and not self._handover.busy:
+            self._prepare(now_ms)
+        if self.state is State.READY and now_ms >= self._join_attempts.not_before_ms and self._knows_topics():
+            self._join(now_ms)
+        self._rebalance.poll(now_ms)
+
+    def due_ms(self, now_ms: int) -> int | None:
+        departure_ms = None if self._departure is None else self._departure.due_ms()
+        times = [] if departure_ms is None else [departure_ms]
+        if self.failure is None and self._is_started:
+            if self._has_heartbeats() and self._heartbeat is None:
+                times.append(max(self._beat_due_ms, self._beat_attempts.not_before_ms))
+            if self._departure is None and self.state is not State.OUTSIDE:
+                times += self._due_times()
+        return min(times, default=None)
+
+    def fail(self, error: KafkaWireError, now_ms: int) -> None:
+        self._cancel_calls()
+        self.failure = self.failure or error
+        self._generation = UNKNOWN_GENERATION_ID
+        self._handover.forget()
+        if self._departure is not None:
+            self._departure.cancel()
+
+    # Joining.
+
+    def _prepare(self, now_ms: int) -> None:
+        """Give up what must be given up before a join: everything, or what is no longer subscribed to."""
+        self.state = State.PREPARING
+        going = self._reader.assigned
+        if self._is_cooperative:
+            topics = self._subscription.topics(self._router.metadata)
+            going = frozenset(partition for partition in going if partition.topic not in topics)
+        self._handover.revoke(going, self._generation, self._commit_deadline_ms(now_ms), now_ms, self._ready)
+
+    def _knows_topics(self) -> bool:
+        return self._router.metadata.updates > self._unseen_updates
+
+    def _ready(self, now_ms: int) -> None:
+        self.state = State.READY
+
+    def _join(self, now_ms: int) -> None:
+        self.state = State.JOINING
+        reason, self._wants_join = self._wants_join or self._reason, None
+        self._reason = reason
+        if self._heartbeat is not None:
+            self._heartbeat.cancel()  # it is about the former generation
+            self._heartbeat = None
+        self._topics = self._subscription.topics(self._router.metadata)
+        owned = self._reader.assigned
+        joining = Joining(self._topics, owned, self._generation, self._settings.rack, *self._last)
+        self._rebalance.begin(self._member_id, joining, reason, now_ms)
+
+    def joined(self, member_id: str, generation: int, now_ms: int) -> None:
+        self._member_id, self._generation = member_id, generation
+        self.state = State.SYNCING
+        self._join_attempts.succeeded()
+        self._confirmed(now_ms)
+
+    def join_refused(self, error: KafkaWireError, member_id: str, now_ms: int) -> None:
+        self._wants_join = self._wants_join or self._reason
+        self.state = State.READY
+        if isinstance(error, BrokerError) and error.code is ErrorCode.MEMBER_ID_REQUIRED:
+            self._member_id = member_id
+            return
+        logger.info("group %s: %s", self._settings.group_id, error)
+        self._join_attempts.failed(error, now_ms)
+        self._refused(error, now_ms)
+
+    def sync_refused(self, error: KafkaWireError, now_ms: int) -> None:
+        logger.info("group %s: %s", self._settings.group_id, error)
+        self._wants_join = self._wants_join or f"the assignment did not come: {error}"
+        self.state = State.STABLE  # the next poll prepares the next join
+        self._join_attempts.failed(error, now_ms)
+        self._refused(error, now_ms)
+
+    def assignor_failed(self, error: KafkaWireError, now_ms: int) -> None:
+        self._fail(error, now_ms)
+
+    def assigned(self, partitions: frozenset[TopicPartition], now_ms: int) -> None:
+        """Take over an assignment: give up what it leaves out, then add what is new."""
+        self.state = State.ADOPTING
+        self._confirmed(now_ms)
+        self._last = partitions, self._generation
+        topics = self._subscription.topics(self._router.metadata)
+        target = frozenset(partition for partition in partitions if partition.topic in topics)
+        going = self._reader.assigned - target
+        generation = self._generation
+
+        def revoked(now_ms: int) -> None:
+            self._handover.assign(target, generation, now_ms, adopted)
+
+        def adopted(now_ms: int) -> None:
+            self.state = State.STABLE
+            self._stop_unwanted()
+
+        if going:
+            self._wants_join = self._wants_join or "partitions were revoked, others may have them now"
+        self._handover.revoke(going, generation, self._commit_deadline_ms(now_ms), now_ms, revoked)
+
+    # Heartbeats.
+
+    def _has_heartbeats(self) -> bool:
+        """Return whether the coordinator expects heartbeats: it knows that a member with a pending join is alive."""
+        leaves = self._departure is not None and self._departure.is_leaving
+        return self._generation != UNKNOWN_GENERATION_ID and self.state is not State.JOINING and not leaves
+
+    def _send_heartbeat(self, now_ms: int) -> None:
+        due_ms = max(self._beat_due_ms, self._beat_attempts.not_before_ms)
+        if not self._has_heartbeats() or self._heartbeat is not None or now_ms < due_ms:
+            return
+        settings = self._settings
+        request = HeartbeatRequest(settings.group_id, self._generation, self._member_id, settings.group_instance_id)
+
+        def answered(call: Call, now_ms: int) -> None:
+            self._heartbeat = None
+            if call.error is None:
+                self._confirmed(now_ms)
+                return
+            code = call.error.code if isinstance(call.error, BrokerError) else None
+            if code is ErrorCode.REBALANCE_IN_PROGRESS:
+                self._confirmed(now_ms)
+                if self.state is State.STABLE and self._departure is None:
+                    self._wants_join = self._wants_join or "the group is rebalancing"
+            elif not self._refused(call.error, now_ms):
+                self._beat_attempts.failed(call.error, now_ms)
+
+        self._heartbeat = Call(
+            self._coordinator,
+            lambda _: (request, None),
+            HeartbeatResponse,
+            now_ms + settings.session_timeout_ms,
+            answered,
+            check=self._check,
+            retries=False,
+            # A coordinator that does not answer is given up in time to reach another one within the session.
+            timeout_ms=settings.session_timeout_ms // 2,
+            purpose=Purpose.GROUP,
+        )
+        self._router.submit(self._heartbeat, now_ms)
+
+    def _confirmed(self, now_ms: int) -> None:
+        """Note that the coordinator knows this member."""
+        self._beat_attempts.succeeded()
+        self._beat_due_ms = now_ms + self._settings.heartbeat_interval_ms
+        self.last_heartbeat_ms = now_ms
+
+    # Leaving.
+
+    def _leave_call(self, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
+        """Return the call that leaves; None for a static member, which may come back, and for one that has no id."""
+        self._cancel_calls()
+        member_id, self._member_id = self._member_id, UNKNOWN_MEMBER_ID
+        self._generation = UNKNOWN_GENERATION_ID
+        self.state = State.OUTSIDE
+        settings = self._settings
+        if settings.group_instance_id is not None or member_id == UNKNOWN_MEMBER_ID:
+            return None
+        reason = "the consumer was closed" if self._departure is not None else "max.poll.interval.ms has passed"
+
+        def request(versions: Versions) -> tuple[Message, int]:
+            version = versions.version_for(LeaveGroupRequest)
+            return leave_group(settings.group_id, member_id, None, reason, version), version
+
+        return Call(
+            self._coordinator,
+            request,
+            LeaveGroupResponse,
+            deadline_ms,
+            on_done,
+            check=self._check,
+            purpose=Purpose.GROUP,
+        )
+
+    def _go_idle(self, now_ms: int) -> None:
+        """Leave until the application reads again."""
+        generation = self._generation
+        leave = self._leave_call(now_ms + self._settings.api_timeout_ms, lambda call, now_ms: None)
+        if leave is not None:
+            self._router.submit(leave, now_ms)
+        self._wants_join = "reading goes on"
+        self._handover.lose(generation, self._interval.error(), now_ms, lambda now_ms: None)
+
+    # Failures.
+
+    def _refused(self, error: KafkaWireError, now_ms: int) -> bool:
+        """Act on an error that is about the membership itself; return False if it is not."""
+        code = error.code if isinstance(error, BrokerError) else None
+        if code in _LOST:
+            self._lose(error, now_ms, keeps_id=code is ErrorCode.ILLEGAL_GENERATION)
+        elif error.retriable or code is ErrorCode.REBALANCE_IN_PROGRESS or isinstance(error, Closed):
+            return False
+        else:
+            self._fail(error, now_ms)
+        return True
+
+    def _lose(self, error: KafkaWireError, now_ms: int, *, keeps_id: bool) -> None:
+        """Drop a generation that the coordinator no longer knows, and join again."""
+        self._cancel_calls()
+        generation, self._generation = self._generation, UNKNOWN_GENERATION_ID
+        if not keeps_id:
+            self._member_id = UNKNOWN_MEMBER_ID
+        self.state = State.PREPARING
+        self._wants_join = self._wants_join or f"the generation was lost: {error}"
+        self._handover.lose(
+            generation, error, now_ms, self._ready if self._departure is None else self._leave_if_stopped
+        )
+
+    def _leave_if_stopped(self, now_ms: int) -> None:
+        if self._departure is not None:
+            self._departure.leave(now_ms)
+
+    def _fail(self, error: KafkaWireError, now_ms: int) -> None:
+        """End the membership for good."""
+        self._cancel_calls()
+        generation, self._generation = self._generation, UNKNOWN_GENERATION_ID
+        self.state = State.OUTSIDE
+        self.failure = error
+        self._handover.lose(generation, error, now_ms, self._leave_if_stopped)
+        self._on_failure(error, now_ms)
+
+    # The rest.
+
+    def _check(self, response: Message) -> KafkaWireError | None:
+        code = getattr(response, "error_code", 0)
+        name = response.SCHEMA.name.removesuffix("Response")
+        return BrokerError(code, f"{name} in group {self._settings.group_id}") if code else None
+
+    def _cancel_calls(self) -> None:
+        self._rebalance.cancel()
+        if self._heartbeat is not None:
+            self._heartbeat.cancel()
+            self._heartbeat = None
+
+    def _poll_departure(self, now_ms: int) -> None:
+        if self._departure is not None and not self._departure.is_over:
+            self._departure.poll(now_ms)
+
+    def _watch_metadata(self) -> None:
+        """Join again if the pattern matches other topics, or the leader's assignment is outdated."""
+        metadata = self._router.metadata
+        if self.state is not State.STABLE or metadata.updates == self._seen_updates:
+            return
+        self._seen_updates = metadata.updates
+        if self._subscription.topics(metadata) != self._topics:
+            self._stop_unwanted()
+            self._wants_join = self._wants_join or "other topics match the pattern"
+        elif self._rebalance.is_outdated():
+            self._wants_join = self._wants_join or "the partitions of the topics have changed"
+
+    def _stop_unwanted(self) -> None:
+        self._handover.stop_others(self._subscription.topics(self._router.metadata))
+
+    def _keep_known(self, now_ms: int) -> bool:
+        """Have the topics kept up to date; return False if the pattern is none."""
+        try:
+            self._subscription.check()
+        except ConfigurationError as error:
+            self._fail(error, now_ms)
+            return False
+        metadata = self._router.metadata
+        self._subscription.keep_known(metadata)
+        # Those that match a pattern are known after the next update.
+        self._unseen_updates = metadata.updates if self._subscription.pattern is not None else -1
+        return True
+
+    def _commit_deadline_ms(self, now_ms: int) -> int:
+        """Return by when a revocation must have committed: the others wait for it."""
+        return now_ms + min(self._settings.api_timeout_ms, self._settings.max_poll_interval_ms)
+
+    def _due_times(self) -> list[int]:
+        joins_ms = self._join_attempts.not_before_ms if self.state is State.READY and self._knows_topics() else None
+        times = [self._interval.due_ms(), self._rebalance.due_ms(), joins_ms]
+        return [due_ms for due_ms in times if due_ms is not None]

@@ -1,0 +1,199 @@
+"""Hand partitions over: what happens, and in which order, when a member gains, gives up or loses some.
+
+    revoke: stop handing out → commit what is finished → tell the listener → let go
+    assign: add, hand out nothing yet → tell the listener → hand out
+    lose:   let go → tell the listener
+
+One operation at a time; each has at most one event that waits to be acknowledged. A loss does not wait for the others:
+the partitions go at once, and the listener is told after it has handled the event before.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol
+
+from kafkawire.sdk.client.groups.offsets import Committed, OnDone, Outcome
+from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Notify, Reader, Revoking, Step
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.errors import KafkaWireError
+
+__all__ = ["Commits", "Handover"]
+
+logger = logging.getLogger("kafkawire.group")
+
+
+class Commits(Protocol):
+    """What a handover needs of `Offsets`."""
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int, on_done: OnDone, now_ms: int
+    ) -> None: ...
+
+    def release(
+        self, partitions: Collection[TopicPartition] | None, now_ms: int, cause: KafkaWireError | None = None
+    ) -> None: ...
+
+
+class Handover:
+    """Hand over the partitions of one member.
+
+    Args:
+        group_id: the group, for the log.
+        reader: reads them.
+        offsets: commits what is finished before partitions are revoked.
+        notify: takes the events.
+        auto_commit: whether to commit before partitions are revoked.
+    """
+
+    def __init__(self, group_id: str, reader: Reader, offsets: Commits, notify: Notify, *, auto_commit: bool) -> None:
+        self._group_id = group_id
+        self._reader = reader
+        self._offsets = offsets
+        self._notify = notify
+        self._auto_commit = auto_commit
+        self._event: Event | None = None
+        self._is_told = False
+        self._lost: frozenset[TopicPartition] = frozenset()
+        self._lost_generation = -1
+        self._then: Step | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether an operation has not ended."""
+        return self._event is not None
+
+    def revoke(
+        self, partitions: Iterable[TopicPartition], generation: int, deadline_ms: int, now_ms: int, then: Step
+    ) -> None:
+        """Give partitions up.
+
+        Args:
+            partitions: those that are read now; others are ignored.
+            generation: the present one.
+            deadline_ms: for the commit.
+            now_ms: the time.
+            then: called once they are given up, at once if there are none.
+        """
+        assert not self.busy
+        going = frozenset(partitions) & self._reader.assigned
+        if not going:
+            then(now_ms)
+            return
+        logger.info("group %s, generation %d: revoking %s", self._group_id, generation, _listed(going))
+        self._then = then
+        event = self._event = Revoking(going, generation)
+        self._is_told = False
+        self._reader.stop(going)
+        offsets = self._reader.to_commit(going) if self._auto_commit else {}
+        if not offsets:
+            self._tell(now_ms)
+            return
+
+        def saved(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
+            if not isinstance(outcome, Committed):
+                logger.warning("group %s: not all was committed before revoking: %s", self._group_id, outcome)
+            if self._event is event:
+                self._tell(now_ms)
+
+        self._offsets.commit(offsets, deadline_ms, saved, now_ms)
+
+    def assign(self, target: Iterable[TopicPartition], generation: int, now_ms: int, then: Step) -> None:
+        """Read exactly these partitions: those that are read now and more.
+
+        Args:
+            target: all partitions to read.
+            generation: the present one.
+            now_ms: the time.
+            then: called once the listener has handled it, at once if nothing was added.
+        """
+        assert not self.busy
+        target = frozenset(target)
+        added = target - self._reader.assigned
+        self._reader.assign(target)
+        if not added:
+            then(now_ms)
+            return
+        logger.info("group %s, generation %d: assigned %s", self._group_id, generation, _listed(added))
+        self._reader.stop(added)
+        self._then = then
+        self._event = Assigned(added, generation)
+        self._tell(now_ms)
+
+    def lose(self, generation: int, cause: KafkaWireError, now_ms: int, then: Step) -> None:
+        """Drop all partitions, whatever operation runs.
+
+        Args:
+            generation: the one that was lost.
+            cause: why; commits that wait end with it.
+            now_ms: the time.
+            then: called once the listener has handled it, in place of what was to follow the operation.
+        """
+        lost = self._reader.assigned
+        self._then = then
+        if self._event is not None and not self._is_told:
+            self._event = None  # the listener was not told that it may commit: it will hear of a loss instead
+        elif isinstance(self._event, Revoking):
+            lost -= self._event.partitions
+        self._reader.assign(())
+        self._offsets.release(None, now_ms, cause)
+        if lost:
+            logger.warning("group %s, generation %d: lost %s: %s", self._group_id, generation, _listed(lost), cause)
+            self._lost |= lost
+            self._lost_generation = generation
+        if self._event is None:
+            self._go_on(now_ms)
+
+    def after(self, step: Step, now_ms: int) -> None:
+        """Do something once the operation has ended, in place of what was to follow; at once if there is none."""
+        self._then = step
+        if not self.busy:
+            self._go_on(now_ms)
+
+    def stop_others(self, topics: Collection[str]) -> None:
+        """Hand out nothing of other topics than these; their partitions are given up later."""
+        self._reader.stop([partition for partition in self._reader.assigned if partition.topic not in topics])
+
+    def abandon(self, now_ms: int) -> None:
+        """Let go of everything at once, and wait for nobody."""
+        self._event = self._then = None
+        self._lost = frozenset()
+        self._reader.assign(())
+        self._offsets.release(None, now_ms)
+
+    def forget(self) -> None:
+        """Wait for nobody, and change nothing: the client has ended."""
+        self._event = self._then = None
+        self._lost = frozenset()
+
+    def acknowledge(self, event: Event, now_ms: int) -> None:
+        """Go on after the listener has handled an event; see `GroupProtocol.acknowledge`."""
+        if event is not self._event or not self._is_told:
+            return
+        self._event = None
+        if isinstance(event, Revoking):
+            self._offsets.release(event.partitions, now_ms)
+            self._reader.assign(self._reader.assigned - event.partitions)
+        elif isinstance(event, Assigned):
+            self._reader.assign(self._reader.assigned)
+        self._go_on(now_ms)
+
+    def _tell(self, now_ms: int) -> None:
+        assert self._event is not None
+        self._is_told = True
+        self._notify(self._event, now_ms)
+
+    def _go_on(self, now_ms: int) -> None:
+        if self._lost:
+            lost, self._lost = self._lost, frozenset()
+            self._event = Lost(lost, self._lost_generation)
+            self._tell(now_ms)
+            return
+        then, self._then = self._then, None
+        if then is not None:
+            then(now_ms)
+
+
+def _listed(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, sorted(partitions)))

@@ -1,0 +1,117 @@
+"""The requests and responses of committed offsets, with topics by id where both sides can, by name where not.
+
+Source: Kafka protocol guide, "OffsetCommit", "OffsetFetch"; KIP-709 (several groups), KIP-848 (topic ids).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from kafkawire.sdk.client.groups.protocol import GroupMetadata
+from kafkawire.sdk.client.metadata import Metadata
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.client.requests import by_topic, carries
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.transport.driven import Versions
+
+__all__ = ["commit_request", "commit_results", "fetch_request", "fetch_results"]
+
+#: The offset of a partition for which a group has committed nothing.
+_NOTHING_COMMITTED = -1
+
+#: Topics by id, as a request named them, so that its response can be read.
+TopicNames = Mapping[bytes, str]
+
+
+def commit_request(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    signature: GroupMetadata,
+    metadata: Metadata,
+    versions: Versions,
+) -> tuple[OffsetCommitRequest, int, TopicNames]:
+    """Return the request that commits offsets, its version, and the topics that it names by id."""
+    named = by_topic(offsets)
+    ids = _ids(named, metadata)
+    version = _version(OffsetCommitRequest, OffsetCommitRequest.OffsetCommitRequestTopic, bool(ids), versions)
+    by_id = carries(OffsetCommitRequest.OffsetCommitRequestTopic, "topic_id", version)
+    topics = []
+    for topic, numbers in named.items():
+        partitions = []
+        for number in numbers:
+            offset = offsets[TopicPartition(topic, number)]
+            partitions.append(
+                OffsetCommitRequest.OffsetCommitRequestPartition(
+                    number, offset.offset, offset.leader_epoch, offset.metadata
+                )
+            )
+        topic_id = ids[topic] if by_id else ZERO_UUID
+        topics.append(OffsetCommitRequest.OffsetCommitRequestTopic("" if by_id else topic, topic_id, partitions))
+    group_id, generation_id, member_id, instance_id = signature
+    request = OffsetCommitRequest(group_id, generation_id, member_id, instance_id, topics=topics)
+    return request, version, {topic_id: topic for topic, topic_id in ids.items()}
+
+
+def commit_results(response: OffsetCommitResponse, names: TopicNames) -> Iterator[tuple[TopicPartition, int]]:
+    """Yield each partition of a response with its error code."""
+    for topic in response.topics:
+        name = topic.name or names.get(topic.topic_id, "")
+        for partition in topic.partitions:
+            yield TopicPartition(name, partition.partition_index), partition.error_code
+
+
+def fetch_request(
+    group_id: str, partitions: Collection[TopicPartition], metadata: Metadata, versions: Versions
+) -> tuple[OffsetFetchRequest, int, TopicNames]:
+    """Return the request for committed offsets, its version, and the topics that it names by id.
+
+    Offsets that an open transaction may change are refused with UNSTABLE_OFFSET_COMMIT.
+    """
+    named = by_topic(partitions)
+    ids = _ids(named, metadata)
+    version = _version(OffsetFetchRequest, OffsetFetchRequest.OffsetFetchRequestTopics, bool(ids), versions)
+    stable = carries(OffsetFetchRequest, "require_stable", version)
+    if not carries(OffsetFetchRequest, "groups", version):
+        asked = [OffsetFetchRequest.OffsetFetchRequestTopic(topic, numbers) for topic, numbers in named.items()]
+        return OffsetFetchRequest(group_id, topics=asked, require_stable=stable), version, {}
+    by_id = carries(OffsetFetchRequest.OffsetFetchRequestTopics, "topic_id", version)
+    topics = [
+        OffsetFetchRequest.OffsetFetchRequestTopics(
+            "" if by_id else topic, ids[topic] if by_id else ZERO_UUID, partition_indexes=numbers
+        )
+        for topic, numbers in named.items()
+    ]
+    groups = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id, topics=topics)]
+    request = OffsetFetchRequest(groups=groups, require_stable=stable)
+    return request, version, {topic_id: topic for topic, topic_id in ids.items()}
+
+
+def fetch_results(
+    response: OffsetFetchResponse, names: TopicNames
+) -> tuple[int, Iterator[tuple[TopicPartition, int, OffsetAndMetadata | None]]]:
+    """Return the error code of the group, and each partition with its error code and its offset, None without one."""
+    group = response.groups[0] if response.groups else response
+
+    def results() -> Iterator[tuple[TopicPartition, int, OffsetAndMetadata | None]]:
+        for topic in group.topics:
+            name = topic.name or names.get(getattr(topic, "topic_id", ZERO_UUID), "")
+            for each in topic.partitions:
+                offset = None
+                if each.error_code == ErrorCode.NONE and each.committed_offset != _NOTHING_COMMITTED:
+                    offset = OffsetAndMetadata(each.committed_offset, each.metadata or "", each.committed_leader_epoch)
+                yield TopicPartition(name, each.partition_index), each.error_code, offset
+
+    return group.error_code, results()
+
+
+def _ids(topics: Iterable[str], metadata: Metadata) -> dict[str, bytes]:
+    """Return the ids of topics; nothing unless the ids of all are known."""
+    ids = {topic: metadata.topic_id(topic) for topic in topics}
+    return {} if ZERO_UUID in ids.values() else ids
+
+
+def _version(request: type[Message], topic: type[Message], by_id: bool, versions: Versions) -> int:
+    return versions.version_for(request) if by_id else versions.version_for(request, (topic, "name"))

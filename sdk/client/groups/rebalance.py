@@ -1,0 +1,247 @@
+"""One member's part in a rebalance of a classic group: JoinGroup, the assignment if it leads, SyncGroup.
+
+Both requests may take as long as the slowest member, so they have a connection of their own. A rebalance that was
+cancelled has no effect on the next one: its responses are dropped.
+
+Source: Apache Kafka, `AbstractCoordinator`, `ConsumerCoordinator.onLeaderElected`; KIP-800 (reasons), KIP-814 (static
+leaders).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
+
+from kafkawire.sdk.client.call import Call, Coordinator, Purpose
+from kafkawire.sdk.client.groups.classic_protocol import AssignmentProtocol, ClusterView, Joining, MemberInfo
+from kafkawire.sdk.client.groups.protocol import GroupSettings
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID, UNKNOWN_MEMBER_ID, CoordinatorType
+
+__all__ = ["Rebalance", "RebalanceMember"]
+
+#: How much longer than the rebalance timeout a coordinator may take to answer; as in Kafka's clients.
+_GRACE_MS = 5_000
+
+#: How long the leader waits for the metadata of topics that only other members read: one that has not come by then
+#: does not exist, and the others must not wait for it.
+_METADATA_WAIT_MS = 5_000
+
+_Answer = TypeVar("_Answer", JoinGroupResponse, SyncGroupResponse)
+
+
+class RebalanceMember(Protocol):
+    """Whose rebalance it is."""
+
+    def joined(self, member_id: str, generation: int, now_ms: int) -> None:
+        """Be a member of a new generation."""
+        ...
+
+    def assigned(self, partitions: frozenset[TopicPartition], now_ms: int) -> None:
+        """Take over the assignment; the rebalance is over."""
+        ...
+
+    def join_refused(self, error: KafkaWireError, member_id: str, now_ms: int) -> None:
+        """Join again, or do not; `member_id` is the one that the coordinator wants the member to join with, if any."""
+        ...
+
+    def sync_refused(self, error: KafkaWireError, now_ms: int) -> None:
+        """Join again, or do not."""
+        ...
+
+    def assignor_failed(self, error: KafkaWireError, now_ms: int) -> None:
+        """End: the assignment cannot be made or read."""
+        ...
+
+
+class Rebalance:
+    """The rebalances of one member, one at a time.
+
+    Args:
+        router: carries the requests.
+        settings: how the member takes part.
+        protocol: what the members agree on among themselves.
+        member: told what comes of it.
+
+    Attributes:
+        view: the topics of all members when this one made the assignment; None if another one did.
+    """
+
+    def __init__(
+        self, router: Router, settings: GroupSettings, protocol: AssignmentProtocol, member: RebalanceMember
+    ) -> None:
+        self._router = router
+        self._settings = settings
+        self._protocol = protocol
+        self._member = member
+        self._call: Call | None = None
+        self._member_id = UNKNOWN_MEMBER_ID
+        self._generation = UNKNOWN_GENERATION_ID
+        self._protocol_name = ""
+        self._members: dict[str, MemberInfo] = {}
+        self._lead_by_ms: int | None = None
+        self._topics: frozenset[str] = frozenset()
+        self.view: ClusterView | None = None
+
+    def begin(self, member_id: str, joining: Joining, reason: str, now_ms: int) -> None:
+        """Join.
+
+        Args:
+            member_id: empty the first time.
+            joining: told to the others.
+            reason: for the broker's log.
+            now_ms: the time.
+        """
+        self.view = None
+        settings = self._settings
+        request = JoinGroupRequest(
+            group_id=settings.group_id,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=settings.max_poll_interval_ms,
+            member_id=member_id,
+            group_instance_id=settings.group_instance_id,
+            protocol_type=self._protocol.protocol_type,
+            protocols=[
+                JoinGroupRequest.JoinGroupRequestProtocol(name, data)
+                for name, data in self._protocol.protocols(joining)
+            ],
+            reason=reason,
+        )
+        self._submit(request, JoinGroupResponse, self._joined, self._join_refused, now_ms)
+
+    def cancel(self) -> None:
+        """Forget what runs."""
+        self._lead_by_ms = None
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    def poll(self, now_ms: int) -> None:
+        """Lead, if the topics of all members are known by now."""
+        if self._lead_by_ms is not None:
+            self._lead(now_ms)
+
+    def due_ms(self) -> int | None:
+        """Return when to poll again."""
+        return self._lead_by_ms
+
+    def is_outdated(self) -> bool:
+        """Return whether this member made an assignment of topics that have changed."""
+        return self.view is not None and self.view != ClusterView.of(self._topics, self._router.metadata)
+
+    def _joined(self, response: JoinGroupResponse, now_ms: int) -> None:
+        self._member_id, self._generation = response.member_id, response.generation_id
+        self._protocol_name = response.protocol_name or ""
+        self._members = {
+            member.member_id: MemberInfo(bytes(member.metadata), member.group_instance_id)
+            for member in response.members
+        }
+        self._member.joined(response.member_id, response.generation_id, now_ms)
+        if response.leader != response.member_id:
+            self._sync({}, now_ms)
+        elif response.skip_assignment:
+            self._view_topics()
+            self._sync({}, now_ms)
+        else:
+            self._lead_by_ms = now_ms + _METADATA_WAIT_MS
+            self._lead(now_ms)
+
+    def _join_refused(self, error: KafkaWireError, response: JoinGroupResponse | None, now_ms: int) -> None:
+        self._member.join_refused(error, UNKNOWN_MEMBER_ID if response is None else response.member_id, now_ms)
+
+    def _lead(self, now_ms: int) -> None:
+        assert self._lead_by_ms is not None
+        metadata = self._router.metadata
+        try:
+            topics = self._protocol.topics(self._members)
+            if metadata.wanted is not None:
+                metadata.wanted |= topics
+            is_known = all(name in metadata.topics or name in metadata.errors for name in topics)
+            if not is_known and now_ms < self._lead_by_ms:
+                return
+            self._lead_by_ms = None
+            assignments = self._protocol.assign(self._protocol_name, self._members, self._view_topics())
+        except Exception as error:  # an assignor may be the application's own
+            self._assignor_failed(error, now_ms)
+            return
+        self._sync(assignments, now_ms)
+
+    def _view_topics(self) -> ClusterView:
+        self._topics = self._protocol.topics(self._members)
+        self.view = ClusterView.of(self._topics, self._router.metadata)
+        return self.view
+
+    def _assignor_failed(self, error: Exception, now_ms: int) -> None:
+        self._lead_by_ms = None
+        failure = KafkaWireError(f"group {self._settings.group_id}, assignor {self._protocol_name}: {error!r}")
+        failure.__cause__ = error
+        self._member.assignor_failed(failure, now_ms)
+
+    def _sync(self, assignments: Mapping[str, bytes], now_ms: int) -> None:
+        self._members = {}
+        settings = self._settings
+        request = SyncGroupRequest(
+            group_id=settings.group_id,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            group_instance_id=settings.group_instance_id,
+            protocol_type=self._protocol.protocol_type,
+            protocol_name=self._protocol_name,
+            assignments=[
+                SyncGroupRequest.SyncGroupRequestAssignment(member, data) for member, data in assignments.items()
+            ],
+        )
+        self._submit(request, SyncGroupResponse, self._synced, self._sync_refused, now_ms)
+
+    def _synced(self, response: SyncGroupResponse, now_ms: int) -> None:
+        try:
+            partitions = self._protocol.assignment(bytes(response.assignment))
+        except KafkaWireError as error:
+            self._assignor_failed(error, now_ms)
+            return
+        self._member.assigned(partitions, now_ms)
+
+    def _sync_refused(self, error: KafkaWireError, response: SyncGroupResponse | None, now_ms: int) -> None:
+        self._member.sync_refused(error, now_ms)
+
+    def _submit(
+        self,
+        request: Message,
+        response: type[_Answer],
+        succeeded: Callable[[_Answer, int], None],
+        refused: Callable[[KafkaWireError, _Answer | None, int], None],
+        now_ms: int,
+    ) -> None:
+        def check(answer: Message) -> KafkaWireError | None:
+            assert isinstance(answer, response)
+            name = response.SCHEMA.name.removesuffix("Response")
+            detail = f"{name} in group {self._settings.group_id}"
+            return BrokerError(answer.error_code, detail) if answer.error_code else None
+
+        def answered(call: Call, now_ms: int) -> None:
+            self._call = None
+            answer = call.result
+            assert answer is None or isinstance(answer, response)
+            if call.error is not None:
+                refused(call.error, answer, now_ms)
+            elif answer is not None:
+                succeeded(answer, now_ms)
+
+        timeout_ms = self._settings.max_poll_interval_ms + _GRACE_MS
+        self._call = Call(
+            Coordinator(CoordinatorType.GROUP, self._settings.group_id),
+            lambda _: (request, None),
+            response,
+            now_ms + timeout_ms,
+            answered,
+            check=check,
+            retries=False,
+            timeout_ms=timeout_ms,
+            purpose=Purpose.JOIN,
+        )
+        self._router.submit(self._call, now_ms)

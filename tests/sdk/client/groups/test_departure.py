@@ -1,0 +1,124 @@
+"""A departure gives up, leaves and ends by its deadline, whoever does not answer.
+
+Method: a departure with a handover of its own on a simulated client, whose coordinator answers or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kafkawire.sdk.client.call import ANY_BROKER, Call
+from kafkawire.sdk.client.groups.departure import Departure
+from kafkawire.sdk.client.groups.handover import Handover
+from kafkawire.sdk.client.groups.offsets import Offsets
+from kafkawire.sdk.client.groups.protocol import Event
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.errors import Closed
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.transport.promise import Promise
+from tests.sdk.client.groups.readers import MemoryReader
+from tests.sdk.client.simulation import SILENT, Simulation, backoff, cluster, options
+
+P = TopicPartition("t", 0)
+
+
+class Scene:
+    """A member that leaves with a heartbeat, within 800 ms."""
+
+    def __init__(self, *, answers: bool = True, leaves: bool = True) -> None:
+        self.router = Router(options(), backoff())
+        self.reader = MemoryReader()
+        self.reader.assign([P])
+        self.events: list[tuple[int, Event]] = []
+        offsets = Offsets(self.router, backoff(), "g", self.reader, None, 1_000)
+        self.handover = Handover(
+            "g", self.reader, offsets, lambda event, now_ms: self.events.append((now_ms, event)), auto_commit=False
+        )
+        self.simulation = Simulation(self.router)
+        self.simulation.handlers[MetadataRequest] = cluster([1], {})
+        self.simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse() if answers else SILENT
+        self.leaves = leaves
+        self.promise: Promise[None] = Promise()
+        now_ms = self.simulation.now_ms
+        self.departure = Departure(
+            self.router, self.handover, self.reader, self.leave, now_ms + 800, self.promise, now_ms
+        )
+        self.departure.begin(1, now_ms)
+
+    def leave(self, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
+        if not self.leaves:
+            return None
+        return Call(ANY_BROKER, lambda _: (HeartbeatRequest("g"), None), HeartbeatResponse, deadline_ms, on_done)
+
+    def acknowledge(self) -> None:
+        self.handover.acknowledge(self.events[-1][1], self.simulation.now_ms)
+
+    def run(self, duration_ms: int) -> None:
+        for _ in range(duration_ms):
+            self.simulation.run(1)
+            if not self.departure.is_over:
+                self.departure.poll(self.simulation.now_ms)
+
+
+def test_it_is_over_when_the_coordinator_has_answered() -> None:
+    scene = Scene()
+    scene.run(50)
+    assert not scene.departure.is_leaving
+    scene.acknowledge()
+    assert scene.departure.is_leaving
+    assert scene.reader.assigned == frozenset()
+    assert not scene.departure.is_over
+    scene.run(50)
+    assert scene.departure.is_over
+    assert scene.departure.due_ms() is None
+
+
+def test_it_is_over_at_once_if_there_is_nothing_to_leave() -> None:
+    scene = Scene(leaves=False)
+    scene.acknowledge()
+    assert scene.departure.is_over
+
+
+def test_a_listener_that_takes_too_long_is_not_waited_for() -> None:
+    scene = Scene()
+    assert scene.departure.due_ms() == 1_700
+    scene.run(699)
+    assert not scene.departure.is_leaving
+    scene.run(20)
+    assert scene.departure.is_over
+    assert scene.reader.assigned == frozenset()
+
+
+def test_a_coordinator_that_does_not_answer_is_not_waited_for() -> None:
+    scene = Scene(answers=False)
+    scene.acknowledge()
+    assert scene.departure.due_ms() is None
+    scene.run(799)
+    assert not scene.departure.is_over
+    scene.run(1)
+    assert scene.departure.is_over
+
+
+def test_a_second_promise_is_kept_with_the_first() -> None:
+    scene = Scene()
+    second: Promise[None] = Promise()
+    scene.departure.followed_by(second)
+    scene.acknowledge()
+    assert not second.done
+    scene.run(50)
+    assert second.done
+
+
+@pytest.mark.parametrize("acknowledges", [False, True])
+def test_it_is_over_with_its_client(acknowledges: bool) -> None:
+    scene = Scene()
+    scene.router.close(Closed("closed"), scene.simulation.now_ms)
+    if acknowledges:
+        scene.acknowledge()
+    else:
+        scene.departure.cancel()
+    assert scene.departure.is_over

@@ -1,0 +1,210 @@
+"""Partitions are handed over in order, each event is acknowledged once, and a loss overtakes everything.
+
+Method: a handover beside a reader that notes its calls, and commits that end when told to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.client.groups.handover import Handover
+from kafkawire.sdk.client.groups.offsets import Committed, OnDone
+from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Revoking
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.errors import BrokerError, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.client.groups.readers import MemoryReader
+
+P, Q, R = (TopicPartition("t", number) for number in range(3))
+LOST = BrokerError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+class ManualCommits:
+    """Commits that end when told to; see `Commits`."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Mapping[TopicPartition, OffsetAndMetadata], int, OnDone]] = []
+        self.released: list[tuple[Any, KafkaWireError | None]] = []
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int, on_done: OnDone, now_ms: int
+    ) -> None:
+        self.waiting.append((offsets, deadline_ms, on_done))
+
+    def release(self, partitions: Any, now_ms: int, cause: KafkaWireError | None = None) -> None:
+        self.released.append((partitions, cause))
+
+
+class Scene:
+    def __init__(self, auto_commit: bool = True) -> None:
+        self.reader = MemoryReader()
+        self.commits = ManualCommits()
+        self.events: list[Event] = []
+        self.done: list[str] = []
+        self.handover = Handover(
+            "g",
+            self.reader,
+            self.commits,
+            lambda event, _: self.events.append(event),
+            auto_commit=auto_commit,
+        )
+
+    def step(self, name: str) -> Any:
+        return lambda now_ms: self.done.append(name)
+
+    def own(self, *partitions: TopicPartition) -> None:
+        self.handover.assign(partitions, 1, 0, self.step("assigned"))
+        self.handover.acknowledge(self.events[-1], 0)
+        self.reader.read()
+        self.events.clear()
+        self.done.clear()
+
+
+def test_an_assignment_is_handed_out_once_the_listener_has_handled_it() -> None:
+    scene = Scene()
+    scene.own(P)
+    scene.handover.assign([P, Q], 2, 0, scene.step("assigned"))
+    (event,) = scene.events
+    assert (type(event), event.partitions, event.generation) == (Assigned, {Q}, 2)
+    assert scene.reader.handed_out == {P}
+    assert (scene.handover.busy, scene.done) == (True, [])
+    scene.handover.acknowledge(event, 0)
+    assert scene.reader.handed_out == {P, Q}
+    assert (scene.handover.busy, scene.done) == (False, ["assigned"])
+    scene.handover.acknowledge(event, 0)
+    assert scene.done == ["assigned"]
+
+
+def test_a_revocation_stops_commits_tells_and_lets_go_in_this_order() -> None:
+    scene = Scene()
+    scene.own(P, Q)
+    scene.handover.revoke([P, R], 2, 777, 0, scene.step("revoked"))
+    assert scene.reader.handed_out == {Q}
+    ((offsets, deadline_ms, saved),) = scene.commits.waiting
+    assert (offsets.keys(), deadline_ms, scene.events) == ({P}, 777, [])
+    saved(Committed(offsets), 0)
+    (event,) = scene.events
+    assert (type(event), event.partitions) == (Revoking, {P})
+    assert scene.reader.assigned == {P, Q}, "the listener can commit"
+    assert scene.commits.released == []
+    scene.handover.acknowledge(event, 0)
+    assert scene.reader.assigned == {Q}
+    assert scene.commits.released == [({P}, None)]
+    assert scene.done == ["revoked"]
+
+
+def test_a_commit_that_fails_does_not_keep_the_partitions() -> None:
+    scene = Scene()
+    scene.own(P)
+    scene.handover.revoke([P], 2, 777, 0, scene.step("revoked"))
+    scene.commits.waiting[0][2](RequestTimedOut("late"), 0)
+    scene.handover.acknowledge(scene.events[0], 0)
+    assert (scene.reader.assigned, scene.done) == (frozenset(), ["revoked"])
+
+
+@pytest.mark.parametrize("auto_commit", [True, False])
+def test_nothing_is_committed_if_nothing_is_finished_or_nobody_wants_it(auto_commit: bool) -> None:
+    scene = Scene(auto_commit)
+    scene.own(P)
+    if auto_commit:
+        scene.reader.committed(scene.reader.to_commit())
+    scene.handover.revoke([P], 2, 777, 0, scene.step("revoked"))
+    assert scene.commits.waiting == []
+    assert isinstance(scene.events[0], Revoking)
+
+
+def test_nothing_to_hand_over_is_done_at_once() -> None:
+    scene = Scene()
+    scene.handover.revoke([P], 1, 777, 0, scene.step("revoked"))
+    scene.handover.assign([], 1, 0, scene.step("assigned"))
+    scene.handover.lose(1, LOST, 0, scene.step("lost"))
+    scene.handover.after(scene.step("after"), 0)
+    assert scene.done == ["revoked", "assigned", "lost", "after"]
+    assert scene.events == []
+
+
+def test_a_loss_lets_go_at_once_and_tells() -> None:
+    scene = Scene()
+    scene.own(P, Q)
+    scene.handover.lose(3, LOST, 0, scene.step("lost"))
+    assert scene.reader.assigned == frozenset()
+    assert scene.commits.released[-1] == (None, LOST)
+    (event,) = scene.events
+    assert (type(event), event.partitions, event.generation, scene.done) == (Lost, {P, Q}, 3, [])
+    scene.handover.acknowledge(event, 0)
+    assert scene.done == ["lost"]
+
+
+def test_a_loss_while_a_commit_runs_is_told_in_place_of_the_revocation() -> None:
+    scene = Scene()
+    scene.own(P, Q)
+    scene.handover.revoke([P], 2, 777, 0, scene.step("revoked"))
+    scene.handover.lose(2, LOST, 0, scene.step("lost"))
+    scene.commits.waiting[0][2](RequestTimedOut("late"), 0)
+    (event,) = scene.events
+    assert (type(event), event.partitions) == (Lost, {P, Q})
+    scene.handover.acknowledge(event, 0)
+    assert scene.done == ["lost"]
+
+
+def test_a_loss_while_the_listener_is_busy_is_told_afterwards() -> None:
+    scene = Scene(auto_commit=False)
+    scene.own(P, Q)
+    scene.handover.revoke([P], 2, 777, 0, scene.step("revoked"))
+    scene.handover.lose(2, LOST, 0, scene.step("lost"))
+    revoking = scene.events[0]
+    assert scene.events == [revoking]
+    scene.handover.acknowledge(revoking, 0)
+    assert [(type(event), event.partitions) for event in scene.events[1:]] == [(Lost, {Q})]
+    assert scene.reader.assigned == frozenset()
+    scene.handover.acknowledge(scene.events[1], 0)
+    assert scene.done == ["lost"]
+
+
+def test_what_was_assigned_and_lost_before_the_listener_was_done_is_told_as_lost() -> None:
+    scene = Scene()
+    scene.handover.assign([P], 1, 0, scene.step("assigned"))
+    scene.handover.lose(1, LOST, 0, scene.step("lost"))
+    scene.handover.acknowledge(scene.events[0], 0)
+    assert [type(event) for event in scene.events] == [Assigned, Lost]
+    assert scene.reader.assigned == frozenset()
+
+
+def test_a_step_can_take_the_place_of_what_was_to_follow() -> None:
+    scene = Scene()
+    scene.handover.assign([P], 1, 0, scene.step("assigned"))
+    scene.handover.after(scene.step("after"), 0)
+    assert scene.done == []
+    scene.handover.acknowledge(scene.events[0], 0)
+    assert scene.done == ["after"]
+
+
+def test_what_is_abandoned_is_let_go_and_its_event_no_longer_matters() -> None:
+    scene = Scene(auto_commit=False)
+    scene.own(P)
+    scene.handover.revoke([P], 2, 777, 0, scene.step("revoked"))
+    scene.handover.abandon(0)
+    assert (scene.reader.assigned, scene.handover.busy) == (frozenset(), False)
+    assert scene.commits.released == [(None, None)]
+    scene.handover.acknowledge(scene.events[0], 0)
+    assert scene.done == []
+
+
+def test_former_topics_are_not_handed_out() -> None:
+    scene = Scene()
+    other = TopicPartition("u", 0)
+    scene.own(P, other)
+    scene.handover.stop_others({"u"})
+    assert scene.reader.handed_out == {other}
+    assert scene.reader.assigned == {P, other}
+
+
+def test_what_is_forgotten_stays_as_it_is() -> None:
+    scene = Scene()
+    scene.handover.assign([P], 1, 0, scene.step("assigned"))
+    scene.handover.forget()
+    scene.handover.acknowledge(scene.events[0], 0)
+    assert (scene.reader.assigned, scene.done, scene.commits.released) == ({P}, [], [])

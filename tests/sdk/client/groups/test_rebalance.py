@@ -1,0 +1,221 @@
+"""A member takes part in a rebalance: it joins, leads if it is told to, and learns its assignment.
+
+Method: a rebalance on a simulated client, with a member that notes what it hears and a protocol of plain text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.client.groups.classic_protocol import ClusterView, Joining, MemberInfo
+from kafkawire.sdk.client.groups.protocol import GroupSettings
+from kafkawire.sdk.client.groups.rebalance import Rebalance
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
+from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.client.simulation import SILENT, Simulation, address, backoff, cluster, options
+
+JOINING = Joining(frozenset("t"), frozenset(), -1, None, frozenset(), -1)
+
+
+class PlainProtocol:
+    """Assigns partition 0 of each topic to every member; see `AssignmentProtocol`."""
+
+    protocol_type = "plain"
+    cooperative = False
+    views: list[ClusterView]
+
+    def __init__(self) -> None:
+        self.views = []
+
+    def protocols(self, joining: Joining) -> list[tuple[str, bytes]]:
+        return [("first", b"t"), ("second", b"t")]
+
+    def topics(self, members: Mapping[str, MemberInfo]) -> frozenset[str]:
+        return frozenset(member.metadata.decode() for member in members.values())
+
+    def assign(self, protocol_name: str, members: Mapping[str, MemberInfo], view: ClusterView) -> dict[str, bytes]:
+        self.views.append(view)
+        assert protocol_name == "first"
+        return dict.fromkeys(members, ",".join(view.partition_counts).encode())
+
+    def assignment(self, data: bytes) -> frozenset[TopicPartition]:
+        if data == b"?":
+            raise DecodeError("", 0, "it is a question mark")
+        return frozenset(TopicPartition(topic, 0) for topic in data.decode().split(","))
+
+
+class Scene:
+    """A member, and what it hears; see `RebalanceMember`."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Any, ...]] = []
+        self.protocol = PlainProtocol()
+        self.router = Router(options(), backoff())
+        settings = GroupSettings("g", max_poll_interval_ms=20_000)
+        self.rebalance = Rebalance(self.router, settings, self.protocol, self)
+        self.simulation = Simulation(self.router)
+        self.simulation.machines.append(self)  # type: ignore[arg-type]  # it polls the rebalance
+        self.simulation.handlers[MetadataRequest] = cluster([1], {"t": [1, 1], "u": [1]})
+        self.simulation.handlers[FindCoordinatorRequest] = lambda request, version: FindCoordinatorResponse(
+            coordinators=[FindCoordinatorResponse.Coordinator("g", 1, *address(1))]
+        )
+        self.joined_as = JoinGroupResponse(
+            generation_id=3, protocol_name="first", leader="l", member_id="m", members=[]
+        )
+        self.simulation.handlers[JoinGroupRequest] = lambda request, version: self.joined_as
+        self.simulation.handlers[SyncGroupRequest] = lambda request, version: SyncGroupResponse(assignment=b"t")
+        self.router.metadata.wanted = {"t"}
+
+    def lead(self, *topics: bytes, skips: bool = False) -> None:
+        """Have the member lead a group whose members read these topics."""
+        members = [
+            JoinGroupResponse.JoinGroupResponseMember(f"m{number or ''}", None, topic)
+            for number, topic in enumerate(topics)
+        ]
+        self.joined_as = JoinGroupResponse(
+            generation_id=3,
+            protocol_name="first",
+            leader="m",
+            member_id="m",
+            members=members,
+            skip_assignment=skips,
+        )
+
+    def begin(self, duration_ms: int = 100) -> None:
+        self.rebalance.begin("", JOINING, "why", self.simulation.now_ms)
+        self.simulation.run(duration_ms)
+
+    def poll(self, now_ms: int) -> None:
+        self.rebalance.poll(now_ms)
+
+    def due_ms(self, now_ms: int) -> int | None:
+        return self.rebalance.due_ms()
+
+    def joined(self, member_id: str, generation: int, now_ms: int) -> None:
+        self.heard.append(("joined", member_id, generation))
+
+    def assigned(self, partitions: frozenset[TopicPartition], now_ms: int) -> None:
+        self.heard.append(("assigned", {partition.topic for partition in partitions}))
+
+    def join_refused(self, error: KafkaWireError, member_id: str, now_ms: int) -> None:
+        self.heard.append(("join refused", type(error), member_id))
+
+    def sync_refused(self, error: KafkaWireError, now_ms: int) -> None:
+        self.heard.append(("sync refused", type(error)))
+
+    def assignor_failed(self, error: KafkaWireError, now_ms: int) -> None:
+        self.heard.append(("assignor failed", type(error.__cause__)))
+
+
+def test_a_follower_joins_and_learns_its_assignment() -> None:
+    scene = Scene()
+    scene.begin()
+    assert scene.heard == [("joined", "m", 3), ("assigned", {"t"})]
+    (join,) = scene.simulation.requests(JoinGroupRequest)
+    assert (join.rebalance_timeout_ms, join.protocol_type, join.reason) == (20_000, "plain", "why")
+    assert [each.name for each in join.protocols] == ["first", "second"]
+    (sync,) = scene.simulation.requests(SyncGroupRequest)
+    assert (sync.generation_id, sync.member_id, sync.protocol_name, sync.assignments) == (3, "m", "first", ())
+    assert scene.rebalance.view is None
+    assert not scene.rebalance.is_outdated()
+
+
+def test_a_leader_waits_for_the_topics_of_the_others() -> None:
+    scene = Scene()
+    scene.lead(b"t", b"u")
+    scene.begin()
+    assert scene.protocol.views[0].partition_counts == {"t": 2, "u": 1}
+    (sync,) = scene.simulation.requests(SyncGroupRequest)
+    assert {each.member_id: bytes(each.assignment) for each in sync.assignments} == {"m": b"t,u", "m1": b"t,u"}
+    assert scene.router.metadata.wanted == {"t", "u"}
+
+
+def test_a_leader_waits_for_metadata_that_does_not_come_for_a_while_only() -> None:
+    scene = Scene()
+    scene.lead(b"t", b"u")
+    scene.simulation.run(100)
+    scene.simulation.handlers[MetadataRequest] = lambda request, version: SILENT
+    scene.begin(4_900)
+    assert scene.protocol.views == []
+    scene.simulation.run(200)
+    assert scene.protocol.views[0].partition_counts == {"t": 2}
+
+
+def test_a_leader_that_is_told_to_skip_the_assignment_still_watches_the_topics() -> None:
+    scene = Scene()
+    scene.simulation.run(100)
+    scene.lead(b"t", skips=True)
+    scene.begin()
+    assert scene.protocol.views == []
+    assert scene.simulation.requests(SyncGroupRequest)[0].assignments == ()
+    assert not scene.rebalance.is_outdated()
+    scene.simulation.handlers[MetadataRequest] = cluster([1], {"t": [1, 1, 1]})
+    scene.router.metadata.invalidate()
+    scene.simulation.run(2_000)
+    assert scene.rebalance.is_outdated()
+
+
+def test_a_refused_join_tells_which_id_to_join_with() -> None:
+    scene = Scene()
+    scene.joined_as = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="new", protocol_name="")
+    scene.begin()
+    assert scene.heard == [("join refused", BrokerError, "new")]
+
+
+def test_a_join_may_take_as_long_as_the_slowest_member_and_no_longer() -> None:
+    scene = Scene()
+    scene.simulation.handlers[JoinGroupRequest] = lambda request, version: SILENT
+    scene.begin(24_000)
+    assert scene.heard == []
+    scene.simulation.run(1_500)
+    assert scene.heard == [("join refused", RequestTimedOut, "")]
+
+
+def test_a_join_has_a_connection_of_its_own() -> None:
+    scene = Scene()
+    scene.begin()
+    assert {link.purpose.value for link in scene.simulation._open} >= {"join"}
+    assert scene.simulation.requests(HeartbeatRequest) == []
+
+
+def test_a_refused_sync_is_told() -> None:
+    scene = Scene()
+    scene.simulation.handlers[SyncGroupRequest] = lambda request, version: SyncGroupResponse(error_code=27)
+    scene.begin()
+    assert scene.heard[-1] == ("sync refused", BrokerError)
+
+
+def test_an_assignment_that_cannot_be_read_is_told() -> None:
+    scene = Scene()
+    scene.simulation.handlers[SyncGroupRequest] = lambda request, version: SyncGroupResponse(assignment=b"?")
+    scene.begin()
+    assert scene.heard[-1] == ("assignor failed", DecodeError)
+
+
+def test_an_assignor_that_raises_is_told() -> None:
+    scene = Scene()
+    scene.simulation.run(100)
+    scene.lead(b"t", b"\xff")
+    scene.begin()
+    assert scene.heard[-1] == ("assignor failed", UnicodeDecodeError)
+    assert scene.simulation.requests(SyncGroupRequest) == []
+
+
+@pytest.mark.parametrize("duration_ms", [0, 3, 5])
+def test_a_cancelled_rebalance_is_not_heard_of(duration_ms: int) -> None:
+    scene = Scene()
+    scene.begin(duration_ms)
+    heard = list(scene.heard)
+    scene.rebalance.cancel()
+    scene.simulation.run(60_000)
+    assert scene.heard == heard
