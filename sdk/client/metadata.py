@@ -78,6 +78,7 @@ class Metadata:
         cluster_id: the id of the cluster, None if not known.
         controller_id: node id of the broker that takes requests for the controller, None if not known.
         wanted: names of the topics to keep up to date; None for all topics of the cluster.
+        updates: how many responses it has taken.
     """
 
     def __init__(self, max_age_ms: int = 300_000) -> None:
@@ -87,6 +88,7 @@ class Metadata:
         self.cluster_id: str | None = None
         self.controller_id: int | None = None
         self.wanted: set[str] | None = set()
+        self.updates = 0
         self._names: dict[bytes, str] = {}
         self._max_age_ms = max_age_ms
         self._updated_ms: int | None = None
@@ -111,6 +113,7 @@ class Metadata:
         for topic in response.topics:
             self._update_topic(topic)
         self._updated_ms = now_ms
+        self.updates += 1
 
     def stale_ms(self) -> int:
         """Return when it is time to ask again, in the past if it is now: also while a topic is missing."""
