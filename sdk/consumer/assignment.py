@@ -78,6 +78,10 @@ class Fetching(Protocol):
         """Fetch these partitions again."""
         ...
 
+    def stop(self, partition: TopicPartition, now_ms: int) -> None:
+        """Fetch nothing more of a partition until it is sought elsewhere: what it has is damaged."""
+        ...
+
 
 class Reading:
     """What the application was handed of one partition.
@@ -361,7 +365,7 @@ class Assignment:
         reading.start = reading.done = start
         reading.halted = True
         self._queue.forget(reading.partition)
-        self._run(partial(self._fetching.pause, [reading.partition]))
+        self._run(partial(self._fetching.stop, reading.partition))
 
     def _cut(self, reading: Reading) -> None:
         """Hand out nothing more of what is being handed out."""

@@ -202,6 +202,13 @@ class FetchPlanner:
                 fetch.paused = False
                 self.consider(fetch, now_ms)
 
+    def stop(self, partition: TopicPartition, now_ms: int) -> None:
+        """Fetch nothing more of a partition until it is sought elsewhere: what it has is damaged."""
+        fetch = self._partitions.get(partition)
+        if fetch is not None:
+            fetch.halted = True
+            self.consider(fetch, now_ms)
+
     # Where a partition belongs; called by look-ups and responses, too.
 
     def consider(self, fetch: PartitionFetch, now_ms: int) -> None:

@@ -78,12 +78,10 @@ class FetchSession:
             wanted: all partitions that are to be in the session.
         """
         changed, self._changed = self._changed, {}
-        if any(
-            each in wanted and each in self._members and wanted[each].topic_id != self._members[each]
-            for each in changed
-        ):
+        added = [wanted[each] for each in changed if each in wanted]
+        if any(self._members.get(member.partition, member.topic_id) != member.topic_id for member in added):
             self.restart(keeps_id=True)  # the topic was deleted and created again
-        if any((wanted[each].topic_id != ZERO_UUID) != self.by_id for each in changed if each in wanted):
+        if any((member.topic_id != ZERO_UUID) != self.by_id for member in added):
             self.restart(keeps_id=True)  # topics are called by their ids in the whole session, or by their names
         if self._epoch == INITIAL_FETCH_SESSION_EPOCH:
             members = list(wanted.values())
@@ -91,7 +89,7 @@ class FetchSession:
             self._members = {member.partition: member.topic_id for member in members}
             forgotten: list[tuple[TopicPartition, bytes]] = []
         else:
-            members = [wanted[each] for each in changed if each in wanted]
+            members = added
             forgotten = [
                 (each, self._members.pop(each)) for each in changed if each not in wanted and each in self._members
             ]

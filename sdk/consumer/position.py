@@ -30,6 +30,6 @@ class Position(NamedTuple):
         return OffsetAndMetadata(self.offset, leader_epoch=self.leader_epoch)
 
 
-#: Where to begin: a position; a time, in ms since the epoch, or an `OffsetTimestamp`; None for the committed offset and,
-#: without one, what the reset policy says.
+#: Where to begin: a position; a time, in ms since the epoch, or an `OffsetTimestamp`; None for the committed offset
+#: and, without one, what the reset policy says.
 Place = Position | int | None

@@ -1,7 +1,7 @@
 """Records of one batch on their way to the application, in Python; `native_handout.pyx` is the same in C.
 
-A record is handed out when it is taken, and finished when the next one is asked for. Nothing is done for each record but
-to move an index: positions follow from it when somebody asks.
+A record is handed out when it is taken, and finished when the next one is asked for. All that is done for each record
+is to move an index: positions follow from it when somebody asks.
 """
 
 from __future__ import annotations

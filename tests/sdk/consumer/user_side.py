@@ -85,3 +85,6 @@ class UserSide:
 
     def resume(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
         self.told.append(("resume", *partitions))
+
+    def stop(self, partition: TopicPartition, now_ms: int) -> None:
+        self.told.append(("stop", partition))
