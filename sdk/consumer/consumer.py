@@ -76,6 +76,7 @@ class Consumer:
         self._core: ConsumerCore | None = None
         self._group: GroupBridge | None = None
         self._stream: RecordStream | None = None
+        self._seen = 0
 
     async def __aenter__(self) -> Consumer:
         await self.start()
@@ -177,7 +178,7 @@ class Consumer:
         core = self._started()
         limit = self._options.max_poll_records if max_records is None else max_records
         deadline_ms = monotonic_ms() + timeout_ms
-        return await self._wait(core, lambda: core.reader.take_many(limit), deadline_ms) or {}
+        return await self._wait(core, lambda: core.reader.take_many(limit) or None, deadline_ms) or {}
 
     async def records(self, *, until: Until | None = None, stop_at_end: bool = False) -> AsyncIterator[Record]:
         """Iterate over records up to an end.
@@ -401,7 +402,7 @@ class Consumer:
         if core is None:
             raise StopAsyncIteration
         try:
-            found = await self._wait(core, core.reader.advance)
+            found = await self._wait(core, lambda: core.reader.advance() or None)
         except Closed:
             raise StopAsyncIteration from None
         if not found:
@@ -410,13 +411,15 @@ class Consumer:
         return core.reader.handout.take()
 
     async def _wait(
-        self, core: ConsumerCore, read: Callable[[], Result], deadline_ms: int | None = None
+        self, core: ConsumerCore, read: Callable[[], Result | None], deadline_ms: int | None = None
     ) -> Result | None:
         """Call `read` until it finds something; None at the deadline, or at the end of a bounded read."""
         if self._group is not None:
             self._group.reading()
-        await asyncio.sleep(0)  # the application may never wait: let responses in and the next requests out
-        while not (found := read()):
+        if core.reader.taken != self._seen:
+            self._seen = core.reader.taken
+            await asyncio.sleep(0)  # the application may never wait: let responses in and the next requests out
+        while (found := read()) is None:
             if core.reader.is_at_end or not await self._woken(core, deadline_ms):
                 return None
         return found

@@ -305,7 +305,8 @@ class FetchPlanner:
             del self._leaderless[fetch.partition]
             self.halt(fetch, BrokerError(refused, f"topic {fetch.partition.topic}"), now_ms)
             return
-        if not fetch.warned and self._updates > 0:
+        is_known = fetch.partition.topic in self._metadata.topics or refused is not None
+        if not fetch.warned and is_known:
             fetch.warned = True
             reason = "it has no leader" if known is not None else "the cluster does not have it"
             logger.warning("partition %s cannot be read now: %s", fetch.partition, reason)

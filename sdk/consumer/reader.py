@@ -67,6 +67,7 @@ class Reader:
 
     Attributes:
         handout: the batch that is handed out record by record; None if there is none.
+        taken: how many `Fetched` were taken from the queue.
         is_bounded: whether the read that goes on has an end.
         stream: takes records from the handout without asking; set by the face.
     """
@@ -81,6 +82,7 @@ class Reader:
         self._errors: deque[KafkaWireError] = deque()
         self._handed_out = 0
         self.handout: Handout | None = None
+        self.taken = 0
         self.is_bounded = False
         self.stream: RecordStream | None = None
         assignment.on_pause = self._set_aside
@@ -297,6 +299,7 @@ class Reader:
                 reading.start = fetched.end
                 self._moved.add(reading)
             if len(fetched.records):
+                self.taken += 1
                 return _Course(reading, fetched, fetched_batches(fetched, self._check_crcs))
         if self._queue.failure is not None:
             raise self._queue.failure
