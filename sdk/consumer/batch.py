@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -56,7 +55,7 @@ class ConsumerBatch:
         """
         if self._records is None:
             records = self.batch.records(*self.partition)
-            if self._is_cut:
+            if self.is_cut:
                 records = [record for record in records if self.start_offset <= record.offset < self.next_offset]
             self._records = records
         return self._records
@@ -65,19 +64,16 @@ class ConsumerBatch:
         """Return the records as Arrow columns, without a Python object for each; needs pyarrow.
 
         Returns:
-            One row per record: offset, timestamp, key, value.
+            One row per record, with the columns of `kafkawire.sdk.consumer.arrow.to_arrow`.
 
         Raises:
             DecodeError: a record is damaged.
         """
-        columns = self.batch.to_arrow()
-        if not self._is_cut:
-            return columns
-        offsets = columns.column("offset").to_pylist()
-        first = bisect_left(offsets, self.start_offset)
-        return columns.slice(first, bisect_left(offsets, self.next_offset) - first)
+        from kafkawire.sdk.consumer.arrow import to_arrow  # pyarrow is optional
+
+        return to_arrow([self])
 
     @property
-    def _is_cut(self) -> bool:
+    def is_cut(self) -> bool:
         """Whether some of its records are not to be handed out."""
         return self.batch.base_offset < self.start_offset or self.next_offset < self.batch.next_offset

@@ -16,6 +16,9 @@ __all__ = ["Bounds", "Until"]
 #: The first offset that is not read, by partition; or the time of the first record that is not, in ms since the epoch.
 Until = Mapping[TopicPartition, int] | int
 
+#: The end of a partition that is not to be read.
+_NOTHING = 0
+
 
 class Bounds:
     """The ends of one bounded read of the partitions that are assigned when it begins.
@@ -44,7 +47,7 @@ class Bounds:
             found = await self._core.look_up(dict.fromkeys(partitions, self._until))
             ends = {each: place.offset for each, place in found.items() if place.offset >= 0}
         elif self._until is not None:
-            ends = {each: offset for each, offset in self._until.items() if each in partitions}
+            ends = {each: self._until.get(each, _NOTHING) for each in partitions}
         if self._stop_at_end or isinstance(self._until, int):
             unbounded = [each for each in partitions if self._stop_at_end or each not in ends]
             last = await self._core.look_up(dict.fromkeys(unbounded, OffsetTimestamp.LATEST))

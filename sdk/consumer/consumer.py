@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
-from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
+from kafkawire.sdk.consumer.face import ConsumerFace
 from kafkawire.sdk.errors import Closed, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
-from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
     from kafkawire.sdk.consumer.bounds import Until
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.group_bridge import GroupBridge
     from kafkawire.sdk.consumer.handout import RecordStream
-    from kafkawire.sdk.consumer.membership import RebalanceListener
 
 __all__ = ["Consumer"]
 
@@ -39,7 +37,7 @@ _CLOSE_TIMEOUT_MS = 5_000
 Result = TypeVar("Result")
 
 
-class Consumer:
+class Consumer(ConsumerFace):
     """Read records of topics.
 
     The constructor does no I/O; use `async with Consumer(…) as consumer`, or call `start` and `close`. Iterating, and
@@ -59,24 +57,6 @@ class Consumer:
     Raises:
         ConfigurationError: an option is unknown or out of range.
     """
-
-    def __init__(
-        self,
-        bootstrap_servers: str | Iterable[str] | None = None,
-        *topics: str,
-        listener: RebalanceListener | None = None,
-        network: Network | None = None,
-        **options: object,
-    ) -> None:
-        self._options = read_options(ConsumerOptions, bootstrap_servers, options)
-        self._network = network
-        self._listener = listener
-        self._topics = frozenset(topics)
-        self._by_hand: list[TopicPartition] = []
-        self._core: ConsumerCore | None = None
-        self._group: GroupBridge | None = None
-        self._stream: RecordStream | None = None
-        self._seen = 0
 
     async def __aenter__(self) -> Consumer:
         await self.start()
@@ -180,12 +160,26 @@ class Consumer:
         deadline_ms = monotonic_ms() + timeout_ms
         return await self._wait(core, lambda: core.reader.take_many(limit) or None, deadline_ms) or {}
 
+    async def getbatches(self, timeout_ms: int = 0, max_batches: int | None = None) -> list[ConsumerBatch]:
+        """Return the batches that are available; all of them are finished at the next read.
+
+        `kafkawire.sdk.consumer.arrow.to_arrow` makes columns of all of them in one call.
+
+        Args:
+            timeout_ms: how long to wait for the first batch, in milliseconds from 0.
+            max_batches: the most batches to return; None for `max_poll_records`.
+        """
+        core = self._started()
+        limit = self._options.max_poll_records if max_batches is None else max_batches
+        deadline_ms = monotonic_ms() + timeout_ms
+        return await self._wait(core, lambda: core.reader.take_batches(limit) or None, deadline_ms) or []
+
     async def records(self, *, until: Until | None = None, stop_at_end: bool = False) -> AsyncIterator[Record]:
         """Iterate over records up to an end.
 
         Args:
-            until: offsets by partition, or a time in ms since the epoch; records from there on are left for later
-                reads. Partitions that are not named are not bounded by it.
+            until: a time in ms since the epoch, or offsets by partition, which leave out other partitions; records
+                from there on are left for later reads.
             stop_at_end: whether to stop at what is the end of each partition now.
 
         Raises:
@@ -204,29 +198,6 @@ class Consumer:
             bounds.lift()
 
     # Which partitions.
-
-    @property
-    def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions assigned now."""
-        return frozenset(self._by_hand) if self._core is None else self._core.assignment.assigned
-
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions, without group membership.
-
-        Args:
-            partitions: replace those assigned before.
-
-        Raises:
-            LocalProtocolError: the consumer subscribes to topics.
-        """
-        if self._topics:
-            raise LocalProtocolError("assign: this consumer subscribes to topics; create one without topics")
-        self._by_hand = [TopicPartition(*partition) for partition in partitions]
-        if self._core is not None:
-            self._core.assignment.holds_new = False
-            self._core.assignment.assign(self._by_hand)
-            if self._group is not None:
-                self._group.start(())
 
     async def subscribe(self, *topics: str) -> None:
         """Replace the subscription; the group rebalances.
@@ -253,48 +224,7 @@ class Consumer:
         """
         return await self._started().partitions_for(topic)
 
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Suspend reading of these partitions; they stay assigned to this consumer.
-
-        Raises:
-            LocalProtocolError: a partition is not assigned.
-        """
-        self._started().assignment.pause(partitions)
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Resume reading of paused partitions, and of those that an error has stopped.
-
-        Raises:
-            LocalProtocolError: a partition is not assigned.
-        """
-        self._started().assignment.resume(partitions)
-
     # Positions.
-
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue reading a partition from `offset`.
-
-        Raises:
-            LocalProtocolError: the offset is negative, or the partition is not assigned.
-        """
-        self._started().seek_to_offset(partition, offset)
-
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Continue from the first record of each partition; of all assigned ones if none is given."""
-        self._started().seek(partitions, OffsetTimestamp.EARLIEST)
-
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Continue after the last record of each partition; of all assigned ones if none is given."""
-        self._started().seek(partitions, OffsetTimestamp.LATEST)
-
-    def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
-        """Continue from the first record at or after a time, or else after the last record.
-
-        Args:
-            timestamp_ms: milliseconds since the epoch.
-            partitions: all assigned ones if none is given.
-        """
-        self._started().seek(partitions, timestamp_ms)
 
     async def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record to hand out.
@@ -311,14 +241,6 @@ class Consumer:
                 raise RequestTimedOut(f"position of {partition}: not found in {self._options.api_timeout_ms} ms")
             offset = core.position(partition)
         return offset
-
-    def lag(self, partition: TopicPartition) -> int | None:
-        """Return how many offsets are between the position and the end of a partition, as far as both are known.
-
-        Raises:
-            LocalProtocolError: the partition is not assigned.
-        """
-        return self._started().lag(partition)
 
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets that the group has committed; partitions without one are left out.
@@ -439,16 +361,6 @@ class Consumer:
     async def _offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         found = await self._started().look_up(dict.fromkeys(partitions, timestamp))
         return {partition: place.offset for partition, place in found.items()}
-
-    def _fail(self, error: Exception) -> None:
-        """Make every read raise an error from now on."""
-        if self._core is not None:
-            self._core.queue.fail(error)  # type: ignore[arg-type]  # a listener may raise anything
-
-    def _started(self) -> ConsumerCore:
-        if self._core is None:
-            raise Closed("the consumer is not started, or is closed")
-        return self._core
 
     def _started_group(self) -> GroupBridge:
         self._started()

@@ -112,16 +112,8 @@ class Reader:
         Raises:
             KafkaWireError: see `advance`.
         """
-        self.settle()
-        batch = self._rest() or self._next_batch()
-        if batch is None or self._course is None:
-            self.settle()
-            return None
-        reading = self._course.reading
-        reading.start = self._course.end_of(batch)
-        self._moved.add(reading)
-        self._handed_out += 1
-        return batch
+        found = self.take_batches(1)
+        return found[0] if found else None
 
     def take_many(self, limit: int) -> dict[TopicPartition, list[Record]]:
         """Hand out what is there, by partition; it is finished at the next read.
@@ -152,6 +144,33 @@ class Reader:
             found.setdefault(self._course.reading.partition, []).extend(taken)
         else:
             self._leave()
+        if not found:
+            self.settle()
+        return found
+
+    def take_batches(self, limit: int) -> list[ConsumerBatch]:
+        """Hand out whole batches that are there; they are finished at the next read.
+
+        Args:
+            limit: the most batches.
+
+        Raises:
+            KafkaWireError: see `advance`; none if batches were found before.
+        """
+        self.settle()
+        found: list[ConsumerBatch] = []
+        while len(found) < limit:
+            try:
+                batch = self._rest() or self._next_batch()
+            except KafkaWireError as error:
+                if not found:
+                    raise
+                self._errors.append(error)
+                break
+            if batch is None or self._course is None:
+                break
+            self._hand_over(batch, self._course)
+            found.append(batch)
         if not found:
             self.settle()
         return found
@@ -199,6 +218,11 @@ class Reader:
             course.batch = batch
             self._hand_out(course, Handout(records, course.end_of(batch), _leader_epoch(batch.batch)))
         return True
+
+    def _hand_over(self, batch: ConsumerBatch, course: _Course) -> None:
+        course.reading.start = course.end_of(batch)
+        self._moved.add(course.reading)
+        self._handed_out += 1
 
     def _hand_out(self, course: _Course, handout: Handout) -> None:
         course.reading.handout = handout
