@@ -32,7 +32,7 @@ from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.client.simulation import Simulation, address, backoff, options
 from tests.sdk.consumer.batches import made
 
-__all__ = ["Cluster", "Log"]
+__all__ = ["Cluster", "Log", "reading"]
 
 WALL_MS = 1_700_000_000_000
 
@@ -248,3 +248,10 @@ class Cluster:
         assert self.commits is not None
         commits = self.commits
         self.simulation.at(5, lambda: promise.keep({each: commits[each] for each in partitions if each in commits}))
+
+
+def reading(*partitions: TopicPartition, topics: dict[str, list[int | None]] | None = None, **given: object) -> Cluster:
+    """Return a cluster with topic t of three partitions led by node 1, some of them assigned."""
+    cluster = Cluster(topics or {"t": [1, 1, 1]}, **given)  # type: ignore[arg-type]  # options by name
+    cluster.assignment.assign(partitions)
+    return cluster

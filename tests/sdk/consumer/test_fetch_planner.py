@@ -5,27 +5,14 @@ Method: the I/O side of a consumer against simulated brokers with logs and fetch
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.consumer.position import Position
-from kafkawire.sdk.errors import BrokerError, Closed, NoOffset, RemoteProtocolError
-from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
-from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import Closed
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import IsolationLevel, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.consumer.simulated_logs import WALL_MS, Cluster
+from tests.sdk.consumer.simulated_logs import Cluster, reading
 from tests.sdk.consumer.user_side import T0, T1, T2
-
-
-def reading(*partitions: TopicPartition, topics: dict[str, list[int | None]] | None = None, **given: object) -> Cluster:
-    """Return a cluster with topic t of three partitions led by node 1, some of them assigned."""
-    cluster = Cluster(topics or {"t": [1, 1, 1]}, **given)  # type: ignore[arg-type]  # options by name
-    cluster.assignment.assign(partitions)
-    return cluster
 
 
 def test_requests_of_a_session_name_only_what_changed() -> None:
@@ -101,16 +88,6 @@ def test_a_partition_in_trouble_waits_alone() -> None:
     assert (0, 0) in cluster.read(1_100)
 
 
-def test_the_new_leader_is_taken_from_the_response() -> None:
-    cluster = reading(T0)
-    cluster.run(100)
-    asked = cluster.metadata_asked
-    cluster.logs[T0].leader, cluster.logs[T0].epoch = 2, 2
-    cluster.logs[T0].append(b"a")
-    assert cluster.read(50) == [(0, 0)]
-    assert cluster.metadata_asked == asked
-
-
 def test_a_partition_without_a_leader_is_read_once_it_has_one(caplog: pytest.LogCaptureFixture) -> None:
     cluster = reading(T0, T1, topics={"t": [None, 1]})
     cluster.logs[T1].append(b"a")
@@ -135,29 +112,6 @@ def test_a_partition_that_does_not_exist_yet(caplog: pytest.LogCaptureFixture) -
     assert cluster.read(2_000) == [(0, 0)]
 
 
-def test_a_follower_nearby() -> None:
-    cluster = reading(T0, client_rack="a")
-    cluster.logs[T0].replica = 3
-    cluster.logs[T0].append(b"a")
-    assert cluster.read(100) == [(0, 0)]
-    assert len(cluster.fetches(1)) <= 2
-    assert {request.rack_id for request in cluster.fetches()} == {"a"}
-    cluster.logs[T0].replica = -1  # it is no longer in sync: the leader says what comes next
-    cluster.logs[T0].append(b"b")
-    assert cluster.read() == [(0, 1)]
-
-
-def test_a_follower_that_dies() -> None:
-    cluster = reading(T0)
-    cluster.logs[T0].replica = 3
-    cluster.run(100)
-    cluster.simulation.down.add(3)
-    cluster.logs[T0].replica = -1
-    cluster.simulation.break_connections(3)
-    cluster.logs[T0].append(b"a")
-    assert cluster.read() == [(0, 0)]
-
-
 def test_a_topic_that_is_created_again(caplog: pytest.LogCaptureFixture) -> None:
     """Its positions mean nothing in the new topic: they are reset, and the log says so once for each."""
     cluster = reading(T0)
@@ -168,100 +122,6 @@ def test_a_topic_that_is_created_again(caplog: pytest.LogCaptureFixture) -> None
     assert cluster.read(3_000) == [(0, 0)]
     told = [message for message in caplog.messages if "was deleted and created again" in message]
     assert told == ["t-0: topic t was deleted and created again: reset to earliest"]
-
-
-def test_an_offset_out_of_range(caplog: pytest.LogCaptureFixture) -> None:
-    cluster = reading(T0)
-    cluster.logs[T0].append(b"a")
-    cluster.assignment.seek(T0, Position(70))
-    assert cluster.read() == [(0, 0)]
-    assert "t-0: offset 70 is out of range: reset to earliest" in caplog.messages
-
-
-def test_an_offset_out_of_range_without_a_policy() -> None:
-    cluster = reading(T0, auto_offset_reset="none")
-    cluster.assignment.seek(T0, Position(70))
-    with pytest.raises(NoOffset, match="t-0: offset 70 is out of range, and auto_offset_reset is none"):
-        cluster.read()
-    assert cluster.read() == []
-    cluster.logs[T0].append(b"a")
-    cluster.assignment.seek(T0, Position(0))
-    assert cluster.read() == [(0, 0)]
-
-
-def test_no_offset_is_raised_once_for_each_partition() -> None:
-    cluster = reading(T0, T1, T2, auto_offset_reset="none", commits={T1: OffsetAndMetadata(1)})
-    cluster.logs[T1].append(b"a", b"b")
-    raised = []
-    for _ in range(5):
-        try:
-            cluster.read()
-        except NoOffset as error:
-            raised.append(str(error)[:3])
-    assert raised == ["t-0", "t-2"]
-    assert cluster.assignment[T1].position == Position(2, 1)
-
-
-@pytest.mark.parametrize(
-    ("policy", "listed", "time_ms", "first"),
-    [
-        ("earliest", None, OffsetTimestamp.EARLIEST, 0),
-        ("latest", None, OffsetTimestamp.LATEST, 2),
-        ("by_duration:PT1H", 1, WALL_MS - 3_600_000, 1),
-        ("by_duration:PT1H", -1, WALL_MS - 3_600_000, 2),
-    ],
-)
-def test_reset_policies(policy: str, listed: int | None, time_ms: int, first: int) -> None:
-    cluster = reading(T0, auto_offset_reset=policy, isolation_level="read_committed")
-    cluster.logs[T0].append(b"a", b"b")
-    cluster.logs[T0].listed = listed
-    cluster.run(100)
-    request = cluster.simulation.requests(ListOffsetsRequest)[0]
-    assert request.topics[0].partitions[0].timestamp == time_ms
-    assert request.isolation_level == IsolationLevel.READ_COMMITTED
-    assert cluster.assignment[T0].position == Position(first, 1)
-
-
-def test_look_ups_are_batched_by_leader() -> None:
-    partitions = [TopicPartition("t", number) for number in range(300)]
-    cluster = reading(*partitions, topics={"t": [1 + number % 3 for number in range(300)]})
-    cluster.run(1_000)
-    assert len(cluster.simulation.requests(ListOffsetsRequest)) == 3
-
-
-def test_a_position_is_checked_when_the_leader_changes() -> None:
-    cluster = reading(T0)
-    cluster.logs[T0].append(b"a")
-    assert cluster.read() == [(0, 0)]
-    assert cluster.simulation.requests(OffsetForLeaderEpochRequest) == []
-    cluster.logs[T0].leader, cluster.logs[T0].epoch = 2, 2
-    cluster.logs[T0].append(b"b")
-    assert cluster.read() == [(0, 1)]
-    (request,) = cluster.simulation.requests(OffsetForLeaderEpochRequest)
-    asked = request.topics[0].partitions[0]
-    assert (asked.leader_epoch, asked.current_leader_epoch) == (1, 2)
-
-
-def test_a_truncated_log(caplog: pytest.LogCaptureFixture) -> None:
-    """What was read after offset 1 was lost; another record took its place (KIP-320)."""
-    cluster = reading(T0)
-    cluster.logs[T0].append(b"a")
-    cluster.logs[T0].append(b"lost", b"lost")
-    assert cluster.read() == [(0, 0), (0, 1), (0, 2)]
-    log = cluster.logs[T0]
-    log.leader, log.epoch, log.epoch_ends = 2, 3, (1, 1)
-    del log.batches[1:]
-    log.append(b"other")
-    assert cluster.read() == [(0, 1)]
-    assert any("t-0: the log was truncated before offset 3, to 1" in message for message in caplog.messages)
-
-
-def test_a_truncated_log_without_a_policy() -> None:
-    cluster = reading(T0, auto_offset_reset="none", commits={T0: OffsetAndMetadata(3, leader_epoch=1)})
-    cluster.logs[T0].append(b"a")
-    cluster.logs[T0].epoch_ends = (1, 1)
-    with pytest.raises(NoOffset, match="t-0: the log was truncated before offset 3, to 1"):
-        cluster.read()
 
 
 def test_what_is_fetched_ahead_is_bounded() -> None:
@@ -277,37 +137,6 @@ def test_what_is_fetched_ahead_is_bounded() -> None:
     assert cluster.queue.size_bytes == fetched
     assert (1, 0) in cluster.read()
     assert cluster.queue.size_bytes == 0
-
-
-@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CORRUPT_MESSAGE])
-def test_a_lasting_error_is_raised_once(code: ErrorCode) -> None:
-    cluster = reading(T0, T1)
-    cluster.logs[T0].error = code
-    with pytest.raises(BrokerError, match=f"{code.name}: fetch from t-0 at offset 0"):
-        cluster.read()
-    cluster.logs[T1].append(b"a")
-    assert cluster.read() == [(1, 0)]
-    cluster.logs[T0].error = ErrorCode.NONE
-    cluster.logs[T0].append(b"a")
-    cluster.assignment.resume([T0])
-    assert cluster.read() == [(0, 0)]
-
-
-def test_a_response_without_a_whole_batch() -> None:
-    cluster = reading(T0)
-    cluster.logs[T0].append(b"a" * 100)
-    cluster.logs[T0].cut = 80
-    with pytest.raises(RemoteProtocolError, match="fetch from t-0 at offset 0: batch at byte 0: partial"):
-        cluster.read()
-    assert cluster.read() == []
-
-
-def test_errors_of_a_partition_are_logged_seldom(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING)
-    cluster = reading(T0)
-    cluster.logs[T0].error = ErrorCode.OFFSET_NOT_AVAILABLE
-    cluster.run(60_000)
-    assert 3 <= len([message for message in caplog.messages if "OFFSET_NOT_AVAILABLE" in message]) <= 8
 
 
 def test_positions_of_partitions_that_are_gone_do_nothing() -> None:
