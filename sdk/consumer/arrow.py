@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["to_arrow"]
 
 
-def to_arrow(batches: Iterable[ConsumerBatch], *, headers: bool = True) -> pyarrow.RecordBatch:
+def to_arrow(batches: Iterable[ConsumerBatch], *, headers: bool = False) -> pyarrow.RecordBatch:
     """Return the records of some batches as Arrow columns, without a Python object for each.
 
     Args:
@@ -29,7 +29,7 @@ def to_arrow(batches: Iterable[ConsumerBatch], *, headers: bool = True) -> pyarr
 
     Returns:
         One row per record: topic (dictionary), partition (int32), offset, timestamp (ms, UTC), key, value (both views)
-        and headers (a list of key and value).
+        and, if asked for, headers (a list of key and value).
 
     Raises:
         DecodeError: a record is damaged.

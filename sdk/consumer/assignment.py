@@ -34,16 +34,16 @@ class Assigned(Protocol):
         ...
 
     @property
-    def is_read(self) -> bool:
-        """Whether the application waits for records now."""
+    def last_handed_out_ms(self) -> int | None:
+        """When the last record was handed out, or reading began; None while a read is waiting."""
         ...
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions; those already assigned keep their positions."""
+        """Read exactly these partitions; those already assigned keep their positions, stopped ones go on."""
         ...
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out nothing more of these partitions: they are about to be revoked."""
+        """Hand out nothing more of these partitions, until `assign` names them again."""
         ...
 
     def to_commit(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -52,10 +52,6 @@ class Assigned(Protocol):
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Take note of what was committed."""
-        ...
-
-    def last_handed_out_ms(self, now_ms: int) -> int:
-        """Return when the application was last seen to get a record; now, while it waits for one."""
         ...
 
 
@@ -95,8 +91,7 @@ class Reading:
         handout: what is being handed out of it, None if nothing is.
         committed: the last offset committed from here, -1 if none.
         paused: by the application.
-        fresh: assigned, but the application was not told yet.
-        stopped: about to be revoked.
+        stopped: by the group: about to be revoked, or assigned and the application was not told yet.
         halted: whether an error was raised for it; ends with a seek or `resume`.
         until: where a bounded read ends; None for no end.
         end_offset: the first offset that was not readable at the last fetch, -1 if not known.
@@ -107,7 +102,6 @@ class Reading:
         "done",
         "end_offset",
         "epoch",
-        "fresh",
         "halted",
         "handout",
         "partition",
@@ -120,7 +114,7 @@ class Reading:
 
     def __init__(self, partition: TopicPartition, place: Place = None) -> None:
         self.partition = partition
-        self.paused = self.stopped = self.fresh = False
+        self.paused = self.stopped = False
         self.committed = self.end_offset = -1
         self.until: int | None = None
         self.begin(place)
@@ -148,7 +142,7 @@ class Reading:
     @property
     def is_held(self) -> bool:
         """Whether nothing of it may be handed out now."""
-        return self.paused or self.stopped or self.halted or self.fresh or self.is_at_end
+        return self.paused or self.stopped or self.halted or self.is_at_end
 
     @property
     def is_at_end(self) -> bool:
@@ -180,10 +174,10 @@ class Assignment:
         fetching: the I/O side.
         queue: of fetched batches.
         run: has something done on the I/O side, in order.
+        clock_ms: returns the time of the machines.
 
     Attributes:
         readings: by partition; replaced as a whole by each assignment.
-        holds_new: whether nothing of newly assigned partitions may be handed out until `release`.
         on_pause: called when partitions were paused; set by the reader.
         handed_out: returns how many records were handed out so far; set by the reader.
     """
@@ -193,7 +187,9 @@ class Assignment:
         fetching: Fetching,
         queue: FetchQueue,
         run: Callable[[Callable[[int], None]], None],
+        clock_ms: Callable[[], int],
     ) -> None:
+        self._clock_ms = clock_ms
         self._fetching = fetching
         self._queue = queue
         self._run = run
@@ -201,7 +197,6 @@ class Assignment:
         self._seen = 0
         self._seen_ms: int | None = None
         self.readings: dict[TopicPartition, Reading] = {}
-        self.holds_new = False
         self.on_pause: Callable[[], None] = lambda: None
         self.handed_out: Callable[[], int] = lambda: 0
 
@@ -212,11 +207,6 @@ class Assignment:
         """The partitions assigned now."""
         return frozenset(self.readings)
 
-    @property
-    def is_read(self) -> bool:
-        """Whether the application waits for records now."""
-        return self._queue.is_awaited
-
     def __getitem__(self, partition: TopicPartition) -> Reading:
         reading = self.readings.get(partition)
         if reading is None:
@@ -224,7 +214,7 @@ class Assignment:
         return reading
 
     def assign(self, partitions: Iterable[TopicPartition], place: Place = None) -> None:
-        """Read exactly these partitions; those already assigned keep their positions.
+        """Read exactly these partitions; those already assigned keep their positions, stopped ones go on.
 
         Args:
             partitions: replace those assigned before.
@@ -233,14 +223,12 @@ class Assignment:
         with self._lock:
             former = self.readings
             chosen = {each: former.get(each) or Reading(each, place) for each in sorted(partitions)}
-            for partition in chosen.keys() - former.keys():
-                chosen[partition].fresh = self.holds_new
             for partition in former.keys() - chosen.keys():
                 former[partition].stopped = True
                 self._cut(former[partition])
                 self._queue.forget(partition)
             for reading in chosen.values():
-                if reading.stopped:  # it was to be revoked, and is assigned again
+                if reading.stopped:  # hand it out again, from where it stopped or was sought meanwhile
                     reading.stopped = False
                     reading.begin(reading.place if reading.position is None else reading.position)
                     self._queue.forget(reading.partition)
@@ -255,7 +243,7 @@ class Assignment:
     # The group's side.
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out nothing more of these partitions: they are about to be revoked."""
+        """Hand out nothing more of these partitions, until `assign` names them again."""
         stopped = [each for each in partitions if each in self.readings]
         with self._lock:
             for partition in stopped:
@@ -281,14 +269,18 @@ class Assignment:
             if reading is not None:
                 reading.committed = offset.offset
 
-    def last_handed_out_ms(self, now_ms: int) -> int:
-        """Return when the application was last seen to get a record; now, while it waits for one.
+    @property
+    def last_handed_out_ms(self) -> int | None:
+        """When the application was last seen to get a record; None while a read is waiting.
 
-        It is seen when this is called: no clock is read for each record.
+        It is seen when somebody looks: no clock is read for each record.
         """
+        if self._queue.is_awaited:
+            self._seen_ms = None
+            return None
         seen = self.handed_out()
-        if self._seen_ms is None or self.is_read or seen != self._seen:
-            self._seen, self._seen_ms = seen, now_ms
+        if self._seen_ms is None or seen != self._seen:
+            self._seen, self._seen_ms = seen, self._clock_ms()
         return self._seen_ms
 
     # The I/O side.
@@ -310,14 +302,6 @@ class Assignment:
             reading.end_offset = end_offset
 
     # The user's side.
-
-    def release(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out newly assigned partitions: the application knows of them."""
-        for partition in partitions:
-            reading = self.readings.get(partition)
-            if reading is not None:
-                reading.fresh = False
-                self._queue.unpark(partition)
 
     def seek(self, partition: TopicPartition, place: Place) -> None:
         """Continue from another place; what was fetched before is dropped.

@@ -60,8 +60,11 @@ class ConsumerBatch:
             self._records = records
         return self._records
 
-    def to_arrow(self) -> pyarrow.RecordBatch:
+    def to_arrow(self, *, headers: bool = False) -> pyarrow.RecordBatch:
         """Return the records as Arrow columns, without a Python object for each; needs pyarrow.
+
+        Args:
+            headers: whether there is a column of headers.
 
         Returns:
             One row per record, with the columns of `kafkawire.sdk.consumer.arrow.to_arrow`.
@@ -71,7 +74,7 @@ class ConsumerBatch:
         """
         from kafkawire.sdk.consumer.arrow import to_arrow  # pyarrow is optional
 
-        return to_arrow([self])
+        return to_arrow([self], headers=headers)
 
     @property
     def is_cut(self) -> bool:

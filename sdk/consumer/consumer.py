@@ -95,7 +95,6 @@ class Consumer(ConsumerFace):
         if self._options.group_id is not None:
             from kafkawire.sdk.consumer.group_bridge import GroupBridge  # only consumers in a group need it
 
-            core.assignment.holds_new = self._listener is not None
             self._group = GroupBridge(self._options, self._network, self._listener, core.assignment, self._fail)
         if self._topics:
             await core.subscribe(self._topics, assigns=self._group is None)

@@ -15,6 +15,7 @@ from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.clock import now_ms as wall_ms
 from kafkawire.sdk.consumer.assignment import Assignment
 from kafkawire.sdk.consumer.fetch_planner import FetchPlanner
@@ -72,10 +73,11 @@ class ConsumerCore:
         self.queue = FetchQueue(lambda: self.driver.wake())
         self._planner = FetchPlanner(self.router, options, backoff, self.queue, wall_ms, committed)
         self._queries = OffsetQueries(self.router, options, backoff)
-        self.assignment = Assignment(self._planner, self.queue, lambda step: self.driver.run(step))
+        self.assignment = Assignment(self._planner, self.queue, lambda step: self.driver.run(step), monotonic_ms)
         self._planner.user = self.assignment
         self._subscription = Subscription(self.router.metadata, self.assignment)
         self.reader = Reader(self.assignment, self.queue, options.check_crcs)
+        self.queue.announces_reads = options.group_id is not None
         self.topics: frozenset[str] = frozenset()
         self.driver: Driver[Link, Call] = Driver(
             self.router,

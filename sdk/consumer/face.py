@@ -65,7 +65,6 @@ class ConsumerFace:
             raise LocalProtocolError("assign: this consumer subscribes to topics; create one without topics")
         self._by_hand = [TopicPartition(*partition) for partition in partitions]
         if self._core is not None:
-            self._core.assignment.holds_new = False
             self._core.assignment.assign(self._by_hand)
             if self._group is not None:
                 self._group.start(())

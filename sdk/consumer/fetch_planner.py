@@ -172,9 +172,8 @@ class FetchPlanner:
                 limit = self._options.max_partition_fetch_bytes
                 self._partitions[partition] = PartitionFetch(partition, self._backoff, limit)
             if known is None or known.epoch != epoch:
+                self._partitions[partition].paused = False
                 self.seek(partition, epoch, place, now_ms)
-            elif known.paused:
-                self.resume([partition], now_ms)
         self._want_topics()
 
     def seek(self, partition: TopicPartition, epoch: int, place: Place, now_ms: int) -> None:

@@ -72,6 +72,7 @@ class FetchQueue:
         wake: as given.
         released: (partition, epoch, bytes) taken since the I/O side last looked.
         starved: set by the I/O side while it waits for releases.
+        announces_reads: whether a read that begins to wait wakes the I/O side: a group wants to know.
         errors: that reads raise, one each.
         failure: why nothing will come any more; None while the client lives.
     """
@@ -85,6 +86,7 @@ class FetchQueue:
         self._taken_bytes = 0
         self.released: deque[tuple[TopicPartition, int, int]] = deque()
         self.starved = False
+        self.announces_reads = False
         self.errors: deque[KafkaWireError] = deque()
         self.failure: KafkaWireError | None = None
 
@@ -157,6 +159,8 @@ class FetchQueue:
         """Return a promise that is kept when something comes; `cancel` it if nobody waits any more."""
         promise: Promise[None] = Promise()
         self._waiting.append(promise)
+        if self.announces_reads:
+            self.wake()
         if self._items or self.errors or self.failure is not None:
             self.signal()
         return promise

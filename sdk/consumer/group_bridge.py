@@ -14,7 +14,6 @@ from kafkawire.sdk.client.cluster import Cluster
 from kafkawire.sdk.client.offsets import commit_offsets, fetch_committed
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.assignment import Assignment
 from kafkawire.sdk.consumer.membership import Membership, RebalanceListener
 from kafkawire.sdk.errors import KafkaWireError
@@ -113,9 +112,7 @@ class GroupBridge:
         await self._cluster.close()
 
     def _idle_since_ms(self) -> int | None:
-        if self._assignment.is_read:
-            return None
-        return self._assignment.last_handed_out_ms(monotonic_ms())
+        return self._assignment.last_handed_out_ms
 
     async def _commit_regularly(self) -> None:
         while True:

@@ -172,8 +172,9 @@ class Membership:
         self._assignment.assign(assigned)
         self._assigned_last = (sorted(assigned), self._member.generation.generation_id)
         self._cluster.topics = set(self._topics)
+        self._assignment.stop(added)
         await self._tell("on_assigned", added)
-        self._assignment.release(added)
+        self._assignment.assign(assigned)
         return "partitions were revoked" if revoked else None
 
     async def lose(self) -> None:

@@ -109,7 +109,7 @@ class Cluster:
         self.queue = FetchQueue(lambda: None)
         source = None if commits is None else self._committed
         self.planner = FetchPlanner(router, settings, backoff(), self.queue, lambda: WALL_MS, source)
-        self.assignment = Assignment(self.planner, self.queue, lambda step: step(self.simulation.now_ms))
+        self.assignment = Assignment(self.planner, self.queue, lambda step: step(self.simulation.now_ms), int)
         self.planner.user = self.assignment
         self.reader = Reader(self.assignment, self.queue, check_crcs=True)
         self.queries = OffsetQueries(router, settings, backoff())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.client.partitions import OffsetAndMetadata
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
@@ -87,14 +87,17 @@ def test_partitions_that_are_not_assigned(call: str) -> None:
 
 
 def test_nothing_of_a_new_partition_is_handed_out_before_the_application_knows_of_it() -> None:
+    """The group assigns and stops it, tells the listener, which may seek, and assigns it again."""
     side = UserSide(T0)
-    side.assignment.holds_new = True
     side.assignment.assign([T0, T1], Position(0))
+    side.assignment.stop([T1])
     side.put(T1, made(0, b"a"))
     side.put(T0, made(0, b"b"))
     assert side.take_all() == [0]
     side.assignment.seek(T1, Position(5))
-    side.assignment.release([T1, TopicPartition("x", 0)])
+    assert side.take() is None
+    side.assignment.assign([T0, T1])
+    assert side.told[-1] == ("assign", {T0: Position(0), T1: Position(5)})
     side.put(T1, made(5, b"a"))
     assert side.take_all() == [5]
 

@@ -171,3 +171,16 @@ def test_the_end_wakes_readers() -> None:
     assert promise.done
     with pytest.raises(Closed):
         cluster.reader.advance()
+
+
+def test_a_partition_that_was_stopped_is_fetched_again_once_it_is_assigned() -> None:
+    cluster = reading(T0, T1)
+    cluster.assignment.stop([T1])
+    cluster.logs[T1].append(b"a")
+    assert cluster.read() == []
+    cluster.assignment.pause([T0])
+    cluster.assignment.assign([T0, T1])
+    cluster.logs[T0].append(b"a")
+    assert cluster.read() == [(1, 0)]
+    cluster.assignment.resume([T0])
+    assert cluster.read() == [(0, 0)]

@@ -22,13 +22,15 @@ class UserSide:
     Attributes:
         told: what the I/O side was told, oldest first.
         wakes: how often it was woken.
+        now_ms: the time.
     """
 
     def __init__(self, *partitions: TopicPartition, start: int | None = 0) -> None:
         self.told: list[tuple[object, ...]] = []
         self.wakes = 0
+        self.now_ms = 0
         self.queue = FetchQueue(self._wake)
-        self.assignment = Assignment(self, self.queue, lambda step: step(0))
+        self.assignment = Assignment(self, self.queue, lambda step: step(0), lambda: self.now_ms)
         self.reader = Reader(self.assignment, self.queue, check_crcs=True)
         if partitions:
             self.assignment.assign(partitions, None if start is None else Position(start))
