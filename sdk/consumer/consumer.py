@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -132,7 +132,7 @@ class Consumer(ConsumerFace):
         assert self._stream is not None
         return self._stream
 
-    async def batches(self) -> AsyncIterator[ConsumerBatch]:
+    async def batches(self) -> AsyncGenerator[ConsumerBatch, None]:
         """Iterate over whole batches without end; a batch is finished when the next one is asked for."""
         core = self._started()
         while True:
@@ -173,7 +173,7 @@ class Consumer(ConsumerFace):
         deadline_ms = monotonic_ms() + timeout_ms
         return await self._wait(core, lambda: core.reader.take_batches(limit) or None, deadline_ms) or []
 
-    async def records(self, *, until: Until | None = None, stop_at_end: bool = False) -> AsyncIterator[Record]:
+    async def records(self, *, until: Until | None = None, stop_at_end: bool = False) -> AsyncGenerator[Record, None]:
         """Iterate over records up to an end.
 
         Args:

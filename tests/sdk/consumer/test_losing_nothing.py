@@ -102,15 +102,18 @@ def test_close_wakes_every_reader() -> None:
         async def batches() -> int:
             return len([batch async for batch in consumer.batches()])
 
-        tasks = [asyncio.ensure_future(each) for each in (batches(), consumer.getmany(60_000), batches())]
-        records = asyncio.ensure_future(anext(aiter(consumer)))
-        await asyncio.sleep(0.01)
+        iterations = [asyncio.ensure_future(batches()) for _ in range(2)]
+        many = asyncio.ensure_future(consumer.getmany(60_000))
+        record = asyncio.ensure_future(anext(aiter(consumer)))
+        while len(broker.asked(ApiKey.FETCH)) < 3:
+            await asyncio.sleep(0)
         async with asyncio.timeout(5):
             await consumer.close()
-            ends = await asyncio.gather(*tasks, records, return_exceptions=True)
-        assert [ends[0], ends[2]] == [0, 0]
-        assert isinstance(ends[1], Closed)
-        assert isinstance(ends[3], StopAsyncIteration)
+            assert await asyncio.gather(*iterations) == [0, 0]
+            with pytest.raises(Closed):
+                await many
+            with pytest.raises(StopAsyncIteration):
+                await record
 
     asyncio.run(run())
 
@@ -145,7 +148,8 @@ def test_the_position_of_a_partition_that_is_taken_away_meanwhile() -> None:
         async with Consumer(str(BROKER), network=broker.network, **QUICK) as consumer:
             consumer.assign([T0, T1])
             waiting = asyncio.ensure_future(consumer.position(T0))
-            await asyncio.sleep(0.01)
+            while not broker.asked(ApiKey.LIST_OFFSETS):
+                await asyncio.sleep(0)
             consumer.assign([T1])
             async with asyncio.timeout(5):
                 with pytest.raises(LocalProtocolError, match="t-0 is not assigned"):
