@@ -343,6 +343,7 @@ class Consumer(ConsumerFace):
         while (found := read()) is None:
             if core.reader.is_at_end or not await self._woken(core, deadline_ms):
                 return None
+            self._seen = core.reader.taken + 1  # what comes now was waited for
         return found
 
     async def _woken(self, core: ConsumerCore, deadline_ms: int | None) -> bool:
