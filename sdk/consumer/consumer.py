@@ -66,7 +66,7 @@ class Consumer(ConsumerFace):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None and self._core is not None:
-            self._core.reader.settle()
+            self._core.reader.finish()
         await self.close()
 
     async def start(self) -> None:
@@ -263,7 +263,7 @@ class Consumer(ConsumerFace):
         """
         group, core = self._started_group(), self._started()
         if offsets is None:
-            core.reader.settle()
+            core.reader.finish()
             exact = core.assignment.to_commit()
         else:
             exact = {

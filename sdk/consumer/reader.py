@@ -176,19 +176,23 @@ class Reader:
         return found
 
     def settle(self) -> None:
-        """Count everything that was handed out as finished.
+        """Begin a read: everything that was handed out is finished.
 
         Raises:
             KafkaWireError: an earlier read met it, and returned what it had found first.
         """
+        self.finish()
+        if self._errors:
+            raise self._errors.popleft()
+
+    def finish(self) -> None:
+        """Count everything that was handed out as finished."""
         if self._moved:
             for reading in self._moved:
                 reading.settle()
             self._moved.clear()
         if self._course is not None:
             self._course.reading.settle()
-        if self._errors:
-            raise self._errors.popleft()
 
     @property
     def is_at_end(self) -> bool:

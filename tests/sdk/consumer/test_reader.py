@@ -72,6 +72,8 @@ def test_a_list_keeps_what_it_found_before_an_error(side: UserSide) -> None:
     side.put(T0, made(0, b"a") + bytes(damaged))
     found = side.reader.take_many(10)
     assert [record.offset for record in found[T0]] == [0]
+    side.reader.finish()  # a commit, or the end: neither is a read
+    assert side.finished(T0) == Position(1, 0)
     with pytest.raises(DecodeError, match="checksum"):
         side.reader.take_many(10)
     assert side.position(T0) == Position(1, 0)
