@@ -41,6 +41,13 @@ class Bounds:
         Raises:
             BrokerError: a partition does not exist, or may not be read.
         """
+        queue = self._core.queue
+        while queue.announces_reads and not (self._core.assignment.assigned or queue.errors or queue.failure):
+            promise = queue.wait()  # the group has not assigned anything yet
+            try:
+                await promise
+            finally:
+                queue.cancel(promise)
         partitions = self._core.assignment.assigned
         ends: dict[TopicPartition, int] = {}
         if isinstance(self._until, int):

@@ -79,3 +79,14 @@ def test_a_read_that_is_broken_off() -> None:
         assert [offset for partition, offset in rest if partition == 0] == list(range(3, 20))
 
     reading(test)
+
+
+def test_a_group_is_waited_for() -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        broker.fill("t", b"a", b"b")
+        given = {"group_id": "g", "auto_offset_reset": "earliest"}
+        async with Consumer(str(BROKER), "t", network=broker.network, **given) as consumer, asyncio.timeout(10):
+            assert [record.offset async for record in consumer.records(stop_at_end=True)] == [0, 1]
+
+    asyncio.run(run())
