@@ -41,7 +41,7 @@ NOT_LOADED = {
     "kafkawire.sdk.protocol.tables.enums.acl_operation", "kafkawire.sdk.protocol.messages.metadata",
     "kafkawire.sdk.protocol.messages.create_topics",
     "kafkawire.sdk.client.cluster", "kafkawire.sdk.client.group_member", "kafkawire.sdk.transport.connection",
-    "kafkawire.sdk.producer.sender", "kafkawire.sdk.consumer.fetch_loop", "kafkawire.sdk.consumer.membership",
+    "kafkawire.sdk.producer.sender", "kafkawire.sdk.consumer.core", "kafkawire.sdk.consumer.membership",
     "kafkawire.sdk.records.columns", "kafkawire.sdk.records.compression.lz4", "kafkawire.sdk.records.control",
     "kafkawire.sdk.spark",
     "kafkawire.sdk.consumer.assignors.range", "kafkawire.sdk.consumer.assignors.sticky",

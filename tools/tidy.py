@@ -56,7 +56,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("names", "conformance/vectors/misc.jsonl.gz"): "the vector format names its files",
     ("file-length", "reference_broker/groups/coordinator.py"): "the coordinator runtime replaces it",
     ("file-length", "reference_broker/server.py"): "the request path is rebuilt with the broker's core",
-    ("file-length", "sdk/consumer/consumer.py"): "the client core's state machines replace it",
     ("file-length", "tests/reference_broker/groups/test_coordinator.py"): "goes with the coordinator",
     ("file-length", "tests/sdk/consumer/test_consumer.py"): "goes with the consumer",
     ("second-home", "reference_broker/log/index.py"): "an entry of a time index, which no schema describes",

@@ -78,7 +78,7 @@ class Metadata:
         cluster_id: the id of the cluster, None if not known.
         controller_id: node id of the broker that takes requests for the controller, None if not known.
         wanted: names of the topics to keep up to date; None for all topics of the cluster.
-        updates: how often it was updated.
+        updates: how many responses it has taken.
     """
 
     def __init__(self, max_age_ms: int = 300_000) -> None:

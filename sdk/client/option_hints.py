@@ -90,11 +90,9 @@ MISSING: Final[Mapping[str, str]] = {
     ),
     "compare position with end_offsets": "enable.partition.eof",
     "use getmany(timeout_ms=…), or asyncio.timeout around a read": "consumer.timeout.ms",
-    "records of open and aborted transactions are returned, too": "isolation.level",
     "fetch_max_bytes also limits what is fetched ahead": (
         "queued.max.messages.kbytes queued.min.messages fetch.queue.backoff.ms"
     ),
-    "records are fetched from the leaders": "client.rack",
     "read topics by name; internal ones are like the others": "exclude.internal.topics topic.blacklist",
     "a producer creates missing topics if the brokers allow it, a consumer never does": "allow.auto.create.topics",
     "each fetch names all of its partitions": "enable.incremental.fetch.sessions",

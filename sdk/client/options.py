@@ -9,6 +9,7 @@ Source: Apache Kafka, `CommonClientConfigs`, `ProducerConfig`, `ConsumerConfig`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar, Final, TypeVar, cast
 
@@ -30,7 +31,7 @@ from kafkawire.sdk.options import (
     text,
 )
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES
-from kafkawire.sdk.protocol.tables.enums import Acks
+from kafkawire.sdk.protocol.tables.enums import Acks, IsolationLevel
 from kafkawire.sdk.records import Compression
 from kafkawire.sdk.transport.wire import Address, addresses
 
@@ -48,7 +49,12 @@ __all__ = [
 ASSIGNOR_NAMES: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 _COMPRESSIONS: Final = {member.name.lower(): member for member in Compression}
+_ISOLATION_LEVELS: Final = {member.name.lower(): member for member in IsolationLevel}
 _ACKS: Final[Mapping[str | int, Acks]] = {"all": Acks.ALL, **{int(acks): acks for acks in Acks}}
+
+
+#: Durations as java.time.Duration reads them (ISO 8601), without signs.
+_DURATION = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
 def _bootstrap_servers(name: str, value: object) -> tuple[Address, ...]:
@@ -71,6 +77,24 @@ def _compression(name: str, value: object) -> Compression:
     if not isinstance(value, str) or value not in _COMPRESSIONS:
         raise ConfigurationError(name, value, f"expected one of {', '.join(_COMPRESSIONS)}")
     return _COMPRESSIONS[value]
+
+
+def _reset_policy(name: str, value: object) -> str | int:
+    if value in ("latest", "earliest", "none"):
+        return str(value)
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if found is None or not any(found.groups()):
+        raise ConfigurationError(name, value, "expected one of latest, earliest, none, by_duration:P7DT12H")
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
+
+
+def _isolation_level(name: str, value: object) -> IsolationLevel:
+    if isinstance(value, IsolationLevel):
+        return value
+    if not isinstance(value, str) or value not in _ISOLATION_LEVELS:
+        raise ConfigurationError(name, value, f"expected one of {', '.join(_ISOLATION_LEVELS)}")
+    return _ISOLATION_LEVELS[value]
 
 
 def _assignors(name: str, value: object) -> tuple[str, ...]:
@@ -203,7 +227,8 @@ class ConsumerOptions(ClientOptions):
     Attributes:
         group_id: the group that assigns the partitions and stores the offsets; None to read without a group.
         group_instance_id: an id that survives restarts, for static membership; None for dynamic membership.
-        auto_offset_reset: where to start without a committed offset: "latest", "earliest", or "none" to raise.
+        auto_offset_reset: where to start without a committed offset: "latest", "earliest", "none" to raise, or
+            "by_duration:P7DT12H" for the records of that time; kept as the milliseconds of that time.
         enable_auto_commit: whether to commit finished records every `auto_commit_interval_ms`, on rebalances and on
             close.
         auto_commit_interval_ms: time between automatic commits.
@@ -217,6 +242,9 @@ class ConsumerOptions(ClientOptions):
         fetch_max_bytes: most bytes of one fetch, and of everything fetched ahead.
         max_partition_fetch_bytes: most bytes of one partition in one fetch.
         check_crcs: whether to verify the checksums of batches.
+        isolation_level: "read_committed" to read only records of transactions that were committed, or
+            "read_uncommitted".
+        client_rack: the rack of this consumer: fetches go to a replica there, if the brokers allow that.
     """
 
     group_id: str | None = option(None, _group_id, "str | None", kafka="group.id", limits="not empty")
@@ -227,7 +255,7 @@ class ConsumerOptions(ClientOptions):
         kafka="group.instance.id",
         limits=LEGAL_NAME,
     )
-    auto_offset_reset: str = choice("latest", "latest", "earliest", "none", kafka="auto.offset.reset")
+    auto_offset_reset: str | int = option("latest", _reset_policy, "str", kafka="auto.offset.reset")
     enable_auto_commit: bool = flag(True, kafka="enable.auto.commit")
     auto_commit_interval_ms: int = number(5_000, 1, kafka="auto.commit.interval.ms")
     assignors: tuple[str, ...] = option(
@@ -245,6 +273,13 @@ class ConsumerOptions(ClientOptions):
     fetch_max_bytes: int = number(50 * 1024 * 1024, 1, kafka="fetch.max.bytes")
     max_partition_fetch_bytes: int = number(1024 * 1024, 1, kafka="max.partition.fetch.bytes")
     check_crcs: bool = flag(True, kafka="check.crcs")
+    isolation_level: IsolationLevel = option(
+        IsolationLevel.READ_UNCOMMITTED,
+        _isolation_level,
+        f"{literal(*_ISOLATION_LEVELS)} | IsolationLevel",
+        kafka="isolation.level",
+    )
+    client_rack: str = text("", kafka="client.rack")
 
     ORDERS: ClassVar[tuple[Order, ...]] = (
         *ClientOptions.ORDERS,

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.errors import PartialBatch
-from kafkawire.sdk.records import Batch, Record, RecordBatch, walk
+from kafkawire.sdk.records import Batch, Record
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from kafkawire.sdk.consumer.fetcher import Fetched
-
-__all__ = ["ConsumerBatch", "batches"]
+__all__ = ["ConsumerBatch"]
 
 
 class ConsumerBatch:
@@ -27,12 +23,15 @@ class ConsumerBatch:
         start_offset: the first offset to hand out: a fetch may begin inside a batch.
     """
 
-    __slots__ = ("_records", "batch", "partition", "start_offset")
+    __slots__ = ("_end_offset", "_records", "batch", "partition", "start_offset")
 
-    def __init__(self, partition: TopicPartition, batch: Batch, start_offset: int) -> None:
+    def __init__(
+        self, partition: TopicPartition, batch: Batch, start_offset: int, end_offset: int | None = None
+    ) -> None:
         self.partition = partition
         self.batch = batch
         self.start_offset = start_offset
+        self._end_offset = end_offset
         self._records: list[Record] | None = None
 
     def __len__(self) -> int:
@@ -44,7 +43,8 @@ class ConsumerBatch:
     @property
     def next_offset(self) -> int:
         """The offset after the last one of the batch."""
-        return self.batch.next_offset
+        end = self.batch.next_offset
+        return end if self._end_offset is None else min(end, self._end_offset)
 
     @property
     def records(self) -> list[Record]:
@@ -55,38 +55,28 @@ class ConsumerBatch:
         """
         if self._records is None:
             records = self.batch.records(*self.partition)
-            if self.batch.base_offset < self.start_offset:
-                records = [record for record in records if record.offset >= self.start_offset]
+            if self.is_cut:
+                records = [record for record in records if self.start_offset <= record.offset < self.next_offset]
             self._records = records
         return self._records
 
-    def to_arrow(self) -> pyarrow.RecordBatch:
+    def to_arrow(self, *, headers: bool = False) -> pyarrow.RecordBatch:
         """Return the records as Arrow columns, without a Python object for each; needs pyarrow.
 
+        Args:
+            headers: whether there is a column of headers.
+
         Returns:
-            One row per record: offset, timestamp, key, value.
+            One row per record, with the columns of `kafkawire.sdk.consumer.arrow.to_arrow`.
 
         Raises:
             DecodeError: a record is damaged.
         """
-        columns = self.batch.to_arrow()
-        if self.batch.base_offset >= self.start_offset:
-            return columns
-        return columns.slice(bisect_left(columns.column("offset").to_pylist(), self.start_offset))
+        from kafkawire.sdk.consumer.arrow import to_arrow  # pyarrow is optional
 
+        return to_arrow([self], headers=headers)
 
-def batches(fetched: Fetched, check_crcs: bool) -> Iterator[ConsumerBatch]:
-    """Yield the batches of a fetch, without control batches and batches before the requested offset.
-
-    A partial batch at the end is left out too: the next fetch begins with it.
-
-    Raises:
-        DecodeError: a size, a magic number or a checksum is wrong; earlier batches were yielded.
-    """
-    try:
-        for batch in walk(fetched.records, check_crcs):
-            is_control = isinstance(batch, RecordBatch) and batch.is_control
-            if not is_control and batch.next_offset > fetched.offset:
-                yield ConsumerBatch(fetched.partition, batch, fetched.offset)
-    except PartialBatch:
-        return
+    @property
+    def is_cut(self) -> bool:
+        """Whether some of its records are not to be handed out."""
+        return self.batch.base_offset < self.start_offset or self.next_offset < self.batch.next_offset

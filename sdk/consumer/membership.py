@@ -19,6 +19,7 @@ from kafkawire.sdk.client.group_member import GroupMember, GroupSettings, Member
 from kafkawire.sdk.client.offsets import commit_offsets
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.consumer.assignment import Assignment
 from kafkawire.sdk.consumer.assignors import ASSIGNORS
 from kafkawire.sdk.consumer.consumer_protocol import (
     Subscription,
@@ -27,9 +28,7 @@ from kafkawire.sdk.consumer.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from kafkawire.sdk.consumer.fetch_loop import FetchLoop
 from kafkawire.sdk.consumer.group_driver import GroupDriver
-from kafkawire.sdk.consumer.positions import Positions
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
 
@@ -60,10 +59,10 @@ class Membership:
     Args:
         options: the consumer's options.
         cluster: finds the coordinator.
-        positions: the partitions to read; assigned and revoked here.
+        assignment: the partitions to read; assigned and revoked here.
         topics: the member's subscription.
         listener: called when the assignment changes; None for none.
-        loop: woken after changes.
+        fail: makes every read raise an error.
         idle_since_ms: returns when the application's last read returned, None during a read.
     """
 
@@ -71,20 +70,19 @@ class Membership:
         self,
         options: ConsumerOptions,
         cluster: Cluster,
-        positions: Positions,
+        assignment: Assignment,
         topics: Collection[str],
         listener: RebalanceListener | None,
-        loop: FetchLoop,
+        fail: Callable[[Exception], None],
         idle_since_ms: Callable[[], int | None],
     ) -> None:
         assert options.group_id is not None
         self._options = options
         self._group_id = options.group_id
         self._cluster = cluster
-        self._positions = positions
+        self._assignment = assignment
         self._topics = frozenset(topics)
         self._listener = listener
-        self._loop = loop
         # As in Kafka, a member is cooperative only if all of its assignors are.
         self._cooperative = all(ASSIGNORS[name].cooperative for name in options.assignors)
         settings = GroupSettings(
@@ -97,7 +95,7 @@ class Membership:
         )
         self._member = GroupMember(settings)
         self._assigned_last: tuple[list[TopicPartition], int] = ([], self._member.generation.generation_id)
-        self._driver = GroupDriver(cluster, self._member, self, idle_since_ms, options.max_poll_interval_ms, loop.fail)
+        self._driver = GroupDriver(cluster, self._member, self, idle_since_ms, options.max_poll_interval_ms, fail)
 
     def start(self) -> None:
         """Join the group."""
@@ -107,16 +105,14 @@ class Membership:
         """Revoke all partitions and leave the group."""
         await self._driver.stop()
         try:
-            await self._revoke(self._positions.assigned)
+            await self._revoke(self._assignment.assigned)
         finally:
             await self._driver.leave("the consumer was closed")
 
     def subscribe(self, topics: Collection[str]) -> None:
         """Change the subscription; records of former topics are no longer handed out, even before the rebalance."""
         self._topics = frozenset(topics)
-        for partition in self._positions:
-            if partition.topic not in self._topics:
-                self._positions[partition].pause()
+        self._assignment.stop(each for each in self._assignment.assigned if each.topic not in self._topics)
         self._driver.rejoin("the subscription changed")
 
     def reading(self) -> None:
@@ -135,17 +131,16 @@ class Membership:
             if not error.retriable:
                 self._driver.note_error(error.code, "commit")
             raise
-        self._positions.committed({partition: position.offset for partition, position in offsets.items()})
+        self._assignment.committed(offsets)
 
     async def commit_finished(self, partitions: Collection[TopicPartition] | None = None) -> None:
         """Commit finished records, of all partitions or of some."""
-        offsets = self._positions.to_commit(partitions)
-        await self.commit({partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()})
+        await self.commit(self._assignment.to_commit(partitions))
 
     # GroupWork: the steps of the member.
 
     async def prepare(self, lost: bool) -> Sequence[tuple[str, bytes]]:
-        owned = self._positions.assigned
+        owned = self._assignment.assigned
         if lost:
             await self.lose()
         elif not self._cooperative:
@@ -165,41 +160,43 @@ class Membership:
         return {member_id: encode_assignment(partitions) for member_id, partitions in assignments.items()}
 
     async def adopt(self, protocol_name: str, assignment: bytes) -> str | None:
-        owned = self._positions.assigned
+        owned = self._assignment.assigned
         assigned = frozenset(decode_assignment(assignment) if assignment else ())
         revoked, added = owned - assigned, assigned - owned
         logger.info("group %s, %s: assigned %s", self._group_id, protocol_name, ", ".join(map(str, sorted(assigned))))
         if revoked:
             await self._revoke(revoked)
-        self._positions.assign(assigned)
+        self._assignment.assign(assigned)
         self._assigned_last = (sorted(assigned), self._member.generation.generation_id)
         self._cluster.topics = set(self._topics)
+        self._assignment.stop(added)
         await self._tell("on_assigned", added)
-        self._loop.wake()
+        self._assignment.assign(assigned)
         return "partitions were revoked" if revoked else None
 
     async def lose(self) -> None:
-        owned = self._positions.assigned
-        self._positions.assign(())
+        owned = self._assignment.assigned
+        self._assignment.assign(())
         await self._tell("on_lost", owned)
 
     def _subscription(self, assignor: str) -> Subscription:
         """Return this member's subscription for one assignor."""
         generation_id = self._member.generation.generation_id
         user_data = ASSIGNORS[assignor].user_data(*self._assigned_last)
-        return Subscription(tuple(self._topics), tuple(self._positions.assigned), generation_id, user_data=user_data)
+        return Subscription(tuple(self._topics), tuple(self._assignment.assigned), generation_id, user_data=user_data)
 
     async def _revoke(self, partitions: frozenset[TopicPartition]) -> None:
         """Revoke partitions: commit their finished records, call the listener, stop reading them."""
         if not partitions:
             return
+        self._assignment.stop(partitions)
         if self._options.enable_auto_commit:
             try:
                 await self.commit_finished(partitions)
             except KafkaWireError as error:
                 logger.warning("offsets of group %s were not committed: %s", self._group_id, error)
         await self._tell("on_revoked", partitions)
-        self._positions.assign(self._positions.assigned - partitions)
+        self._assignment.assign(self._assignment.assigned - partitions)
 
     async def _tell(self, event: str, partitions: frozenset[TopicPartition]) -> None:
         if self._listener is None or not partitions:

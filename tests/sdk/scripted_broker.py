@@ -22,6 +22,7 @@ from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchResponse
+from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupResponse
 from kafkawire.sdk.protocol.schema import Buffer, Message
@@ -185,6 +186,7 @@ class StoringBroker(ScriptedBroker):
             ApiKey.PRODUCE: self._produce,
             ApiKey.FETCH: self._fetch,
             ApiKey.LIST_OFFSETS: self._list_offsets,
+            ApiKey.OFFSET_FOR_LEADER_EPOCH: self._epoch_ends,
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.OFFSET_COMMIT: self._offset_commit,
             ApiKey.OFFSET_FETCH: self._offset_fetch,
@@ -271,6 +273,20 @@ class StoringBroker(ScriptedBroker):
                 )
             topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(topic.name, partitions))
         return ListOffsetsResponse(topics=topics)
+
+    def _epoch_ends(self, request: Request) -> OffsetForLeaderEpochResponse:
+        kind = OffsetForLeaderEpochResponse.EpochEndOffset
+        topics = [
+            OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
+                topic.topic,
+                [
+                    kind(0, asked.partition, asked.leader_epoch, self.end(topic.topic, asked.partition))
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.message.topics
+        ]
+        return OffsetForLeaderEpochResponse(topics=topics)
 
     def _find_coordinator(self, request: Request) -> FindCoordinatorResponse:
         keys = request.message.coordinator_keys

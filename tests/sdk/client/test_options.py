@@ -31,7 +31,7 @@ def test_defaults() -> None:
 #: What Apache Kafka 4.3.0 prints as defaults of these options.
 KAFKA_DEFAULTS = """
 acks=all auto.commit.interval.ms=5000 auto.offset.reset=latest batch.size=16384 buffer.memory=33554432 check.crcs=true
-connections.max.idle.ms=540000
+connections.max.idle.ms=540000 isolation.level=read_uncommitted client.rack=
 client.id= compression.type=none default.api.timeout.ms=60000 delivery.timeout.ms=120000 enable.auto.commit=true
 fetch.max.bytes=52428800 fetch.max.wait.ms=500 fetch.min.bytes=1 group.id=null group.instance.id=null
 heartbeat.interval.ms=3000 linger.ms=5 max.in.flight.requests.per.connection=5 max.partition.fetch.bytes=1048576

@@ -389,7 +389,7 @@ def test_a_member_that_does_not_read_leaves_and_comes_back() -> None:
         assert [record.value for record in await read(consumer, 1)] == values(1, 3)
         assert broker.generation == 2
 
-    consuming(test, group_id="g", heartbeat_interval_ms=1, max_poll_interval_ms=20, enable_auto_commit=False)
+    consuming(test, group_id="g", heartbeat_interval_ms=1, max_poll_interval_ms=200, enable_auto_commit=False)
 
 
 def test_subscribe_to_other_topics() -> None:
@@ -514,10 +514,6 @@ def test_start_and_close() -> None:
         with pytest.raises(ConnectFailed):
             await consumer.start()
         broker.start()
-        broker.topics.clear()
-        with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION: topic t"):
-            await consumer.start()
-        broker.topics["t"] = 1
         await consumer.start()
         with pytest.raises(LocalProtocolError, match="started already"):
             await consumer.start()

@@ -15,10 +15,10 @@ from kafkawire.sdk.client.group_member import MemberInfo
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
-from kafkawire.sdk.consumer.fetch_loop import FetchLoop
 from kafkawire.sdk.consumer.membership import Membership
-from kafkawire.sdk.consumer.positions import Positions
+from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from tests.sdk.consumer.user_side import UserSide
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
@@ -32,10 +32,11 @@ class Setting:
         given = {"group_id": "g", "assignors": assignors, "enable_auto_commit": auto_commit, "api_timeout_ms": 50}
         options = read_options(ConsumerOptions, str(BROKER), given)
         self.cluster = Cluster(options, self.broker.network)
-        self.positions = Positions()
-        self.loop = FetchLoop(options, self.cluster, self.positions)
+        self.assignment = UserSide().assignment
+        self.failures: list[Exception] = []
         self.told: list[tuple[str, set[int]]] = []
-        self.membership = Membership(options, self.cluster, self.positions, ["t"], self, self.loop, lambda: None)
+        fail = self.failures.append
+        self.membership = Membership(options, self.cluster, self.assignment, ["t"], self, fail, lambda: None)
 
     def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
         self.told.append(("assigned", {each.partition for each in partitions}))
@@ -48,9 +49,9 @@ class Setting:
 
     def own(self, *partitions: TopicPartition) -> None:
         """Let the member have partitions, with 7 finished records each."""
-        self.positions.assign(partitions)
+        self.assignment.assign(partitions)
         for partition in partitions:
-            self.positions[partition].seek(7)
+            self.assignment.seek(partition, Position(7))
 
 
 def taking_part(test: Callable[[Setting], Awaitable[None]], *assignors: str, auto_commit: bool = True) -> None:
@@ -71,7 +72,7 @@ def test_eager_members_revoke_everything_before_a_rebalance() -> None:
         assert [name for name, _ in protocols] == ["range", "cooperative-sticky"]
         assert decode_subscription(protocols[0][1]).topics == ("t",)
         assert decode_subscription(protocols[0][1]).owned_partitions == ()
-        assert setting.positions.assigned == frozenset()
+        assert setting.assignment.assigned == frozenset()
         assert setting.told == [("revoked", {0, 1})]
         assert setting.broker.commits == {("g", "t", 0): 7, ("g", "t", 1): 7}
 
@@ -84,11 +85,11 @@ def test_cooperative_members_keep_partitions_until_they_are_revoked() -> None:
         ((_, metadata),) = await setting.membership.prepare(lost=False)
         assert decode_subscription(metadata).owned_partitions == (T0, T1)
         assert setting.told == []
-        kept = setting.positions[T1]
+        kept = setting.assignment[T1]
         assert await setting.membership.adopt("cooperative-sticky", encode_assignment([T1, T2])) is not None
         assert setting.told == [("revoked", {0}), ("assigned", {2})]
-        assert setting.positions.assigned == {T1, T2}
-        assert setting.positions[T1] is kept
+        assert setting.assignment.assigned == {T1, T2}
+        assert setting.assignment[T1] is kept
         assert setting.broker.commits == {("g", "t", 0): 7}
         assert await setting.membership.adopt("cooperative-sticky", encode_assignment([T1, T2])) is None
 
@@ -100,7 +101,7 @@ def test_what_is_lost_is_not_committed() -> None:
         setting.own(T0)
         await setting.membership.prepare(lost=True)
         assert setting.told == [("lost", {0})]
-        assert setting.positions.assigned == frozenset()
+        assert setting.assignment.assigned == frozenset()
         assert setting.broker.commits == {}
 
     taking_part(test, "cooperative-sticky")
@@ -149,9 +150,9 @@ def test_nothing_was_assigned() -> None:
 def test_close() -> None:
     async def test(setting: Setting) -> None:
         setting.membership.start()
-        while not setting.positions.assigned:
+        while not setting.assignment.assigned:
             await asyncio.sleep(0)
-        setting.positions[T0].seek(3)
+        setting.assignment.seek(T0, Position(3))
         await setting.membership.close()
         assert setting.broker.commits["g", "t", 0] == 3
         assert len(setting.broker.asked(ApiKey.LEAVE_GROUP)) == 1

@@ -1,0 +1,210 @@
+"""What every face of a consumer shares: the machines, the driver, and methods that return promises.
+
+A face adds how to wait: on an event loop (`consumer.py`), or by blocking a thread. Nothing here does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from kafkawire.sdk.client.call import ANY_BROKER, Call
+from kafkawire.sdk.client.core import ClientCore
+from kafkawire.sdk.client.options import ConsumerOptions
+from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.client.retry import Backoff
+from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.clock import now_ms as wall_ms
+from kafkawire.sdk.consumer.assignment import Assignment
+from kafkawire.sdk.consumer.fetch_planner import FetchPlanner
+from kafkawire.sdk.consumer.fetch_queue import FetchQueue
+from kafkawire.sdk.consumer.offset_queries import OffsetQueries
+from kafkawire.sdk.consumer.position import Place, Position
+from kafkawire.sdk.consumer.position_lookups import CommittedSource
+from kafkawire.sdk.consumer.reader import Reader
+from kafkawire.sdk.consumer.subscription import Subscription
+from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
+from kafkawire.sdk.transport.promise import Promise
+from kafkawire.sdk.transport.timing import random_fraction
+from kafkawire.sdk.transport.wire import Network
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.transport.driven import Machine
+
+__all__ = ["ConsumerCore"]
+
+
+class ConsumerCore:
+    """The machines of one consumer.
+
+    Args:
+        options: of the consumer.
+        network: reaches the brokers; None for TCP.
+        committed: looks up committed offsets; None if there is no group.
+        machines: returns those of the group, given the router and the assignment.
+
+    Attributes:
+        queue: of fetched batches.
+        assignment: the partitions.
+        reader: hands out what was fetched.
+        client: runs the machines.
+        driver: of the client.
+        router: carries their requests.
+        topics: those that the consumer subscribes to.
+    """
+
+    def __init__(
+        self,
+        options: ConsumerOptions,
+        network: Network | None = None,
+        committed: CommittedSource | None = None,
+        machines: Callable[[Router, Assignment], Iterable[Machine]] = lambda router, assignment: (),
+    ) -> None:
+        backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, random_fraction)
+        self._options = options
+        self.client = ClientCore("consumer", options, network)
+        self.router, self.driver = self.client.router, self.client.driver
+        self.queue = FetchQueue(self.driver.wake)
+        self._planner = FetchPlanner(self.router, options, backoff, self.queue, wall_ms, committed)
+        self._queries = OffsetQueries(self.router, options, backoff)
+        self.assignment = Assignment(self._planner, self.queue, self.driver.run, monotonic_ms)
+        self._planner.user = self.assignment
+        self._subscription = Subscription(self.router.metadata, self.assignment)
+        self.reader = Reader(self.assignment, self.queue, options.check_crcs)
+        self.queue.announces_reads = options.group_id is not None
+        self.topics: frozenset[str] = frozenset()
+        self.client.machines += machines(self.router, self.assignment)
+        self.client.machines += (self._subscription, self._planner, self._queries)
+
+    def start(self) -> Promise[None]:
+        """Connect.
+
+        Returns:
+            A promise that is kept with the first metadata; it fails if no bootstrap server can be reached, or if a
+            topic may not be read.
+        """
+        metadata = self.router.metadata
+        metadata.wanted = set(self.topics)
+        started = self.client.start()
+
+        async def described() -> None:
+            await started
+            for topic in self.topics:
+                code = metadata.errors.get(topic, ErrorCode.NONE)
+                if code not in _MAY_COME:
+                    raise BrokerError(code, f"topic {topic}")
+
+        return self.client.perform(described())
+
+    def subscribe(self, topics: Iterable[str], *, assigns: bool) -> Promise[None]:
+        """Read topics.
+
+        Args:
+            topics: replace those of before.
+            assigns: whether all their partitions are assigned here; otherwise a group does that.
+
+        Returns:
+            A promise that is kept once the partitions that are known are assigned.
+        """
+        self.topics = frozenset(topics)
+
+        def step(promise: Promise[None], now_ms: int) -> None:
+            self._planner.subscribe(self.topics)
+            if assigns:
+                self._subscription.subscribe(self.topics)
+                self._subscription.poll(now_ms)
+            promise.keep(None)
+
+        return self.driver.ask(step)
+
+    def look_up(self, times: Mapping[TopicPartition, int]) -> Promise[dict[TopicPartition, OffsetAndTimestamp]]:
+        """Return the first record at or after a time, or an `OffsetTimestamp`, for each partition."""
+        return self.driver.ask(lambda promise, now_ms: self._queries.ask(times, promise, now_ms))
+
+    def partitions_for(self, topic: str) -> Promise[list[TopicPartition]]:
+        """Return the partitions of a topic, as the cluster knows them now."""
+
+        def ask(promise: Promise[list[TopicPartition]], now_ms: int) -> None:
+            def answered(call: Call, now_ms: int) -> None:
+                if call.error is not None:
+                    promise.fail(call.error)
+                    return
+                assert isinstance(call.result, MetadataResponse)
+                (found,) = call.result.topics
+                promise.keep(sorted(TopicPartition(topic, each.partition_index) for each in found.partitions))
+
+            deadline_ms = now_ms + self._options.api_timeout_ms
+            self.router.submit(_metadata_call([topic], deadline_ms, answered, _first_error), now_ms)
+
+        return self.driver.ask(ask)
+
+    def seek(self, partitions: Iterable[TopicPartition], place: Place) -> None:
+        """Continue each of some partitions, or of all if none is given, from a place."""
+        for partition in tuple(partitions) or tuple(self.assignment.readings):
+            self.assignment.seek(partition, place)
+
+    def seek_to_offset(self, partition: TopicPartition, offset: int) -> None:
+        """Continue a partition from an offset.
+
+        Raises:
+            LocalProtocolError: the offset is negative, or the partition is not assigned.
+        """
+        if offset < 0:
+            raise LocalProtocolError(f"seek in {partition} to {offset}: expected 0 or more")
+        self.assignment.seek(partition, Position(offset))
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """Return the offset of the next record to hand out, None until it was looked up.
+
+        Raises:
+            LocalProtocolError: the partition is not assigned.
+            KafkaWireError: looking it up failed.
+        """
+        reading = self.assignment[partition]
+        position = reading.position
+        if position is not None:
+            return position.offset
+        error = self.queue.take_error(partition, reading.epoch)
+        if error is not None:
+            self.assignment.halt(reading)
+            raise error
+        if self.queue.failure is not None:
+            raise self.queue.failure
+        return None
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """Return how many offsets are between the position and the end, None if one of them is not known.
+
+        Raises:
+            LocalProtocolError: the partition is not assigned.
+        """
+        reading = self.assignment[partition]
+        position = reading.position
+        if position is None or reading.end_offset < 0:
+            return None
+        return max(reading.end_offset - position.offset, 0)
+
+
+#: What a topic may say at the start without an error: one that is missing may be created yet.
+_MAY_COME = RETRIABLE | {ErrorCode.NONE}
+
+
+def _metadata_call(
+    topics: Collection[str],
+    deadline_ms: int,
+    on_done: Callable[[Call, int], None],
+    check: Callable[[Message], KafkaWireError | None],
+) -> Call:
+    names = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)]
+    request = MetadataRequest(names, allow_auto_topic_creation=False)
+    return Call(ANY_BROKER, lambda _: (request, None), MetadataResponse, deadline_ms, on_done, check=check)
+
+
+def _first_error(response: Message) -> KafkaWireError | None:
+    assert isinstance(response, MetadataResponse)
+    failed = [topic for topic in response.topics if topic.error_code != ErrorCode.NONE]
+    return BrokerError(failed[0].error_code, f"topic {failed[0].name}") if failed else None

@@ -1,0 +1,133 @@
+"""A fetch session with one broker: requests name only what has changed since the last one (KIP-227).
+
+The broker keeps the partitions of the session; a request adds, changes or removes some of them, and the response has
+only those with something new. Whatever goes wrong, the session begins anew with a full request.
+
+Source: Apache Kafka, `FetchSessionHandler`, `FetchMetadata`; KIP-516 (topic ids).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+from kafkawire.sdk.protocol.tables.enums import INITIAL_FETCH_SESSION_EPOCH, NO_FETCH_SESSION_ID
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+
+__all__ = ["FetchSession", "Member"]
+
+#: Epochs are int32; the one after the highest is 1, since 0 would open another session.
+_EPOCH_MAX = 2**31 - 1
+
+
+class Member(Protocol):
+    """A partition that is fetched."""
+
+    partition: TopicPartition
+    topic_id: bytes
+
+    def to_fetch(self) -> FetchRequest.FetchPartition:
+        """Return what a request says of it."""
+        ...
+
+
+class _Plan(NamedTuple):
+    """The variable part of a request."""
+
+    session_id: int
+    epoch: int
+    topics: list[FetchRequest.FetchTopic]
+    forgotten: list[FetchRequest.ForgottenTopic]
+
+
+class FetchSession:
+    """The session with one broker.
+
+    Attributes:
+        names: of the topics in the session, by id.
+    """
+
+    def __init__(self) -> None:
+        self._session_id = NO_FETCH_SESSION_ID
+        self._epoch = INITIAL_FETCH_SESSION_EPOCH
+        self._members: dict[TopicPartition, bytes] = {}
+        self._changed: dict[TopicPartition, None] = {}
+        self.names: dict[bytes, str] = {}
+
+    def change(self, partition: TopicPartition) -> None:
+        """Take note that a partition is to be added, removed, or fetched from another offset."""
+        self._changed[partition] = None
+
+    def restart(self, *, keeps_id: bool = False) -> None:
+        """Begin anew with the next request.
+
+        Args:
+            keeps_id: whether the broker may still have the session, and is told to drop it.
+        """
+        if not keeps_id:
+            self._session_id = NO_FETCH_SESSION_ID
+        self._epoch = INITIAL_FETCH_SESSION_EPOCH
+
+    def plan(self, wanted: Mapping[TopicPartition, Member]) -> _Plan:
+        """Return what the next request says.
+
+        Args:
+            wanted: all partitions that are to be in the session.
+        """
+        changed, self._changed = self._changed, {}
+        added = [wanted[each] for each in changed if each in wanted]
+        if any(self._members.get(member.partition, member.topic_id) != member.topic_id for member in added):
+            self.restart(keeps_id=True)  # the topic was deleted and created again
+        if any((member.topic_id != ZERO_UUID) != self.by_id for member in added):
+            self.restart(keeps_id=True)  # topics are called by their ids in the whole session, or by their names
+        if self._epoch == INITIAL_FETCH_SESSION_EPOCH:
+            members = list(wanted.values())
+            self.names = {}
+            self._members = {member.partition: member.topic_id for member in members}
+            forgotten: list[tuple[TopicPartition, bytes]] = []
+        else:
+            members = added
+            forgotten = [
+                (each, self._members.pop(each)) for each in changed if each not in wanted and each in self._members
+            ]
+            self._members.update((member.partition, member.topic_id) for member in members)
+        self.names.update((member.topic_id, member.partition.topic) for member in members)
+        return _Plan(self._session_id, self._epoch, _topics(members), _forgotten(forgotten))
+
+    def accept(self, error_code: int, session_id: int) -> bool:
+        """Take the head of a response.
+
+        Returns:
+            Whether the response counts; otherwise the next request begins a session.
+        """
+        if error_code != ErrorCode.NONE:
+            self.restart(keeps_id=error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+            return False
+        if session_id == NO_FETCH_SESSION_ID:  # the broker keeps no sessions, or has no room for this one
+            self.restart()
+        else:
+            self._session_id = session_id
+            self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
+        return True
+
+    @property
+    def by_id(self) -> bool:
+        """Whether all topics in the session have ids."""
+        return ZERO_UUID not in self.names
+
+
+def _topics(members: Iterable[Member]) -> list[FetchRequest.FetchTopic]:
+    topics: dict[tuple[str, bytes], list[FetchRequest.FetchPartition]] = {}
+    for member in members:
+        topics.setdefault((member.partition.topic, member.topic_id), []).append(member.to_fetch())
+    return [FetchRequest.FetchTopic(name, topic_id, partitions) for (name, topic_id), partitions in topics.items()]
+
+
+def _forgotten(partitions: Iterable[tuple[TopicPartition, bytes]]) -> list[FetchRequest.ForgottenTopic]:
+    topics: dict[tuple[str, bytes], list[int]] = {}
+    for partition, topic_id in partitions:
+        topics.setdefault((partition.topic, topic_id), []).append(partition.partition)
+    return [FetchRequest.ForgottenTopic(name, topic_id, numbers) for (name, topic_id), numbers in topics.items()]

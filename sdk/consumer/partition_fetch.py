@@ -1,0 +1,110 @@
+"""The I/O side of one partition: where it is fetched next, and what keeps it from being fetched."""
+
+from __future__ import annotations
+
+from kafkawire.sdk.client.metadata import Partition
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.retry import Attempts, Backoff
+from kafkawire.sdk.consumer.position import Place, Position
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+
+__all__ = ["PartitionFetch"]
+
+
+class PartitionFetch:
+    """One partition that is fetched.
+
+    Args:
+        partition: which one.
+        backoff: the pauses after failures.
+        max_bytes: most bytes of one fetch.
+
+    Attributes:
+        epoch: of the user's side; changes with each seek.
+        position: the next to fetch; None until it is looked up.
+        place: where to look it up, see `Place`.
+        is_asked: whether a look-up of the position, or of its epoch, is in flight.
+        checked_epoch: the leader epoch at which the position was found to be in the leader's log.
+        leader_epoch: of the leader as last known.
+        topic_id: of the topic when the partition was first seen.
+        paused: by the user's side.
+        halted: whether an error ended it; a seek begins anew.
+        buffered_bytes: fetched and not handed out.
+        attempts: at fetching and looking up.
+        home: the node that it is fetched from, None while it is not.
+        replica: the follower to fetch from, and until when (KIP-392); None for the leader.
+        sent: what the last request that named it said, see `to_send`.
+        waits_until_ms: until when a pause after a failure lasts, as far as somebody looks then.
+        end_offset: the first offset that was not readable at the last fetch, -1 if not known.
+        warned: whether a missing leader, topic or partition was logged.
+    """
+
+    __slots__ = (
+        "attempts",
+        "buffered_bytes",
+        "checked_epoch",
+        "end_offset",
+        "epoch",
+        "halted",
+        "home",
+        "is_asked",
+        "leader_epoch",
+        "max_bytes",
+        "partition",
+        "paused",
+        "place",
+        "position",
+        "replica",
+        "sent",
+        "topic_id",
+        "waits_until_ms",
+        "warned",
+    )
+
+    def __init__(self, partition: TopicPartition, backoff: Backoff, max_bytes: int) -> None:
+        self.partition = partition
+        self.max_bytes = max_bytes
+        self.attempts = Attempts(backoff)
+        self.paused = False
+        self.topic_id = ZERO_UUID
+        self.leader_epoch = -1
+        self.home: int | None = None
+        self.replica: tuple[int, int] | None = None
+        self.sent: tuple[int | None, int, int, int] | None = None
+        self.waits_until_ms = 0
+        self.end_offset = -1
+        self.warned = False
+        self.begin(0, None)
+
+    def begin(self, epoch: int, place: Place) -> None:
+        """Begin anew at a place."""
+        self.epoch = epoch
+        self.move(place)
+        self.halted = False
+        self.buffered_bytes = 0
+        self.attempts.succeeded()
+
+    def move(self, place: Place) -> None:
+        """Go on from another place in the same epoch."""
+        self.place = place
+        self.position = place if isinstance(place, Position) else None
+        self.is_asked = False
+        self.checked_epoch = -1
+
+    def needs_check(self, known: Partition) -> bool:
+        """Return whether the leader has changed since the position was found to be in its log (KIP-320)."""
+        return self.position is not None and self.position.leader_epoch >= 0 and known.leader_epoch > self.checked_epoch
+
+    def to_send(self) -> tuple[int | None, int, int, int]:
+        """Return what tells one request from the next: node, epoch, offset, leader epoch."""
+        offset = -1 if self.position is None else self.position.offset
+        return self.home, self.epoch, offset, self.leader_epoch
+
+    def to_fetch(self) -> FetchRequest.FetchPartition:
+        """Return what a fetch request says of it."""
+        assert self.position is not None
+        self.sent = self.to_send()
+        return FetchRequest.FetchPartition(
+            self.partition.partition, self.leader_epoch, self.position.offset, partition_max_bytes=self.max_bytes
+        )

@@ -1,0 +1,35 @@
+"""A place in a partition: an offset and the leader epoch of the record before it.
+
+The epoch lets a consumer notice that the log was truncated (KIP-320): records with the same offset may differ from one
+leader to the next.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkawire.sdk.client.partitions import OffsetAndMetadata
+from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
+
+__all__ = ["Place", "Position"]
+
+
+class Position(NamedTuple):
+    """A place in a partition.
+
+    Attributes:
+        offset: of the next record.
+        leader_epoch: of the record before it, -1 if not known.
+    """
+
+    offset: int
+    leader_epoch: int = NO_PARTITION_LEADER_EPOCH
+
+    def to_commit(self) -> OffsetAndMetadata:
+        """Return what a group commits."""
+        return OffsetAndMetadata(self.offset, leader_epoch=self.leader_epoch)
+
+
+#: Where to begin: a position; a time, in ms since the epoch, or an `OffsetTimestamp`; None for the committed offset
+#: and, without one, what the reset policy says.
+Place = Position | int | None

@@ -1,0 +1,338 @@
+"""The user's side of a consumer: takes what was fetched and hands it out.
+
+Nothing here waits, and nothing is handed out before all that can fail or be cancelled is over: positions move when
+records are handed over. A record is finished when the application asks for the next one, so that work cut short by an
+error or a rebalance is done again. Two tasks may read at the same time: each record goes to one of them, and counts as
+finished once either asks for more.
+
+Source: Apache Kafka, `FetchCollector`, `CompletedFetch`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.assignment import Assignment, Reading
+from kafkawire.sdk.consumer.batch import ConsumerBatch
+from kafkawire.sdk.consumer.fetch_queue import Fetched, FetchQueue
+from kafkawire.sdk.consumer.fetched_batches import fetched_batches
+from kafkawire.sdk.consumer.handout import Handout, RecordStream
+from kafkawire.sdk.consumer.position import Position
+from kafkawire.sdk.errors import DecodeError, KafkaWireError
+from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
+from kafkawire.sdk.records import Batch, MessageBatch, Record
+
+__all__ = ["Reader"]
+
+
+class _Course:
+    """One `Fetched` on its way to the application.
+
+    `batch` is what `reading.handout` hands out; `rest` comes first after a pause.
+    """
+
+    __slots__ = ("batch", "batches", "epoch", "fetched", "reading", "rest")
+
+    def __init__(self, reading: Reading, fetched: Fetched, batches: Iterator[Batch]) -> None:
+        self.reading = reading
+        self.epoch = fetched.epoch
+        self.fetched = fetched
+        self.batches = batches
+        self.batch: ConsumerBatch | None = None
+        self.rest: ConsumerBatch | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more of it may be handed out."""
+        reading = self.reading
+        return reading.epoch != self.epoch or reading.stopped or reading.is_at_end
+
+    def end_of(self, batch: ConsumerBatch) -> Position:
+        """Return the position after a batch: after what follows, too, if that is not for the application."""
+        end = batch.next_offset
+        if end >= self.fetched.data_end:
+            return self.fetched.end
+        return Position(end, _leader_epoch(batch.batch))
+
+
+class Reader:
+    """Hand out what was fetched.
+
+    Args:
+        assignment: the partitions; its readings move here.
+        queue: of fetched batches.
+        check_crcs: whether to verify the checksums of batches.
+
+    Attributes:
+        handout: the batch that is handed out record by record; None if there is none.
+        taken: how many `Fetched` were taken from the queue.
+        is_bounded: whether the read that goes on has an end.
+        stream: takes records from the handout without asking; set by the face.
+    """
+
+    def __init__(self, assignment: Assignment, queue: FetchQueue, check_crcs: bool) -> None:
+        self._assignment = assignment
+        self._queue = queue
+        self._check_crcs = check_crcs
+        self._course: _Course | None = None
+        self._paused: list[_Course] = []
+        self._moved: set[Reading] = set()
+        self._errors: deque[KafkaWireError] = deque()
+        self._handed_out = 0
+        self.handout: Handout | None = None
+        self.taken = 0
+        self.is_bounded = False
+        self.stream: RecordStream | None = None
+        assignment.on_pause = self._set_aside
+        assignment.handed_out = self._count
+
+    def advance(self) -> bool:
+        """See that `handout` has a record; everything handed out before is finished.
+
+        Returns:
+            Whether it has one; otherwise wait for the queue.
+
+        Raises:
+            KafkaWireError: what stops a partition, or the client, from being read on.
+        """
+        self.settle()
+        found = self._advance()
+        if not found:
+            self.settle()  # what was passed over is finished, too
+        return found
+
+    def next_batch(self) -> ConsumerBatch | None:
+        """Hand out a batch, or the rest of one; everything handed out before is finished.
+
+        Returns:
+            None if there is none now; wait for the queue.
+
+        Raises:
+            KafkaWireError: see `advance`.
+        """
+        found = self.take_batches(1)
+        return found[0] if found else None
+
+    def take_many(self, limit: int) -> dict[TopicPartition, list[Record]]:
+        """Hand out what is there, by partition; it is finished at the next read.
+
+        An error that is met after something was found is raised by the next read.
+
+        Args:
+            limit: the most records.
+
+        Raises:
+            KafkaWireError: see `advance`.
+        """
+        self.settle()
+        found: dict[TopicPartition, list[Record]] = {}
+        while limit > 0:
+            try:
+                if not self._advance():
+                    break
+            except KafkaWireError as error:
+                if not found:
+                    raise
+                self._errors.append(error)
+                break
+            assert self.handout is not None
+            assert self._course is not None
+            taken = self.handout.take_many(limit)
+            limit -= len(taken)
+            found.setdefault(self._course.reading.partition, []).extend(taken)
+        else:
+            self._leave()
+        if not found:
+            self.settle()
+        return found
+
+    def take_batches(self, limit: int) -> list[ConsumerBatch]:
+        """Hand out whole batches that are there; they are finished at the next read.
+
+        Args:
+            limit: the most batches.
+
+        Raises:
+            KafkaWireError: see `advance`; none if batches were found before.
+        """
+        self.settle()
+        found: list[ConsumerBatch] = []
+        while len(found) < limit:
+            try:
+                batch = self._rest() or self._next_batch()
+            except KafkaWireError as error:
+                if not found:
+                    raise
+                self._errors.append(error)
+                break
+            if batch is None or self._course is None:
+                break
+            self._hand_over(batch, self._course)
+            found.append(batch)
+        if not found:
+            self.settle()
+        return found
+
+    def settle(self) -> None:
+        """Begin a read: everything that was handed out is finished.
+
+        Raises:
+            KafkaWireError: an earlier read met it, and returned what it had found first.
+        """
+        self.finish()
+        if self._errors:
+            raise self._errors.popleft()
+
+    def finish(self) -> None:
+        """Count everything that was handed out as finished."""
+        if self._moved:
+            for reading in self._moved:
+                reading.settle()
+            self._moved.clear()
+        if self._course is not None:
+            self._course.reading.settle()
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether a bounded read has reached its end in every partition."""
+        handout = self.handout
+        if not self.is_bounded or (handout is not None and handout.left):
+            return False
+        return all(reading.is_at_end for reading in self._assignment.readings.values())
+
+    def _count(self) -> int:
+        handout = self.handout
+        return self._handed_out + (0 if handout is None else handout.index)
+
+    def _advance(self) -> bool:
+        """See that `handout` has a record, and finish nothing."""
+        while self.handout is None or not self.handout.left:
+            self._leave()
+            batch = self._next_batch()
+            course = self._course
+            if batch is None or course is None:
+                return False
+            try:
+                records = batch.records
+            except DecodeError:
+                self._damaged(course)
+                raise
+            course.batch = batch
+            self._hand_out(course, Handout(records, course.end_of(batch), _leader_epoch(batch.batch)))
+        return True
+
+    def _hand_over(self, batch: ConsumerBatch, course: _Course) -> None:
+        course.reading.start = course.end_of(batch)
+        self._moved.add(course.reading)
+        self._handed_out += 1
+
+    def _hand_out(self, course: _Course, handout: Handout) -> None:
+        course.reading.handout = handout
+        self.handout = handout
+        if self.stream is not None:
+            self.stream.handout = handout
+        if course.is_over:  # the group's side has stopped it meanwhile
+            handout.cut()
+
+    def _leave(self) -> None:
+        """Go on from a batch of which everything was handed out."""
+        handout = self.handout
+        if handout is not None and not handout.left:
+            self._handed_out += handout.index
+            self.handout = None
+            course = self._course
+            if course is not None and course.reading.handout is handout:
+                course.reading.leave()
+                self._moved.add(course.reading)
+
+    def _rest(self) -> ConsumerBatch | None:
+        """Return what is left of the batch whose first records were handed out one by one."""
+        handout, course = self.handout, self._course
+        if handout is None or course is None or course.batch is None or not handout.left:
+            self._leave()
+            return None
+        reading, batch = course.reading, course.batch
+        self._handed_out += handout.index
+        self.handout = None
+        reading.leave()
+        handout.cut()
+        self._moved.add(reading)
+        assert reading.start is not None
+        return ConsumerBatch(batch.partition, batch.batch, reading.start.offset, reading.until)
+
+    def _set_aside(self) -> None:
+        """Keep what is being handed out of a partition that was paused, until it is resumed."""
+        course = self._course
+        if course is not None and course.reading.paused:
+            course.rest = self._rest()
+            self._paused.append(course)
+            self._course = None
+
+    def _next_batch(self) -> ConsumerBatch | None:
+        """Return the next batch that has something for the application, None if there is none now."""
+        while True:
+            course = self._course
+            if course is None or course.is_over:
+                course = self._course = self._next_course()
+            if course is None:
+                return None
+            if course.rest is not None:
+                rest, course.rest = course.rest, None
+                return rest
+            try:
+                batch = next(course.batches, None)
+            except DecodeError:
+                self._damaged(course)
+                raise
+            if batch is None:
+                self._end(course)
+                continue
+            reading = course.reading
+            assert reading.start is not None
+            start = max(reading.start.offset, course.fetched.start)
+            if reading.until is not None and batch.base_offset >= reading.until:
+                reading.start = Position(reading.until, reading.start.leader_epoch)
+                self._moved.add(reading)
+                continue
+            return ConsumerBatch(reading.partition, batch, start, reading.until)
+
+    def _end(self, course: _Course) -> None:
+        """All batches of a fetch are handed out."""
+        course.reading.start = course.fetched.end
+        self._moved.add(course.reading)
+        self._course = None
+
+    def _damaged(self, course: _Course) -> None:
+        """Stop a partition until the application seeks past the damage: records are never skipped silently."""
+        self._course = None
+        self._assignment.halt(course.reading)
+
+    def _next_course(self) -> _Course | None:
+        """Return what to hand out next; raise the error that comes instead."""
+        self._paused = [course for course in self._paused if not course.is_over]
+        for index, course in enumerate(self._paused):
+            if not course.reading.paused:
+                return self._paused.pop(index)
+        if self._queue.errors:
+            raise self._queue.errors.popleft()
+        readings = self._assignment.readings
+        while (fetched := self._queue.take(readings)) is not None:
+            reading = readings[fetched.partition]
+            if fetched.error is not None:
+                self._assignment.halt(reading)
+                raise fetched.error
+            if reading.start is None or not len(fetched.records):
+                reading.start = fetched.end
+                self._moved.add(reading)
+            if len(fetched.records):
+                self.taken += 1
+                return _Course(reading, fetched, fetched_batches(fetched, self._check_crcs))
+        if self._queue.failure is not None:
+            raise self._queue.failure
+        return None
+
+
+def _leader_epoch(batch: Batch) -> int:
+    return NO_PARTITION_LEADER_EPOCH if isinstance(batch, MessageBatch) else batch.partition_leader_epoch

@@ -1,0 +1,109 @@
+"""Partitions keep their positions over assignments; a group learns what is finished, with the leader epoch.
+
+Method: an assignment whose I/O side takes notes.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.client.partitions import OffsetAndMetadata
+from kafkawire.sdk.consumer.position import Position
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from tests.sdk.consumer.batches import made
+from tests.sdk.consumer.user_side import T0, T1, T2, UserSide
+
+
+def test_partitions_that_stay_keep_their_position() -> None:
+    side = UserSide(T0, T1)
+    kept = side.assignment[T1]
+    side.assignment.assign([T1, T2])
+    assert side.assignment.assigned == {T1, T2}
+    assert side.assignment[T1] is kept
+    assert side.told == [("assign", {T1: Position(0), T2: None})]
+
+
+def test_a_partition_that_comes_back_does_not_take_what_was_fetched_before() -> None:
+    side = UserSide(T0)
+    fetched = side.put(T0, made(0, b"a"))
+    side.assignment.assign([])
+    side.assignment.assign([T0])
+    assert side.assignment[T0].epoch != fetched.epoch
+    assert side.take() is None
+
+
+def test_what_to_commit() -> None:
+    side = UserSide(T0, T1)
+    assert side.assignment.to_commit() == {T0: OffsetAndMetadata(0), T1: OffsetAndMetadata(0)}
+    side.put(T0, made(0, b"a", b"b", epoch=6))
+    side.take_all()
+    assert side.assignment.to_commit([T0]) == {T0: OffsetAndMetadata(2, "", 6)}
+    side.assignment.committed({T0: OffsetAndMetadata(2), T1: OffsetAndMetadata(0), T2: OffsetAndMetadata(1)})
+    assert side.assignment.to_commit() == {}
+    assert side.assignment.to_commit([T2]) == {}
+
+
+def test_a_position_that_was_looked_up() -> None:
+    side = UserSide(T0, start=None)
+    reading = side.assignment[T0]
+    assert side.position(T0) is None
+    assert side.assignment.to_commit() == {}
+    assert not side.assignment.located(T0, reading.epoch + 1, Position(4))
+    assert not side.assignment.located(T1, reading.epoch, Position(4))
+    assert side.assignment.located(T0, reading.epoch, Position(4, 2))
+    assert not side.assignment.located(T0, reading.epoch, Position(9))
+    assert (side.position(T0), side.finished(T0)) == (Position(4, 2), Position(4, 2))
+
+
+def test_the_end_of_a_partition() -> None:
+    side = UserSide(T0)
+    side.assignment.observed(T0, side.assignment[T0].epoch, 50)
+    side.assignment.observed(T0, side.assignment[T0].epoch - 1, 90)
+    side.assignment.observed(T1, 1, 90)
+    assert side.assignment[T0].end_offset == 50
+
+
+def test_seek_to_a_place_that_must_be_looked_up() -> None:
+    side = UserSide(T0)
+    side.assignment.seek(T0, OffsetTimestamp.LATEST)
+    assert side.position(T0) is None
+    assert side.told == [("seek", T0, OffsetTimestamp.LATEST)]
+
+
+def test_pause_is_told_and_kept_over_an_assignment() -> None:
+    side = UserSide(T0, T1)
+    side.assignment.pause([T0])
+    side.assignment.assign([T0, T2])
+    assert side.told[-1] == ("pause", T0)
+    side.assignment.resume([T0])
+    assert side.told[-1] == ("resume", T0)
+
+
+@pytest.mark.parametrize("call", ["pause", "resume"])
+def test_partitions_that_are_not_assigned(call: str) -> None:
+    with pytest.raises(LocalProtocolError, match="partition t-1 is not assigned"):
+        getattr(UserSide(T0).assignment, call)([T1])
+
+
+def test_nothing_of_a_new_partition_is_handed_out_before_the_application_knows_of_it() -> None:
+    """The group assigns and stops it, tells the listener, which may seek, and assigns it again."""
+    side = UserSide(T0)
+    side.assignment.assign([T0, T1], Position(0))
+    side.assignment.stop([T1])
+    side.put(T1, made(0, b"a"))
+    side.put(T0, made(0, b"b"))
+    assert side.take_all() == [0]
+    side.assignment.seek(T1, Position(5))
+    assert side.take() is None
+    side.assignment.assign([T0, T1])
+    assert side.told[-1] == ("assign", {T0: Position(0), T1: Position(5)})
+    side.put(T1, made(5, b"a"))
+    assert side.take_all() == [5]
+
+
+def test_a_stopped_partition_is_not_fetched() -> None:
+    side = UserSide(T0, T1)
+    side.assignment.stop([T0, T2])
+    assert side.told == [("pause", T0)]
+    assert side.assignment[T0].is_held

@@ -1,0 +1,92 @@
+"""A bounded read ends where it is told, loses nothing, and leaves the rest for later reads.
+
+Method: the whole consumer against a scripted broker in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.consumer import Consumer
+from tests.sdk.scripted_broker import BROKER, StoringBroker
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+Read = Callable[..., Awaitable[list[tuple[int, int]]]]
+
+
+def reading(test: Callable[[StoringBroker, Consumer, Read], Awaitable[None]]) -> None:
+    """Run a test with two partitions: offsets 0 to 19 in batches of ten, and 0 to 4."""
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 2})
+        for _ in range(2):
+            broker.fill("t", *[b"x"] * 10)
+        broker.fill("t", *[b"y"] * 5, partition=1)
+        given = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 5, "retry_backoff_ms": 1}
+        async with Consumer(str(BROKER), "t", network=broker.network, **given) as consumer:
+
+            async def read(**bounds: object) -> list[tuple[int, int]]:
+                async with asyncio.timeout(10):
+                    return sorted([(each.partition, each.offset) async for each in consumer.records(**bounds)])  # type: ignore[arg-type]  # by name
+
+            await test(broker, consumer, read)
+
+    asyncio.run(run())
+
+
+def test_to_the_end() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
+        everything = [(0, offset) for offset in range(20)] + [(1, offset) for offset in range(5)]
+        assert await read(stop_at_end=True) == everything
+        assert await read(stop_at_end=True) == []
+        broker.fill("t", b"new", partition=1)
+        assert await read(stop_at_end=True) == [(1, 5)]
+
+    reading(test)
+
+
+@pytest.mark.parametrize("end", [3, 10, 15, 20])
+def test_to_an_offset(end: int) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
+        assert await read(until={T0: end}) == [(0, offset) for offset in range(end)]
+        assert await consumer.position(T0) == end
+        assert await read(stop_at_end=True) == [(0, each) for each in range(end, 20)] + [(1, each) for each in range(5)]
+
+    reading(test)
+
+
+def test_a_time_after_the_last_record_ends_at_the_end() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
+        found = await read(until=0)  # the broker has all records at offset 0 of any time
+        assert found == []
+        assert len(await read(until={T0: 5}, stop_at_end=True)) == 5
+
+    reading(test)
+
+
+def test_a_read_that_is_broken_off() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
+        bounded = consumer.records(until={T0: 15})
+        async for record in bounded:
+            if record.offset == 2:
+                break
+        await bounded.aclose()
+        rest = await read(stop_at_end=True)
+        assert [offset for partition, offset in rest if partition == 0] == list(range(3, 20))
+
+    reading(test)
+
+
+def test_a_group_is_waited_for() -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        broker.fill("t", b"a", b"b")
+        given = {"group_id": "g", "auto_offset_reset": "earliest"}
+        async with Consumer(str(BROKER), "t", network=broker.network, **given) as consumer, asyncio.timeout(10):
+            assert [record.offset async for record in consumer.records(stop_at_end=True)] == [0, 1]
+
+    asyncio.run(run())

@@ -1,0 +1,42 @@
+"""What does not wait works at once, and refuses what makes no sense.
+
+Method: the consumer before its start, and against a scripted broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.consumer import Consumer
+from kafkawire.sdk.errors import Closed, LocalProtocolError
+from tests.sdk.scripted_broker import BROKER, StoringBroker
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize("call", ["pause", "resume", "seek_to_beginning", "seek_to_end", "lag"])
+def test_before_the_start(call: str) -> None:
+    with pytest.raises(Closed, match="not started"):
+        getattr(Consumer(str(BROKER)), call)(T0)
+
+
+def test_an_assignment_before_the_start() -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        broker.fill("t", b"a", b"b", b"c")
+        consumer = Consumer(str(BROKER), network=broker.network, auto_offset_reset="earliest")
+        consumer.assign([T0])
+        assert consumer.assignment == {T0}
+        async with consumer:
+            assert (await anext(aiter(consumer))).offset == 0
+            assert consumer.lag(T0) == 2
+            consumer.seek_to_time(1_000, T0)
+            assert consumer.lag(T0) is None
+            assert (await anext(aiter(consumer))).offset == 0
+            with pytest.raises(LocalProtocolError, match="x-0 is not assigned"):
+                consumer.pause(TopicPartition("x", 0))
+
+    asyncio.run(run())

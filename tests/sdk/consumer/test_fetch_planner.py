@@ -1,0 +1,186 @@
+"""Each broker is asked for what changed and has room; a partition in trouble waits alone, and recovers.
+
+Method: the I/O side of a consumer against simulated brokers with logs and fetch sessions, on a clock of its own.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import Closed
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.consumer.simulated_logs import Cluster, reading
+from tests.sdk.consumer.user_side import T0, T1, T2
+
+
+def test_requests_of_a_session_name_only_what_changed() -> None:
+    cluster = reading(T0, T1, T2)
+    cluster.logs[T1].append(b"a", b"b")
+    assert cluster.read(100) == [(1, 0), (1, 1)]
+    assert cluster.asked()[:3] == [{0: 0, 1: 0, 2: 0}, {1: 2}, {}]
+    cluster.assignment.pause([T2])
+    cluster.run(100)
+    (forgotten,) = [each for request in cluster.fetches() for each in request.forgotten_topics_data]
+    assert list(forgotten.partitions) == [2]
+    assert [request.session_epoch for request in cluster.fetches()][:4] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH])
+def test_a_session_that_the_broker_has_lost(code: ErrorCode) -> None:
+    cluster = reading(T0, T1)
+    cluster.run(100)
+    identity, epoch, members = cluster.sessions[1]
+    lost = code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    cluster.sessions[1] = (identity + 100, epoch, members) if lost else (identity, epoch + 5, members)
+    before = len(cluster.asked())
+    cluster.logs[T0].append(b"a")
+    assert cluster.read(100) == [(0, 0)]
+    assert cluster.asked()[before : before + 3] == [{}, {0: 0, 1: 0}, {0: 1}]
+    assert cluster.fetches()[before + 1].session_id == (0 if lost else identity)
+
+
+def test_a_broken_connection_begins_a_session_anew() -> None:
+    cluster = reading(T0, T1)
+    cluster.run(100)
+    cluster.simulation.break_connections(1)
+    cluster.logs[T0].append(b"a")
+    assert cluster.read() == [(0, 0)]
+    assert {0: 0, 1: 0} in cluster.asked()[1:]
+
+
+def test_brokers_without_topic_ids_are_asked_by_name() -> None:
+    cluster = reading(T0)
+    cluster.simulation.newest[ApiKey.METADATA] = 9
+    cluster.run(100)
+    versions = {version for _, _, request, version in cluster.simulation.sent if request in cluster.fetches()}
+    assert versions == {12}
+
+
+def test_work_grows_with_records_not_with_partitions() -> None:
+    """Of 10,000 partitions one gets records: looking at it is all that is done for each response."""
+    partitions = [TopicPartition("t", number) for number in range(10_000)]
+    cluster = reading(*partitions, topics={"t": [1 + number % 3 for number in range(10_000)]})
+    cluster.simulation.latency_ms = 20
+    cluster.run(500)
+    assert all(request.session_epoch > 0 for request in cluster.fetches()[6:])
+    steps, fetches = cluster.planner.steps, len(cluster.fetches())
+    for number in range(20):
+        cluster.logs[partitions[number]].append(b"a")
+        assert cluster.read(100) == [(number, 0)]
+    assert cluster.planner.steps - steps <= 60
+    assert sum(len(asked) for asked in cluster.asked()[fetches:]) <= 40
+
+
+def test_a_partition_in_trouble_waits_alone() -> None:
+    cluster = reading(T0, T1)
+    cluster.logs[T0].error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    cluster.run(100)
+    for number in range(20):
+        cluster.logs[T1].append(b"a")
+        assert cluster.read(50) == [(1, number)]
+    tried = sum(0 in asked for asked in cluster.asked())
+    assert 3 <= tried <= 6
+    assert cluster.metadata_asked <= 6
+    cluster.logs[T0].error = ErrorCode.NONE
+    cluster.logs[T0].append(b"a")
+    assert (0, 0) in cluster.read(1_100)
+
+
+def test_a_partition_without_a_leader_is_read_once_it_has_one(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = reading(T0, T1, topics={"t": [None, 1]})
+    cluster.logs[T1].append(b"a")
+    assert cluster.read() == [(1, 0)]
+    assert [record.getMessage() for record in caplog.records if "t-0" in record.getMessage()] == [
+        "partition t-0 cannot be read now: it has no leader"
+    ]
+    cluster.logs[T0].leader = 2
+    cluster.logs[T0].append(b"a")
+    assert cluster.read(2_000) == [(0, 0)]
+
+
+def test_a_partition_that_does_not_exist_yet(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = reading(T0, TopicPartition("new", 0))
+    cluster.logs[T0].append(b"a")
+    assert cluster.read() == [(0, 0)]
+    assert "partition new-0 cannot be read now: the cluster does not have it" in caplog.messages
+    created = Cluster({"new": [1]})
+    cluster.logs |= created.logs
+    cluster.ids |= created.ids
+    cluster.logs[TopicPartition("new", 0)].append(b"a")
+    assert cluster.read(2_000) == [(0, 0)]
+
+
+def test_a_topic_that_is_created_again(caplog: pytest.LogCaptureFixture) -> None:
+    """Its positions mean nothing in the new topic: they are reset, and the log says so once for each."""
+    cluster = reading(T0)
+    cluster.logs[T0].append(b"a", b"b")
+    assert cluster.read() == [(0, 0), (0, 1)]
+    cluster.recreate("t")
+    cluster.logs[T0].append(b"new")
+    assert cluster.read(3_000) == [(0, 0)]
+    told = [message for message in caplog.messages if "was deleted and created again" in message]
+    assert told == ["t-0: topic t was deleted and created again: reset to earliest"]
+
+
+def test_what_is_fetched_ahead_is_bounded() -> None:
+    cluster = reading(T0, T1, max_partition_fetch_bytes=1_000, fetch_max_bytes=5_000)
+    for _ in range(8):
+        cluster.logs[T0].append(b"x" * 900)
+    cluster.run(5_000)
+    fetched = cluster.queue.size_bytes
+    assert cluster.asked()[1:].count({0: 8}) == 0
+    assert cluster.queue.starved
+    cluster.logs[T1].append(b"y")
+    cluster.run(1_000)
+    assert cluster.queue.size_bytes == fetched
+    assert (1, 0) in cluster.read()
+    assert cluster.queue.size_bytes == 0
+
+
+def test_positions_of_partitions_that_are_gone_do_nothing() -> None:
+    cluster = reading(T0, T1)
+    cluster.run(3)
+    cluster.assignment.assign([T1])
+    cluster.logs[T0].append(b"a")
+    cluster.logs[T1].append(b"a")
+    assert cluster.read() == [(1, 0)]
+    cluster.assignment.assign([])
+    before = len(cluster.fetches())
+    cluster.run(5_000)
+    assert len(cluster.fetches()) <= before + 1
+
+
+def test_new_partitions_are_read_from_their_beginning() -> None:
+    cluster = Cluster({"t": [1]}, auto_offset_reset="latest", metadata_max_age_ms=1_000)
+    cluster.planner.subscribe(frozenset({"t"}))
+    cluster.subscription.subscribe(["t"])
+    cluster.logs[T0].append(b"before")
+    assert cluster.read() == []
+    cluster.logs[T1] = type(cluster.logs[T0])(2)
+    cluster.logs[T1].append(b"after")
+    assert cluster.read(3_000) == [(1, 0)]
+
+
+def test_the_end_wakes_readers() -> None:
+    cluster = reading(T0)
+    cluster.run(100)
+    promise = cluster.queue.wait()
+    cluster.simulation.close()
+    assert promise.done
+    with pytest.raises(Closed):
+        cluster.reader.advance()
+
+
+def test_a_partition_that_was_stopped_is_fetched_again_once_it_is_assigned() -> None:
+    cluster = reading(T0, T1)
+    cluster.assignment.stop([T1])
+    cluster.logs[T1].append(b"a")
+    assert cluster.read() == []
+    cluster.assignment.pause([T0])
+    cluster.assignment.assign([T0, T1])
+    cluster.logs[T0].append(b"a")
+    assert cluster.read() == [(1, 0)]
+    cluster.assignment.resume([T0])
+    assert cluster.read() == [(0, 0)]

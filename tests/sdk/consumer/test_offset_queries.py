@@ -1,0 +1,88 @@
+"""Questions about offsets are asked of the leaders, repeated where that may help, and end by their deadline.
+
+Method: simulated brokers with logs, on a clock of its own.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.errors import BrokerError, Closed
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.promise import Promise
+from tests.sdk.consumer.simulated_logs import Cluster
+from tests.sdk.consumer.user_side import T0, T1, T2
+
+Answer = Promise[dict[TopicPartition, OffsetAndTimestamp]]
+
+
+def asked(cluster: Cluster, *partitions: TopicPartition, time_ms: int = OffsetTimestamp.LATEST) -> Answer:
+    """Ask for an offset of each partition."""
+    answer: Answer = Promise()
+    cluster.queries.ask(dict.fromkeys(partitions, time_ms), answer, cluster.simulation.now_ms)
+    return answer
+
+
+def test_one_request_for_each_leader() -> None:
+    cluster = Cluster({"t": [1, 2, 1]})
+    cluster.logs[T1].append(b"a", b"b")
+    answer = asked(cluster, T0, T1, T2)
+    cluster.run(1_000)
+    assert {each: place.offset for each, place in answer.wait(0).items()} == {T0: 0, T1: 2, T2: 0}
+    assert len(cluster.simulation.requests(ListOffsetsRequest)) == 2
+
+
+def test_no_record_is_that_recent() -> None:
+    cluster = Cluster({"t": [1]})
+    cluster.logs[T0].listed = -1
+    answer = asked(cluster, T0, time_ms=77)
+    cluster.run(1_000)
+    assert answer.wait(0)[T0].offset == -1
+
+
+def test_a_leader_that_is_missing_for_a_while() -> None:
+    cluster = Cluster({"t": [None]})
+    answer = asked(cluster, T0)
+    cluster.run(3_000)
+    assert not answer.done
+    cluster.logs[T0].leader = 2
+    cluster.run(3_000)
+    assert answer.wait(0)[T0].offset == 0
+
+
+def test_an_error_that_passes_and_one_that_lasts() -> None:
+    cluster = Cluster({"t": [1]})
+    codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+
+    def refuse(request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+        data = ListOffsetsResponse.ListOffsetsPartitionResponse(0, codes.pop(0))
+        return ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse("t", [data])])
+
+    cluster.simulation.handlers[ListOffsetsRequest] = refuse
+    answer = asked(cluster, T0)
+    cluster.run(5_000)
+    with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: offset of t-0"):
+        answer.wait(0)
+    assert codes == []
+
+
+def test_a_topic_that_does_not_exist() -> None:
+    cluster = Cluster({"t": [1]}, api_timeout_ms=5_000)
+    answer = asked(cluster, TopicPartition("x", 0))
+    cluster.run(4_000)
+    assert not answer.done
+    cluster.run(2_000)
+    with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION: partition x-0"):
+        answer.wait(0)
+
+
+def test_the_end_of_the_client() -> None:
+    cluster = Cluster({"t": [None]})
+    answer = asked(cluster, T0)
+    cluster.run(100)
+    cluster.simulation.close()
+    with pytest.raises(Closed):
+        answer.wait(0)

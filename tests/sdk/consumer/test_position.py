@@ -1,0 +1,11 @@
+"""A position is committed with the epoch of the record before it."""
+
+from __future__ import annotations
+
+from kafkawire.sdk.client.partitions import OffsetAndMetadata
+from kafkawire.sdk.consumer.position import Position
+
+
+def test_what_is_committed() -> None:
+    assert Position(7, 3).to_commit() == OffsetAndMetadata(7, "", 3)
+    assert Position(7).to_commit() == OffsetAndMetadata(7, "", -1)

@@ -1,0 +1,92 @@
+"""A position is looked up where it must be, in one request for each leader, and noticed when it has gone.
+
+Method: the I/O side of a consumer against simulated brokers with logs, on a clock of its own.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.consumer.position import Position
+from kafkawire.sdk.errors import NoOffset
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
+from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kafkawire.sdk.protocol.tables.enums import IsolationLevel, OffsetTimestamp
+from tests.sdk.consumer.simulated_logs import WALL_MS, reading
+from tests.sdk.consumer.user_side import T0, T1, T2
+
+
+def test_no_offset_is_raised_once_for_each_partition() -> None:
+    cluster = reading(T0, T1, T2, auto_offset_reset="none", commits={T1: OffsetAndMetadata(1)})
+    cluster.logs[T1].append(b"a", b"b")
+    raised = []
+    for _ in range(5):
+        try:
+            cluster.read()
+        except NoOffset as error:
+            raised.append(str(error)[:3])
+    assert raised == ["t-0", "t-2"]
+    assert cluster.assignment[T1].position == Position(2, 1)
+
+
+@pytest.mark.parametrize(
+    ("policy", "listed", "time_ms", "first"),
+    [
+        ("earliest", None, OffsetTimestamp.EARLIEST, 0),
+        ("latest", None, OffsetTimestamp.LATEST, 2),
+        ("by_duration:PT1H", 1, WALL_MS - 3_600_000, 1),
+        ("by_duration:PT1H", -1, WALL_MS - 3_600_000, 2),
+    ],
+)
+def test_reset_policies(policy: str, listed: int | None, time_ms: int, first: int) -> None:
+    cluster = reading(T0, auto_offset_reset=policy, isolation_level="read_committed")
+    cluster.logs[T0].append(b"a", b"b")
+    cluster.logs[T0].listed = listed
+    cluster.run(100)
+    request = cluster.simulation.requests(ListOffsetsRequest)[0]
+    assert request.topics[0].partitions[0].timestamp == time_ms
+    assert request.isolation_level == IsolationLevel.READ_COMMITTED
+    assert cluster.assignment[T0].position == Position(first, 1)
+
+
+def test_look_ups_are_batched_by_leader() -> None:
+    partitions = [TopicPartition("t", number) for number in range(300)]
+    cluster = reading(*partitions, topics={"t": [1 + number % 3 for number in range(300)]})
+    cluster.run(1_000)
+    assert len(cluster.simulation.requests(ListOffsetsRequest)) == 3
+
+
+def test_a_position_is_checked_when_the_leader_changes() -> None:
+    cluster = reading(T0)
+    cluster.logs[T0].append(b"a")
+    assert cluster.read() == [(0, 0)]
+    assert cluster.simulation.requests(OffsetForLeaderEpochRequest) == []
+    cluster.logs[T0].leader, cluster.logs[T0].epoch = 2, 2
+    cluster.logs[T0].append(b"b")
+    assert cluster.read() == [(0, 1)]
+    (request,) = cluster.simulation.requests(OffsetForLeaderEpochRequest)
+    asked = request.topics[0].partitions[0]
+    assert (asked.leader_epoch, asked.current_leader_epoch) == (1, 2)
+
+
+def test_a_truncated_log(caplog: pytest.LogCaptureFixture) -> None:
+    """What was read after offset 1 was lost; another record took its place (KIP-320)."""
+    cluster = reading(T0)
+    cluster.logs[T0].append(b"a")
+    cluster.logs[T0].append(b"lost", b"lost")
+    assert cluster.read() == [(0, 0), (0, 1), (0, 2)]
+    log = cluster.logs[T0]
+    log.leader, log.epoch, log.epoch_ends = 2, 3, (1, 1)
+    del log.batches[1:]
+    log.append(b"other")
+    assert cluster.read() == [(0, 1)]
+    assert any("t-0: the log was truncated before offset 3, to 1" in message for message in caplog.messages)
+
+
+def test_a_truncated_log_without_a_policy() -> None:
+    cluster = reading(T0, auto_offset_reset="none", commits={T0: OffsetAndMetadata(3, leader_epoch=1)})
+    cluster.logs[T0].append(b"a")
+    cluster.logs[T0].epoch_ends = (1, 1)
+    with pytest.raises(NoOffset, match="t-0: the log was truncated before offset 3, to 1"):
+        cluster.read()

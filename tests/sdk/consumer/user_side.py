@@ -1,0 +1,92 @@
+"""The user's side of a consumer for its tests, with an I/O side that only takes notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.assignment import Assignment
+from kafkawire.sdk.consumer.fetch_queue import Fetched, FetchQueue
+from kafkawire.sdk.consumer.position import Place, Position
+from kafkawire.sdk.consumer.reader import Reader
+from kafkawire.sdk.records import walk_headers
+
+__all__ = ["T0", "T1", "T2", "UserSide"]
+
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
+
+
+class UserSide:
+    """An assignment, its queue and its reader.
+
+    Attributes:
+        told: what the I/O side was told, oldest first.
+        wakes: how often it was woken.
+        now_ms: the time.
+    """
+
+    def __init__(self, *partitions: TopicPartition, start: int | None = 0) -> None:
+        self.told: list[tuple[object, ...]] = []
+        self.wakes = 0
+        self.now_ms = 0
+        self.queue = FetchQueue(self._wake)
+        self.assignment = Assignment(self, self.queue, lambda step: step(0), lambda: self.now_ms)
+        self.reader = Reader(self.assignment, self.queue, check_crcs=True)
+        if partitions:
+            self.assignment.assign(partitions, None if start is None else Position(start))
+            self.told.clear()
+
+    def put(self, partition: TopicPartition, data: bytes, start: int | None = None, **more: object) -> Fetched:
+        """Have a response bring batches for a partition."""
+        headers = list(walk_headers(data))
+        last = headers[-1]
+        end = Position(last.next_offset, getattr(last, "partition_leader_epoch", -1))
+        ends = [header.next_offset for header in headers if not getattr(header, "is_control", False)]
+        begins = headers[0].base_offset if start is None else start
+        epoch = self.assignment.readings[partition].epoch
+        fetched = Fetched(partition, epoch, begins, end, data, data_end=max(ends, default=-1), **more)  # type: ignore[arg-type]  # by name
+        self.queue.put(fetched)
+        self.queue.signal()
+        return fetched
+
+    def position(self, partition: TopicPartition) -> Position | None:
+        """Return the next record to hand out."""
+        return self.assignment[partition].position
+
+    def finished(self, partition: TopicPartition) -> Position | None:
+        """Return where everything before is finished."""
+        return self.assignment[partition].finished
+
+    def take(self) -> int | None:
+        """Hand out one record, as an iteration does, and return its offset; None if there is none."""
+        if not self.reader.advance():
+            return None
+        assert self.reader.handout is not None
+        return self.reader.handout.take().offset
+
+    def take_all(self) -> list[int]:
+        """Hand out everything, and return the offsets."""
+        found = []
+        while (offset := self.take()) is not None:
+            found.append(offset)
+        return found
+
+    def _wake(self) -> None:
+        self.wakes += 1
+
+    # The I/O side.
+
+    def assign(self, epochs: Mapping[TopicPartition, tuple[int, Place]], now_ms: int) -> None:
+        self.told.append(("assign", {each: place for each, (_, place) in epochs.items()}))
+
+    def seek(self, partition: TopicPartition, epoch: int, place: Place, now_ms: int) -> None:
+        self.told.append(("seek", partition, place))
+
+    def pause(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        self.told.append(("pause", *partitions))
+
+    def resume(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        self.told.append(("resume", *partitions))
+
+    def stop(self, partition: TopicPartition, now_ms: int) -> None:
+        self.told.append(("stop", partition))
