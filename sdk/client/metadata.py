@@ -78,6 +78,7 @@ class Metadata:
         cluster_id: the id of the cluster, None if not known.
         controller_id: node id of the broker that takes requests for the controller, None if not known.
         wanted: names of the topics to keep up to date; None for all topics of the cluster.
+        changes: grows whenever something may have changed.
     """
 
     def __init__(self, max_age_ms: int = 300_000) -> None:
@@ -87,6 +88,7 @@ class Metadata:
         self.cluster_id: str | None = None
         self.controller_id: int | None = None
         self.wanted: set[str] | None = set()
+        self.changes = 0
         self._names: dict[bytes, str] = {}
         self._max_age_ms = max_age_ms
         self._updated_ms: int | None = None
@@ -111,6 +113,7 @@ class Metadata:
         for topic in response.topics:
             self._update_topic(topic)
         self._updated_ms = now_ms
+        self.changes += 1
 
     def stale_ms(self) -> int:
         """Return when it is time to ask again, in the past if it is now: also while a topic is missing."""
@@ -160,7 +163,14 @@ class Metadata:
             return False
         moved = known._replace(leader=leader, leader_epoch=leader_epoch)
         self.topics[partition.topic].partitions[partition.partition] = moved
+        self.changes += 1
         return True
+
+    def drop(self, name: str) -> None:
+        """Forget a topic that is not wanted any more."""
+        if self.wanted is not None:
+            self.wanted.discard(name)
+        self._forget(name)
 
     def _update_topic(self, topic: MetadataResponse.MetadataResponseTopic) -> None:
         name = topic.name or self._names.get(topic.topic_id)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.consumer import Consumer
     from kafkawire.sdk.consumer.membership import RebalanceListener
     from kafkawire.sdk.errors import BrokerError, BufferFull, KafkaWireError
-    from kafkawire.sdk.producer.delivery import Delivery, RecordMetadata
+    from kafkawire.sdk.producer.engine import Delivery
+    from kafkawire.sdk.producer.outcome import RecordMetadata
     from kafkawire.sdk.producer.producer import Producer
     from kafkawire.sdk.records import Record
     from kafkawire.sdk.version import __version__
@@ -46,7 +47,7 @@ _HOMES = {
     "BufferFull": "sdk.errors",
     "Consumer": "sdk.consumer.consumer",
     "ConsumerBatch": "sdk.consumer.batch",
-    "Delivery": "sdk.producer.delivery",
+    "Delivery": "sdk.producer.engine",
     "KafkaWireError": "sdk.errors",
     "NewTopic": "sdk.admin.descriptions",
     "OffsetAndMetadata": "sdk.client.partitions",
@@ -54,7 +55,7 @@ _HOMES = {
     "Producer": "sdk.producer.producer",
     "RebalanceListener": "sdk.consumer.membership",
     "Record": "sdk.records",
-    "RecordMetadata": "sdk.producer.delivery",
+    "RecordMetadata": "sdk.producer.outcome",
     "TopicPartition": "sdk.client.partitions",
     "__version__": "sdk.version",
 }

@@ -1,0 +1,62 @@
+"""Read a producer's options and check them against each other.
+
+Source: Apache Kafka, `ProducerConfig.postProcessAndValidateIdempotenceConfigs`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from kafkawire.sdk.client.options import ProducerOptions, read_options
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.options import INT32_MAX
+
+__all__ = ["IDEMPOTENT_IN_FLIGHT_MAX", "read_producer_options"]
+
+logger = logging.getLogger("kafkawire.producer")
+
+#: Brokers remember the numbers of the last five batches of a producer in a partition.
+IDEMPOTENT_IN_FLIGHT_MAX = 5
+
+#: `acks` and `max_in_flight` as plain numbers, so that no enumeration is loaded for them.
+_ALL_REPLICAS = -1
+
+
+def read_producer_options(
+    bootstrap_servers: str | Iterable[str] | None, given: Mapping[str, object]
+) -> ProducerOptions:
+    """Check the options of a producer.
+
+    Raises:
+        ConfigurationError: a name is unknown or given twice, a value is out of range, or two do not fit together.
+    """
+    options = read_options(ProducerOptions, bootstrap_servers, given)
+    if options.batch_size > options.max_request_size:
+        raise ConfigurationError(
+            "batch_size", options.batch_size, f"no request could carry it, max_request_size={options.max_request_size}"
+        )
+    if options.linger_ms > options.delivery_timeout_ms:
+        raise ConfigurationError(
+            "linger_ms",
+            options.linger_ms,
+            f"a batch would fail before it is sent, delivery_timeout_ms={options.delivery_timeout_ms}",
+        )
+    conflict = _conflict(options)
+    if conflict is None or options.enable_idempotence is False:
+        return options
+    if options.enable_idempotence:
+        raise ConfigurationError("enable_idempotence", True, conflict)
+    logger.info("idempotence is off: %s", conflict)
+    return ProducerOptions(**{**vars(options), "enable_idempotence": False})
+
+
+def _conflict(options: ProducerOptions) -> str | None:
+    """Return why a producer with these options cannot be idempotent, None if it can."""
+    if options.acks != _ALL_REPLICAS:
+        return f'it needs acks="all", not {int(options.acks)}'
+    if options.max_in_flight > IDEMPOTENT_IN_FLIGHT_MAX:
+        return f"it needs max_in_flight of at most {IDEMPOTENT_IN_FLIGHT_MAX}, not {options.max_in_flight}"
+    if options.retries == 0:
+        return f"it needs retries from 1 to {INT32_MAX}, not 0"
+    return None
