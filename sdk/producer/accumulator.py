@@ -211,7 +211,9 @@ class Accumulator:
                 number = self._stick(topic)
             batch: ProducerBatch | None = topic.open[number]
             if batch is None:
-                batch = self._open(topic, number, record.bound_bytes)
+                # What waited for its topic has waited since then.
+                held_ms = record.deadline_ms - self._options.delivery_timeout_ms if record.outcome else None
+                batch = self._open(topic, number, record.bound_bytes, held_ms)
                 break
             if self._grow(batch, batch.used_bytes + record.bound_bytes, partly=True):
                 break
@@ -255,7 +257,7 @@ class Accumulator:
 
     # Batches and their memory; under the lock.
 
-    def _open(self, topic: ProducerTopic, number: int, bound_bytes: int) -> ProducerBatch:
+    def _open(self, topic: ProducerTopic, number: int, bound_bytes: int, created_ms: int | None) -> ProducerBatch:
         needed_bytes = BATCH_HEADER_BYTES + bound_bytes
         options = self._options
         limit_bytes = max(options.batch_size, needed_bytes)
@@ -264,10 +266,11 @@ class Accumulator:
         if queue is None:
             queue = topic.queues[number] = PartitionQueue(TopicPartition(topic.name, number))
         builder = BatchBuilder(limit_bytes, options.compression)
-        batch = self.new_batch(queue, builder, limit_bytes, self._clock())
+        now_ms = self._clock()
+        batch = self.new_batch(queue, builder, limit_bytes, now_ms if created_ms is None else created_ms)
         batch.admitted_bytes = admitted_bytes
         topic.open[number] = batch
-        topic.used_ms = batch.created_ms
+        topic.used_ms = now_ms
         queue.waiting.append(batch)
         self._tell(batch)
         return batch

@@ -338,7 +338,7 @@ class Sender:
             self._accumulator.put_back(batch)
             return
         is_late = error.retriable and attempts.failures <= options.retries
-        batch.queue.sequences.failed(batch, stored_perhaps=not isinstance(error, BrokerError))
+        batch.queue.sequences.failed(batch)
         self._settle(batch, self._timed_out(batch, error) if is_late else error)
 
     def _split(self, batch: ProducerBatch) -> None:
@@ -370,7 +370,7 @@ class Sender:
                 continue
             self._accumulator.close(item)
             item.queue.remove(item)
-            item.queue.sequences.failed(item, stored_perhaps=True)
+            item.queue.sequences.failed(item)
             self._settle(item, self._timed_out(item, item.attempts.last_error))
             self._place(item.queue, now_ms)
 

@@ -53,7 +53,10 @@ class Sequences:
             return False
         if batch.sequence != NO_SEQUENCE:  # a retry: one after the other, in order
             return self.batches[0] is batch
-        return not self._unresolved and (self.producer == current or not self.batches)
+        if self._unresolved:
+            return False
+        # A leader that knows nothing of the producer takes any number as the first: only one batch may be on its way.
+        return not self.batches or (self.producer == current and self._acknowledged != NO_SEQUENCE)
 
     def assign(self, batch: ProducerBatch, current: ProducerId) -> None:
         """Number a batch that is sent for the first time."""
@@ -79,21 +82,15 @@ class Sequences:
                 self._acknowledged = last
         self._resolve()
 
-    def failed(self, batch: ProducerBatch, *, stored_perhaps: bool) -> None:
-        """Note that a batch has failed for good.
+    def failed(self, batch: ProducerBatch) -> None:
+        """Note that a batch has failed for good: the leader may have it all the same, or its number is missing.
 
-        Args:
-            batch: that has failed.
-            stored_perhaps: whether the leader may have it all the same.
+        What the leader says to those that are on their way, or that the last of them was acknowledged, will show it.
         """
-        if batch.sequence == NO_SEQUENCE:
-            return
-        self._forget(batch)
-        if stored_perhaps:
+        if batch.sequence != NO_SEQUENCE:
+            self._forget(batch)
             self._unresolved = True
             self._resolve()
-        else:
-            self.needs_epoch = True  # its number is missing now
 
     def divide(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
         """Give the numbers of a batch to those that hold its records now."""
