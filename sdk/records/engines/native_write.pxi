@@ -381,3 +381,25 @@ cdef inline void no_headers(RecordParts *parts) noexcept nogil:
     parts.headers = NULL
     parts.headers_count = 0
     parts.headers_bytes = 0
+
+
+cdef Py_ssize_t append_plain(
+    object builder,
+    int64_t timestamp,
+    const uint8_t *key,
+    int32_t key_size,
+    const uint8_t *value,
+    int32_t value_size,
+    int32_t *index,
+) except -1:
+    cdef RecordParts parts
+    cdef BatchBuilder batch = <BatchBuilder?>builder
+    parts.key = key
+    parts.key_size = key_size
+    parts.value = value
+    parts.value_size = value_size
+    no_headers(&parts)
+    if not batch.put(timestamp, &parts, NULL):
+        return 0
+    index[0] = batch.header.last_offset_delta
+    return batch.used
