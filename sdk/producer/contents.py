@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FILL_ONE_AFTER_THE_OTHER",
+    "MAX_HEADER_OVERHEAD_BYTES",
     "MAX_RECORD_OVERHEAD_BYTES",
     "TO_BE_CHOSEN",
     "Held",
@@ -29,7 +30,7 @@ __all__ = [
 MAX_RECORD_OVERHEAD_BYTES = 5 + 10 + 5 + 5 + 5 + 5 + 1
 
 #: Most bytes of the two lengths of a header.
-_MAX_HEADER_OVERHEAD_BYTES = 5 + 5
+MAX_HEADER_OVERHEAD_BYTES = 5 + 5
 
 #: Instead of the number of a partition: the record has neither a key nor a partition, and fills one batch after the other.
 FILL_ONE_AFTER_THE_OTHER = -1
@@ -112,7 +113,7 @@ def header_pairs(headers: HeadersLike | Mapping[str, Buffer | str | None]) -> tu
     found = []
     size = 0
     for name, value in pairs(given):
-        size += len(checked_name(name)) + _MAX_HEADER_OVERHEAD_BYTES
+        size += len(checked_name(name)) + MAX_HEADER_OVERHEAD_BYTES
         if value is not None:
             if isinstance(value, int):
                 raise EncodeError("headers", f"{name!r}: expected bytes or text, got {value!r}; say how it is encoded")

@@ -9,13 +9,15 @@ and the write no line of Python runs, so that no other thread comes in between.
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
-from cpython.long cimport PyLong_CheckExact
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from cpython.long cimport PyLong_AsLongLong, PyLong_CheckExact
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from kafkawire.sdk.records.engines.native cimport append_plain
 
+from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.producer.contents import (
     FILL_ONE_AFTER_THE_OTHER,
+    MAX_HEADER_OVERHEAD_BYTES,
     MAX_RECORD_OVERHEAD_BYTES,
     TO_BE_CHOSEN,
     Held,
@@ -75,6 +77,7 @@ cdef enum:
     CHOOSE = -2
 
 cdef Py_ssize_t OVERHEAD = MAX_RECORD_OVERHEAD_BYTES
+cdef Py_ssize_t HEADER_OVERHEAD = MAX_HEADER_OVERHEAD_BYTES
 cdef tuple NO_HEADERS = ()
 
 assert FILL_ONE_AFTER_THE_OTHER == FILL and TO_BE_CHOSEN == CHOOSE
@@ -211,12 +214,18 @@ cdef class Appender:
             bound_bytes += PyBytes_GET_SIZE(key)
         pairs = NO_HEADERS
         if headers is not NO_HEADERS and headers:
-            pairs, headers_bytes = header_pairs(headers)
+            headers_bytes = plain_headers_bytes(headers)
+            if headers_bytes < 0:
+                pairs, headers_bytes = header_pairs(headers)
+            else:
+                pairs = tuple(headers)
             bound_bytes += headers_bytes
         if timestamp_ms is None:
             time = wall_ms()
         else:
-            time = timestamp(timestamp_ms)
+            time = PyLong_AsLongLong(timestamp_ms) if PyLong_CheckExact(timestamp_ms) else -2
+            if time < 0:
+                time = timestamp(timestamp_ms)
         known = self.last
         if topic is not self.last_name or known is None or not known.partitions:
             known = self.topics.get(topic)
@@ -225,7 +234,11 @@ cdef class Appender:
         if known is None or not known.partitions:
             number = CHOOSE
         elif partition is not None:
-            number = checked_partition(topic, partition, known.partitions)
+            number = -1
+            if PyLong_CheckExact(partition) and 0 <= partition < known.partitions:
+                number = partition
+            if number < 0:
+                number = checked_partition(topic, partition, known.partitions)
             batch = open_batch(known, number)
         elif key is None:
             number = FILL
@@ -235,7 +248,23 @@ cdef class Appender:
         else:
             number = partition_of(key, <uint32_t>known.partitions)
             batch = open_batch(known, number)
-        if batch is not None and pairs is NO_HEADERS and batch.used_bytes + bound_bytes <= batch.admitted_bytes:
+        if batch is None or batch.used_bytes + bound_bytes > batch.admitted_bytes:
+            pass
+        elif pairs is not NO_HEADERS:
+            try:
+                place = batch.builder.append(time, key, value, pairs)
+            except EncodeError:  # another thread has sealed it: from here on lines of Python run
+                place = None
+            if place is not None:
+                used_bytes = batch.builder.size_bytes
+                if number == FILL:
+                    known.sticky_bytes += used_bytes - batch.used_bytes
+                batch.used_bytes = used_bytes
+                delivery = delivery_of(batch.outcome, place, time)
+                if on_delivery is not None:
+                    delivery.add_done_callback(on_delivery)
+                return delivery
+        else:
             if key is not None:
                 key_bytes = <const uint8_t *>PyBytes_AS_STRING(key)
                 key_size = <int32_t>PyBytes_GET_SIZE(key)
@@ -256,6 +285,21 @@ cdef class Appender:
         if on_delivery is not None:
             delivery.add_done_callback(on_delivery)
         return delivery
+
+
+cdef Py_ssize_t plain_headers_bytes(headers) except? -1:
+    """Return the most bytes that headers take; -1 if they are not a list or tuple of text and bytes alone."""
+    cdef Py_ssize_t size = 0
+    if type(headers) is not list and type(headers) is not tuple:
+        return -1
+    for pair in headers:
+        if type(pair) is not tuple or len(<tuple>pair) != 2:
+            return -1
+        name, value = <tuple>pair
+        if type(name) is not str or not (<str>name).isascii() or type(value) is not bytes:
+            return -1
+        size += len(<str>name) + len(<bytes>value) + HEADER_OVERHEAD
+    return size
 
 
 cdef inline Batch open_batch(Topic topic, int32_t number):
