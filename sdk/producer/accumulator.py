@@ -19,7 +19,6 @@ from kafkawire.sdk.client.partitioner import murmur2_partition
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.errors import BufferFull, KafkaWireError, LocalProtocolError, RecordTooLarge
-from kafkawire.sdk.producer import engine
 from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.contents import (
     FILL_ONE_AFTER_THE_OTHER,
@@ -27,7 +26,7 @@ from kafkawire.sdk.producer.contents import (
     Held,
     checked_partition,
 )
-from kafkawire.sdk.producer.engine import Topic
+from kafkawire.sdk.producer.engine import Appender, Topic
 from kafkawire.sdk.producer.outcome import Outcome, fresh
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
@@ -69,7 +68,6 @@ class Accumulator:
         clock: returns the time.
         has_leader: returns whether a partition of a topic has one.
         wake: has the sender look at the news.
-        engine_in_use: of `send`.
 
     Attributes:
         appender: takes the records.
@@ -85,7 +83,6 @@ class Accumulator:
         clock: Callable[[], int],
         has_leader: Callable[[str, int], bool],
         wake: Callable[[], None],
-        engine_in_use: type[engine.Appender] = engine.Appender,
     ) -> None:
         self._options = options
         self._backoff = backoff
@@ -94,7 +91,7 @@ class Accumulator:
         self._wake = wake
         self._lock = RLock()
         self._batches_made = 0
-        self.appender = engine_in_use(self, options.partitioner is not None)
+        self.appender = Appender(self, options.partitioner is not None)
         self.topics: dict[str, ProducerTopic] = self.appender.topics  # type: ignore[assignment]  # all are made here
         self.news: deque[ProducerBatch | PartitionQueue | Held] = deque()
         self.bytes_held = 0

@@ -25,14 +25,15 @@ __all__ = [
     "timestamp",
 ]
 
-#: Most bytes of a record beside its key, its value and its headers: the varints of length, timestamp, offset, key length,
-#: value length and number of headers, and the attributes.
+#: Most bytes of a record beside its key, its value and its headers: the varints of length, timestamp, offset, key
+#: length, value length and number of headers, and the attributes.
 MAX_RECORD_OVERHEAD_BYTES = 5 + 10 + 5 + 5 + 5 + 5 + 1
 
 #: Most bytes of the two lengths of a header.
 MAX_HEADER_OVERHEAD_BYTES = 5 + 5
 
-#: Instead of the number of a partition: the record has neither a key nor a partition, and fills one batch after the other.
+#: Instead of the number of a partition: the record has neither a key nor a partition, and goes where the last such one
+#: went until there is a batch's worth.
 FILL_ONE_AFTER_THE_OTHER = -1
 #: Instead of the number of a partition: it must still be chosen, by what the record holds.
 TO_BE_CHOSEN = -2

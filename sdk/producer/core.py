@@ -1,4 +1,4 @@
-"""A producer without a face: what it asks of its driver comes back as promises, for asyncio and for blocking callers."""
+"""A producer without a face: what it asks of its driver comes back as promises, for asyncio and for threads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What becomes of the records of a batch: the side of a batch that deliveries look at.
 
-The driver's side settles an outcome once; any thread may wait for it. An outcome does not hold the records, so a delivery
-that is kept for long keeps no batch alive. Records that move to other batches take whoever waits for them along.
+The driver's side settles an outcome once; any thread may wait for it. An outcome does not hold the records, so a
+delivery that is kept for long keeps no batch alive. Records that move to other batches take whoever waits for them along.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Outcome:
         self.log_append_time_ms = -1
         self.observed = False
         self.places: Sequence[tuple[Outcome, int]] | None = None
-        self._watchers: list[tuple[int, Callable[[], None]]] = []
+        self._watchers: list[tuple[int, Callable[[], object]]] = []
 
     # The driver's side.
 
@@ -112,7 +112,7 @@ class Outcome:
 
     # The user's side: each takes the index of a record.
 
-    def watch(self, index: int, callback: Callable[[], None]) -> None:
+    def watch(self, index: int, callback: Callable[[], object]) -> None:
         """Call `callback` once the record is settled, on the driver's side; at once if it is settled already."""
         self.observed = True
         with _lock:

@@ -18,11 +18,12 @@ from kafkawire.sdk.client.call import Call, Node
 from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.retry import outdates_metadata
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError
+from kafkawire.sdk.errors import BrokerError, Closed, DeliveryTimedOut, KafkaWireError
 from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.contents import Held
 from kafkawire.sdk.producer.identity import ProducerIdentity
+from kafkawire.sdk.producer.log_limit import LogLimit
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
 from kafkawire.sdk.producer.progress import Progress
@@ -78,6 +79,7 @@ class Sender:
         self._in_flight: dict[int, int] = {}
         self._without_id: dict[PartitionQueue, None] = {}
         self._seen_changes = -1
+        self._retry_lines, self._failure_lines = LogLimit(), LogLimit()
         self._failed: KafkaWireError | None = None
 
     # What the producer asks for.
@@ -137,7 +139,7 @@ class Sender:
                 self._ended(self._of(item))
             else:
                 item.queue.remove(item)
-                self._settle(item, error)
+                self._settle(item, error, now_ms)
         self._progress.fail(error)
 
     # What is new.
@@ -233,7 +235,7 @@ class Sender:
             if identity.error is not None:
                 for batch in list(queue.waiting):
                     queue.remove(batch)
-                    self._settle(batch, identity.error)
+                    self._settle(batch, identity.error, now_ms)
             self._place(queue, now_ms)
 
     # Sending.
@@ -314,7 +316,7 @@ class Sender:
         code = error.code if isinstance(error, BrokerError) else None
         if error is None or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             batch.queue.sequences.acknowledged(batch)
-            self._settle(batch, None, result)
+            self._settle(batch, None, now_ms, result)
         elif batch.outcome.done:  # its time was up before
             self._accumulator.release(batch.used_bytes)
         elif code in _TOO_LARGE and batch.builder.count > 1:
@@ -333,13 +335,13 @@ class Sender:
         if result.leader_moved:
             attempts.not_before_ms = now_ms
         if again:
-            if attempts.failures & (attempts.failures - 1) == 0:  # 1, 2, 4, 8: an outage is a dozen lines
-                logger.warning("sending again, attempt %d failed: %s", attempts.failures, error)
+            if (suffix := self._retry_lines.suffix(now_ms)) is not None:
+                logger.warning("sending again, attempt %d failed: %s%s", attempts.failures, error, suffix)
             self._accumulator.put_back(batch)
             return
         is_late = error.retriable and attempts.failures <= options.retries
         batch.queue.sequences.failed(batch)
-        self._settle(batch, self._timed_out(batch, error) if is_late else error)
+        self._settle(batch, self._timed_out(batch, error) if is_late else error, now_ms)
 
     def _split(self, batch: ProducerBatch) -> None:
         """Send the records of a batch that is too large in smaller ones."""
@@ -366,12 +368,12 @@ class Sender:
             if self._of(item) not in self._unsettled:
                 continue
             if isinstance(item, Held):
-                self._topics.expire(item)
+                self._topics.expire(item, now_ms)
                 continue
             self._accumulator.close(item)
             item.queue.remove(item)
             item.queue.sequences.failed(item)
-            self._settle(item, self._timed_out(item, item.attempts.last_error))
+            self._settle(item, self._timed_out(item, item.attempts.last_error), now_ms)
             self._place(item.queue, now_ms)
 
     def _timed_out(self, batch: ProducerBatch, cause: KafkaWireError | None) -> DeliveryTimedOut:
@@ -384,7 +386,9 @@ class Sender:
         timed_out.__cause__ = cause
         return timed_out
 
-    def _settle(self, batch: ProducerBatch, error: KafkaWireError | None, result: Result | None = None) -> None:
+    def _settle(
+        self, batch: ProducerBatch, error: KafkaWireError | None, now_ms: int, result: Result | None = None
+    ) -> None:
         """End a batch; its memory is free once no request needs it."""
         if not batch.on_wire:
             self._accumulator.release(batch.admitted_bytes)
@@ -397,7 +401,8 @@ class Sender:
         else:
             self._accumulator.note_failure(outcome)
             outcome.fail(error)
-            logger.error("not stored: %s", error)
+            if not isinstance(error, Closed) and (suffix := self._failure_lines.suffix(now_ms)) is not None:
+                logger.error("not stored: %s%s", error, suffix)
         self._ended(outcome)
 
     def _ended(self, outcome: Outcome) -> None:

@@ -14,6 +14,7 @@ from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError
 from kafkawire.sdk.producer.accumulator import Accumulator, ProducerTopic
 from kafkawire.sdk.producer.contents import Held
+from kafkawire.sdk.producer.log_limit import LogLimit
 from kafkawire.sdk.producer.outcome import Outcome
 
 __all__ = ["TopicRegistry"]
@@ -51,6 +52,7 @@ class TopicRegistry:
         self._moved = moved
         self._missing: dict[str, KafkaWireError | None] = {}
         self._idle_check_ms: int | None = None
+        self._failure_lines = LogLimit()
 
     def want(self, name: str, now_ms: int) -> None:
         """Have a topic looked up: a record waits for it."""
@@ -61,7 +63,7 @@ class TopicRegistry:
                 wanted.add(name)
             if self._idle_check_ms is None:
                 self._idle_check_ms = now_ms + self._options.metadata_max_idle_ms
-        self._look(name)
+        self._look(name, now_ms)
 
     def poll(self, now_ms: int, *, changed: bool) -> None:
         """Do whatever is due.
@@ -72,7 +74,7 @@ class TopicRegistry:
         """
         if changed:
             for name in list(self._missing):
-                self._look(name)
+                self._look(name, now_ms)
             self._grow()
         if self._idle_check_ms is not None and now_ms >= self._idle_check_ms:
             self._forget_idle(now_ms)
@@ -81,7 +83,7 @@ class TopicRegistry:
         """Return when to poll again if nothing happens before."""
         return self._idle_check_ms
 
-    def expire(self, record: Held) -> None:
+    def expire(self, record: Held, now_ms: int) -> None:
         """Fail a record whose topic is still not known at its deadline."""
         cause = self._missing.get(record.topic) or self._router.trouble()
         error = DeliveryTimedOut(
@@ -89,11 +91,11 @@ class TopicRegistry:
             f"{cause or 'no broker has responded'}"
         )
         error.__cause__ = cause
-        self._give_up(record, error)
+        self._give_up(record, error, now_ms)
         if not self._accumulator.topics[record.topic].held:
             self._forget(record.topic)
 
-    def _look(self, name: str) -> None:
+    def _look(self, name: str, now_ms: int) -> None:
         """Place the records of a topic if it is known, or fail them if it will never be."""
         metadata, accumulator = self._router.metadata, self._accumulator
         topic = accumulator.topics[name]
@@ -109,7 +111,7 @@ class TopicRegistry:
         error = BrokerError(code, f"topic {name}")
         if not error.retriable:
             for record in list(topic.held):
-                self._give_up(record, error)
+                self._give_up(record, error, now_ms)
             self._forget(name)
             return
         if self._missing[name] is None:
@@ -119,11 +121,12 @@ class TopicRegistry:
     def _placed(self, outcome: Outcome, batch: Outcome) -> None:
         self._moved(outcome, batch)
 
-    def _give_up(self, record: Held, error: KafkaWireError) -> None:
+    def _give_up(self, record: Held, error: KafkaWireError, now_ms: int) -> None:
         outcome = record.outcome
         if outcome is not None and not outcome.done:
             self._accumulator.give_up_held(record, error)
-            logger.error("not stored: %s", error)
+            if (suffix := self._failure_lines.suffix(now_ms)) is not None:
+                logger.error("not stored: %s%s", error, suffix)
             self._ended(outcome)
 
     def _forget(self, name: str) -> None:

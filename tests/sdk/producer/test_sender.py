@@ -568,7 +568,9 @@ class _Faults:
         return handle
 
 
-def _sent(producer: SimulatedProducer, value: bytes, duration_ms: int = 1_000, partition: int = 0, **more: Any) -> Delivery:
+def _sent(
+    producer: SimulatedProducer, value: bytes, duration_ms: int = 1_000, partition: int = 0, **more: Any
+) -> Delivery:
     """Return the delivery of a record, settled."""
     delivery = producer.send("t", value, partition=partition, **more)
     producer.run(duration_ms)
