@@ -1,7 +1,8 @@
 """What becomes of the records of a batch: the side of a batch that deliveries look at.
 
 The driver's side settles an outcome once; any thread may wait for it. An outcome does not hold the records, so a
-delivery that is kept for long keeps no batch alive. Records that move to other batches take whoever waits for them along.
+delivery that is kept for long keeps no batch alive. Records that move to other batches take along whoever waits for
+them.
 """
 
 from __future__ import annotations
