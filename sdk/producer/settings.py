@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from kafkawire.sdk.client.options import ProducerOptions, read_options
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX
+from kafkawire.sdk.protocol.tables.enums import Acks
 
 __all__ = ["IDEMPOTENT_IN_FLIGHT_MAX", "read_producer_options"]
 
@@ -18,9 +19,6 @@ logger = logging.getLogger("kafkawire.producer")
 
 #: Brokers remember the numbers of the last five batches of a producer in a partition.
 IDEMPOTENT_IN_FLIGHT_MAX = 5
-
-#: `acks` and `max_in_flight` as plain numbers, so that no enumeration is loaded for them.
-_ALL_REPLICAS = -1
 
 
 def read_producer_options(
@@ -53,7 +51,7 @@ def read_producer_options(
 
 def _conflict(options: ProducerOptions) -> str | None:
     """Return why a producer with these options cannot be idempotent, None if it can."""
-    if options.acks != _ALL_REPLICAS:
+    if options.acks != Acks.ALL:
         return f'it needs acks="all", not {int(options.acks)}'
     if options.max_in_flight > IDEMPOTENT_IN_FLIGHT_MAX:
         return f"it needs max_in_flight of at most {IDEMPOTENT_IN_FLIGHT_MAX}, not {options.max_in_flight}"

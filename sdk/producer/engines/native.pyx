@@ -2,8 +2,8 @@
 # cython: auto_pickle=False, binding=False
 """Take records in C while the open batch has room; everything else is the accumulator's, as in `python.py`.
 
-The names and the behaviour are those of the Python engine, where they are documented. Between the look at the open batch
-and the write no line of Python runs, so that no other thread comes in between.
+The names and the behaviour are those of the Python engine, where they are documented. Between the look at the open
+batch and the write no line of Python runs, so that no other thread comes in between.
 """
 
 cimport cython

@@ -19,7 +19,7 @@ from kafkawire.sdk.records import RecordBatch
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.client.simulation import FRACTION, Simulation, cluster, topic_id
 
-__all__ = ["Log", "SimulatedProducer", "outcome_of"]
+__all__ = ["Log", "SimulatedProducer", "chance", "outcome_of", "refused", "sent"]
 
 #: As in Apache Kafka: the batches of a producer whose repetition a leader notices.
 _REMEMBERED = 5
@@ -188,3 +188,18 @@ def outcome_of(delivery: Delivery) -> RecordMetadata | Exception:
 def chance(seed: int) -> Callable[[], float]:
     """Return random numbers by seed."""
     return Random(seed).random
+
+
+def refused(code: ErrorCode, *, times: int = 1) -> Any:
+    """Return a check of a broker that refuses so many batches."""
+    left = [code] * times
+    return lambda topic, number, batch: left.pop() if left else 0
+
+
+def sent(
+    producer: SimulatedProducer, value: bytes, duration_ms: int = 1_000, partition: int = 0, **more: Any
+) -> Delivery:
+    """Return the delivery of a record, settled."""
+    delivery = producer.send("t", value, partition=partition, **more)
+    producer.run(duration_ms)
+    return delivery

@@ -23,7 +23,7 @@ def test_content(given: Any, expected: bytes) -> None:
 
 @pytest.mark.parametrize("given", [5, 1.5, object(), [b"a"], "\ud800", memoryview(b"abcd")[::2]])
 def test_no_content(given: Any) -> None:
-    with pytest.raises(EncodeError, match="^value: "):
+    with pytest.raises(EncodeError, match=r"^value: "):
         content("value", given)
 
 
