@@ -258,10 +258,12 @@ class Accumulator:
         needed_bytes = BATCH_HEADER_BYTES + bound_bytes
         options = self._options
         limit_bytes = max(options.batch_size, needed_bytes)
-        admitted_bytes = self._admit(needed_bytes, min(max(_FIRST_BYTES, needed_bytes), limit_bytes))
         queue = topic.queues.get(number)
         if queue is None:
-            queue = topic.queues[number] = PartitionQueue(TopicPartition(topic.name, number))
+            queue = PartitionQueue(TopicPartition(topic.name, number))
+        wished_bytes = min(max(_FIRST_BYTES, needed_bytes, queue.usual_bytes), limit_bytes)
+        admitted_bytes = self._admit(needed_bytes, wished_bytes)
+        topic.queues[number] = queue
         builder = BatchBuilder(limit_bytes, options.compression)
         now_ms = self._clock()
         batch = self.new_batch(queue, builder, limit_bytes, now_ms if created_ms is None else created_ms)
@@ -343,7 +345,7 @@ class Accumulator:
                 if topic.sticky is batch:
                     topic.sticky = None
             self.bytes_held -= batch.admitted_bytes - batch.used_bytes
-            batch.admitted_bytes = batch.used_bytes
+            batch.admitted_bytes = batch.queue.usual_bytes = batch.used_bytes
 
     def is_open(self, batch: ProducerBatch) -> bool:
         """Return whether a batch takes records."""

@@ -24,10 +24,11 @@ class PartitionQueue:
         sequences: of the partition.
         on_wire: batches whose request has no response yet.
         due_ms: when it is to be looked at again, -1 if only an event can change anything.
+        usual_bytes: size of the last batch that was closed; the next one will probably have it too.
         node_id: the leader that it is ready for, None while it is not.
     """
 
-    __slots__ = ("due_ms", "node_id", "on_wire", "partition", "sequences", "waiting")
+    __slots__ = ("due_ms", "node_id", "on_wire", "partition", "sequences", "usual_bytes", "waiting")
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
@@ -35,6 +36,7 @@ class PartitionQueue:
         self.sequences = Sequences()
         self.on_wire = 0
         self.due_ms = -1
+        self.usual_bytes = 0
         self.node_id: int | None = None
 
     def put_back(self, batch: ProducerBatch) -> None:

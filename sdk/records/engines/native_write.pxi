@@ -3,8 +3,14 @@
 cdef enum:
     FIRST_BYTES = 16384  # reserved for a batch before its size is known
 
-#: The memory of a batch that is gone, for the next one: to get and to return it costs as much as to append a record.
-cdef uint8_t *spare = NULL
+    SPARE_BYTES_MAX = 1048576  # no batch of a client is larger by default
+    SPARES_MAX = 8  # the batches in flight on one connection, and those that are filled meanwhile
+
+#: The memory of batches that are gone, for the next ones: to get and to return a small one costs as much as to append a
+#: record, and the pages of a large one cost more than to fill them.
+cdef uint8_t *spares[SPARES_MAX]
+cdef Py_ssize_t spare_bytes[SPARES_MAX]
+cdef int spares_count = 0
 
 
 @cython.no_gc
@@ -87,9 +93,11 @@ cdef class BatchBuilder:
             )
 
     def __dealloc__(self):
-        global spare
-        if spare == NULL and self.reserved == FIRST_BYTES:
-            spare = self.memory
+        global spares_count
+        if spares_count < SPARES_MAX and self.memory != NULL and self.reserved <= SPARE_BYTES_MAX:
+            spares[spares_count] = self.memory
+            spare_bytes[spares_count] = self.reserved
+            spares_count += 1
         else:
             PyMem_Free(self.memory)
 
@@ -336,12 +344,13 @@ cdef class BatchBuilder:
         return <int32_t>delta
 
     cdef int reserve(self, Py_ssize_t needed) except -1:
-        global spare
+        global spares_count
         cdef Py_ssize_t wanted = max(self.reserved * 2, max(needed, FIRST_BYTES))
         cdef uint8_t *memory
-        if self.memory == NULL and wanted == FIRST_BYTES and spare != NULL:
-            memory = spare
-            spare = NULL
+        if self.memory == NULL and spares_count and spare_bytes[spares_count - 1] >= wanted:
+            spares_count -= 1
+            memory = spares[spares_count]
+            wanted = spare_bytes[spares_count]
         else:
             memory = <uint8_t *>PyMem_Realloc(self.memory, <size_t>wanted)
         if memory == NULL:

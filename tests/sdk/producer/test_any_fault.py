@@ -17,7 +17,7 @@ from kafkawire.sdk.producer.outcome import RecordMetadata
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.client.simulation import SILENT, Silent
-from tests.sdk.producer.simulated import SimulatedProducer, chance, outcome_of
+from tests.sdk.producer.simulated import SimulatedProducer, chance, outcome_of, sent
 
 #: A delivery is settled so long after `delivery_timeout_ms` at the latest.
 GRACE_MS = 100
