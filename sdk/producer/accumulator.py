@@ -91,6 +91,7 @@ class Accumulator:
         self._wake = wake
         self._lock = RLock()
         self._batches_made = 0
+        self._largest_bytes = min(options.max_request_size, options.buffer_memory)
         self.appender = Appender(self, options.partitioner is not None)
         self.topics: dict[str, ProducerTopic] = self.appender.topics  # type: ignore[assignment]  # all are made here
         self.news: deque[ProducerBatch | PartitionQueue | Held] = deque()
@@ -107,6 +108,13 @@ class Accumulator:
             RecordTooLarge: no request could carry the record.
             LocalProtocolError: there is no such topic or partition.
         """
+        if BATCH_HEADER_BYTES + record.bound_bytes > self._largest_bytes:
+            options = self._options
+            name = "max_request_size" if self._largest_bytes == options.max_request_size else "buffer_memory"
+            raise RecordTooLarge(
+                f"record of up to {record.bound_bytes} bytes, {name}={self._largest_bytes} leaves "
+                f"{self._largest_bytes - BATCH_HEADER_BYTES}"
+            )
         while True:
             topic = self.topics.get(record.topic)
             if topic is None or not topic.partitions:
@@ -305,19 +313,12 @@ class Accumulator:
         wished_bytes = min(max(2 * held_bytes, needed_bytes), batch.limit_bytes)
         if not partly and self.bytes_held + needed_bytes - held_bytes > self._options.buffer_memory:
             return False
-        batch.admitted_bytes += self._admit(needed_bytes - held_bytes, wished_bytes - held_bytes, needed_bytes)
+        batch.admitted_bytes += self._admit(needed_bytes - held_bytes, wished_bytes - held_bytes)
         return True
 
-    def _admit(self, needed_bytes: int, wished_bytes: int, record_bytes: int | None = None) -> int:
+    def _admit(self, needed_bytes: int, wished_bytes: int) -> int:
         """Take memory: as much as wished, or as needed, and return how much it was."""
         options = self._options
-        if record_bytes is None and needed_bytes > min(options.max_request_size, options.buffer_memory):
-            name = "max_request_size" if options.max_request_size <= options.buffer_memory else "buffer_memory"
-            limit_bytes = min(options.max_request_size, options.buffer_memory)
-            raise RecordTooLarge(
-                f"record of up to {needed_bytes - BATCH_HEADER_BYTES} bytes, {name}={limit_bytes} leaves "
-                f"{limit_bytes - BATCH_HEADER_BYTES}"
-            )
         room_bytes = options.buffer_memory - self.bytes_held
         if needed_bytes > room_bytes:
             raise BufferFull(
@@ -424,7 +425,7 @@ class Accumulator:
     def refuse_all(self, error: KafkaWireError) -> None:
         """Take no records from now on."""
         with self._lock:
-            self.appender.refusal = error
+            self.appender.refusal = self.appender.refusal or error
             for topic in self.topics.values():
                 topic.sticky = None
                 topic.open[:] = [None] * len(topic.open)

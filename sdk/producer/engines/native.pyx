@@ -9,7 +9,7 @@ batch and the write no line of Python runs, so that no other thread comes in bet
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
-from cpython.long cimport PyLong_AsLongLong, PyLong_CheckExact
+from cpython.long cimport PyLong_CheckExact
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from kafkawire.sdk.records.engines.native cimport append_plain
@@ -71,6 +71,9 @@ cdef extern from *:
     """
     int64_t wall_ms() noexcept nogil
     uint32_t hash_of(const uint8_t *p, uint32_t size) noexcept nogil
+
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
 
 cdef enum:
     FILL = -1
@@ -197,7 +200,8 @@ cdef class Appender:
         cdef const uint8_t *key_bytes = NULL
         cdef const uint8_t *value_bytes = NULL
         cdef int32_t key_size = -1, value_size = -1, number, index = 0
-        cdef int64_t time
+        cdef int64_t time = -1
+        cdef int overflow
         cdef Topic known
         cdef Batch batch = None
         cdef Delivery delivery
@@ -223,8 +227,10 @@ cdef class Appender:
         if timestamp_ms is None:
             time = wall_ms()
         else:
-            time = PyLong_AsLongLong(timestamp_ms) if PyLong_CheckExact(timestamp_ms) else -2
-            if time < 0:
+            overflow = 1
+            if PyLong_CheckExact(timestamp_ms):
+                time = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
+            if overflow or time < 0:
                 time = timestamp(timestamp_ms)
         known = self.last
         if topic is not self.last_name or known is None or not known.partitions:

@@ -10,17 +10,18 @@ from types import ModuleType
 
 from kafkawire.sdk.protocol.engines.selection import ENGINE
 
-__all__ = ["native"]
+__all__ = ["built", "native"]
 
 
 def _load() -> ModuleType | None:
-    if ENGINE != "native":
-        return None
     try:
         return import_module("kafkawire.sdk.producer.engines.native")
     except ImportError:
         return None
 
 
+#: The extension, or None where it was not built.
+built: ModuleType | None = _load()
+
 #: The extension, or None where it was not built or not wanted.
-native: ModuleType | None = _load()
+native: ModuleType | None = built if ENGINE == "native" else None

@@ -1,0 +1,90 @@
+"""Produce requests carry one batch of each partition, and every batch gets its result.
+
+Method: batches built by hand; responses as brokers of different versions give them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.client.metadata import Metadata
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.retry import Attempts, Backoff
+from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
+from kafkawire.sdk.producer.batch import ProducerBatch
+from kafkawire.sdk.producer.partition_queue import PartitionQueue
+from kafkawire.sdk.producer.requests import produce_request, results
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records import BatchBuilder, RecordBatch
+from tests.sdk.client.simulation import Connection, address, cluster, topic_id
+
+Part = ProduceResponse.PartitionProduceResponse
+
+
+def batch(topic: str, number: int) -> ProducerBatch:
+    builder = BatchBuilder()
+    builder.append(1, None, b"v")
+    attempts = Attempts(Backoff(1, 1, lambda: 0.5), 100)
+    return ProducerBatch(PartitionQueue(TopicPartition(topic, number)), (1,), builder, attempts, 1000, 0)
+
+
+def known() -> Metadata:
+    metadata = Metadata()
+    metadata.update(cluster([1], {"t": [1, 1]})(MetadataRequest(None), 12), 0)  # type: ignore[arg-type]  # it is one
+    return metadata
+
+
+@pytest.mark.parametrize(("newest", "expected"), [({}, 13), ({ApiKey.PRODUCE: 9}, 9)])
+def test_request(newest: dict[ApiKey, int], expected: int) -> None:
+    request, version = produce_request([batch("t", 0), batch("t", 1)], known(), -1, 50, Connection(newest))
+    assert version == expected
+    (topic,) = request.topic_data
+    assert (topic.name, topic.topic_id, [data.index for data in topic.partition_data]) == ("t", topic_id("t"), [0, 1])
+    assert [RecordBatch(bytes(data.records or b"")).records_count for data in topic.partition_data] == [1, 1]
+    assert (request.acks, request.timeout_ms) == (-1, 50)
+
+
+def test_a_topic_without_an_id_goes_by_name() -> None:
+    request, version = produce_request([batch("t", 0), batch("other", 0)], known(), -1, 50, Connection({}))
+    assert isinstance(request, ProduceRequest)
+    assert version == 12
+
+
+def answered(*partitions: Any, by_name: bool = False, **more: Any) -> ProduceResponse:
+    name, number = ("t", bytes(16)) if by_name else ("", topic_id("t"))
+    return ProduceResponse([ProduceResponse.TopicProduceResponse(name, number, list(partitions))], **more)
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_results(by_name: bool) -> None:
+    good, bad, lost = batch("t", 0), batch("t", 1), batch("t", 2)
+    reasons = [ProduceResponse.BatchIndexAndErrorMessage(0, "no key")]
+    response = answered(
+        Part(0, 0, 40, 500),
+        Part(1, ErrorCode.INVALID_RECORD, error_message="bad", record_errors=reasons, log_start_offset=3),
+        by_name=by_name,
+    )
+    first, second, third = results(response, [good, bad, lost], known())
+    assert (first.batch, first.error, first.base_offset, first.log_append_time_ms) == (good, None, 40, 500)
+    assert isinstance(second.error, BrokerError)
+    assert str(second.error) == "INVALID_RECORD: 1 records for t-1: bad; record 0: no key"
+    assert second.log_start_offset == 3
+    assert isinstance(third.error, RemoteProtocolError)
+
+
+def test_the_new_leader_and_its_address_are_learned() -> None:
+    metadata = known()
+    moved = Part(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    moved.current_leader = ProduceResponse.LeaderIdAndEpoch(7, 5)
+    response = answered(moved, node_endpoints=[ProduceResponse.NodeEndpoint(7, *address(7))])
+    (result,) = results(response, [batch("t", 0)], metadata)
+    assert result.leader_moved
+    assert metadata.leader(TopicPartition("t", 0)) == 7
+    assert metadata.brokers[7].address == address(7)
+    (again,) = results(response, [batch("t", 0)], metadata)
+    assert not again.leader_moved
