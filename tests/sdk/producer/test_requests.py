@@ -20,6 +20,7 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import BatchBuilder, RecordBatch
 from tests.sdk.client.simulation import Connection, address, cluster, topic_id
 
@@ -56,7 +57,7 @@ def test_a_topic_without_an_id_goes_by_name() -> None:
 
 
 def answered(*partitions: Any, by_name: bool = False, **more: Any) -> ProduceResponse:
-    name, number = ("t", bytes(16)) if by_name else ("", topic_id("t"))
+    name, number = ("t", ZERO_UUID) if by_name else ("", topic_id("t"))
     return ProduceResponse([ProduceResponse.TopicProduceResponse(name, number, list(partitions))], **more)
 
 
