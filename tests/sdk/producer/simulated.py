@@ -19,7 +19,7 @@ from kafkawire.sdk.records import RecordBatch
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.client.simulation import FRACTION, Simulation, cluster, topic_id
 
-__all__ = ["Log", "SimulatedProducer", "chance", "outcome_of", "refused", "sent"]
+__all__ = ["Log", "SimulatedProducer", "chance", "outcome_of", "place_of", "refused", "sent"]
 
 #: As in Apache Kafka: the batches of a producer whose repetition a leader notices.
 _REMEMBERED = 5
@@ -149,7 +149,7 @@ class SimulatedProducer:
             name = topic.name or names[topic.topic_id]
             partitions = []
             for data in topic.partition_data:
-                batch = RecordBatch(bytes(data.records))
+                batch = RecordBatch(bytes(data.records or b""))
                 partitions.append(self._append(node, name, data.index, batch, kind))
             responses.append(ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, partitions))
         return ProduceResponse(responses)
@@ -183,6 +183,13 @@ def outcome_of(delivery: Delivery) -> RecordMetadata | Exception:
         found: RecordMetadata = end.value
         return found
     raise AssertionError("it was not settled")
+
+
+def place_of(delivery: Delivery) -> RecordMetadata:
+    """Return where the record of a settled delivery is stored."""
+    found = outcome_of(delivery)
+    assert isinstance(found, RecordMetadata), found
+    return found
 
 
 def chance(seed: int) -> Callable[[], float]:

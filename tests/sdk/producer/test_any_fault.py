@@ -14,9 +14,9 @@ import pytest
 from kafkawire.sdk.errors import ConnectionLost
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.outcome import RecordMetadata
-from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.client.simulation import SILENT, Silent
+from tests.sdk.client.simulation import SILENT
 from tests.sdk.producer.simulated import SimulatedProducer, chance, outcome_of, sent
 
 #: A delivery is settled so long after `delivery_timeout_ms` at the latest.
@@ -116,11 +116,11 @@ class _Faults:
         self.producer.max_batch_bytes = 1 << 20
 
     def _handler(self, node: int, store: Any) -> Any:
-        def handle(request: ProduceRequest, version: int) -> ProduceResponse | Exception | Silent:
+        def handle(request: ProduceRequest, version: int) -> Any:
             mode = self.modes[node]
             if mode != "fine" and self.random.random() < 0.3:
                 self.modes[node] = "fine"
-            answer: ProduceResponse = store(request, version) if mode in ("fine",) or "stored" in mode else None
+            answer = store(request, version) if mode == "fine" or "stored" in mode else SILENT
             if "lost" in mode:
                 return ConnectionLost("reset by peer")
             return SILENT if "silent" in mode else answer

@@ -18,7 +18,7 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.client.simulation import SILENT
-from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, refused, sent
+from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, place_of, refused, sent
 
 #: A delivery is settled so long after `delivery_timeout_ms` at the latest.
 GRACE_MS = 100
@@ -126,7 +126,7 @@ def test_too_large_a_batch_is_split_and_its_deliveries_follow() -> None:
     producer.run(5_000)
     assert promise.done
     assert producer.values() == values
-    assert [outcome_of(each).offset for each in deliveries] == list(range(1, 31))
+    assert [place_of(each).offset for each in deliveries] == list(range(1, 31))
     assert Counter(map(id, called)) == Counter(map(id, deliveries))
     assert producer.accumulator.bytes_held == 0
 
@@ -148,7 +148,7 @@ def test_a_moved_leader_is_followed_by_metadata() -> None:
     producer.learn()
     producer.leaders["t"] = [2]
     assert isinstance(outcome_of(sent(producer, b"v", 2_000)), RecordMetadata)
-    assert [node for _, node, _, batch in producer.produced][-2:] == [1, 2]
+    assert [node for _, node, *_ in producer.produced][-2:] == [1, 2]
 
 
 def test_a_leader_named_in_the_response_is_followed_at_once() -> None:

@@ -17,7 +17,7 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceRespo
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import RecordBatch
 from tests.sdk.client.simulation import SILENT, topic_id
-from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, refused, sent
+from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, place_of, refused, sent
 
 #: A delivery is settled so long after `delivery_timeout_ms` at the latest.
 GRACE_MS = 100
@@ -101,7 +101,7 @@ def test_a_gap_is_closed_with_the_next_epoch() -> None:
     producer.run(5_000)
     assert isinstance(outcome_of(bad), BrokerError)
     assert [outcome_of(each) for each in good] == [
-        RecordMetadata("t", 0, offset, outcome_of(each).timestamp_ms) for offset, each in enumerate(good, 1)
+        RecordMetadata("t", 0, offset, place_of(each).timestamp_ms) for offset, each in enumerate(good, 1)
     ]
     assert producer.values() == values
     assert producer.produced[-1][3].producer_epoch == 1
@@ -111,7 +111,7 @@ def test_three_bad_records_do_not_delay_a_good_one() -> None:
     producer = SimulatedProducer(batch_size=128, linger_ms=0)
     producer.learn()
     producer.refuse = lambda topic, number, batch: (
-        ErrorCode.INVALID_RECORD if any(r.value[:3] == b"bad" for r in batch.records()) else 0
+        ErrorCode.INVALID_RECORD if any((r.value or b"")[:3] == b"bad" for r in batch.records()) else 0
     )
     for _ in range(3):
         producer.send("t", b"bad" + b"x" * 90)
@@ -125,12 +125,12 @@ def test_a_leader_that_lost_the_numbers_gets_new_ones(code: ErrorCode) -> None:
     producer = SimulatedProducer(linger_ms=0)
     producer.learn()
     store = producer.simulation.handlers[1, ProduceRequest]
-    left = [True]
+    lost = [True]
 
     def handle(request: ProduceRequest, version: int) -> Any:
-        if not left:
+        if not lost:
             return store(request, version)
-        left.clear()
+        lost.clear()
         kind = ProduceResponse.PartitionProduceResponse
         refusal = kind(0, code, log_start_offset=0)
         return ProduceResponse([ProduceResponse.TopicProduceResponse("t", topic_id("t"), [refusal])])

@@ -14,7 +14,7 @@ from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut
 from kafkawire.sdk.producer.outcome import RecordMetadata
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, sent
+from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, place_of, sent
 
 #: A delivery is settled so long after `delivery_timeout_ms` at the latest.
 GRACE_MS = 100
@@ -54,7 +54,7 @@ def test_records_wait_for_their_topic_in_order() -> None:
     deliveries.append(producer.send("new", b"3"))
     producer.run(100)
     assert promise.done
-    (number,) = {outcome_of(each).partition for each in deliveries}
+    (number,) = {place_of(each).partition for each in deliveries}
     assert producer.values("new", number) == [b"0", b"1", b"2", b"3"]
 
 
@@ -63,7 +63,7 @@ def test_new_partitions_are_used() -> None:
     producer.learn()
     producer.leaders["t"] = [1, 2]
     producer.run(2_000)
-    assert outcome_of(sent(producer, b"v", partition=1)).partition == 1
+    assert place_of(sent(producer, b"v", partition=1)).partition == 1
 
 
 def test_idle_topics_are_forgotten_and_found_again() -> None:
@@ -86,7 +86,7 @@ def test_a_topic_that_may_not_be_used_fails_at_once() -> None:
     answer = producer.simulation.handlers[MetadataRequest]
 
     def handle(request: MetadataRequest, version: int) -> Any:
-        response = answer(request, version)
+        response: Any = answer(request, version)
         for topic in response.topics:
             if topic.name == "secret":
                 topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
