@@ -84,9 +84,10 @@ tidy: $(VENV)/.dev ## the house rules
 	$(call title,tidy)
 	@$(RUN) tools.tidy
 
-generated: $(VENV)/.dev ## generated code equals what the schemas give
+generated: $(VENV)/.dev ## generated code and pages equal what the schemas and the declared options give
 	$(call title,generated code)
 	@$(BIN)/kafkawire codegen check
+	@$(RUN) tools.options --check
 
 # Tests that never reach a codec give the same answer on every engine: they run once, with the first one.
 ENGINE_FREE := --ignore=tests/codegen --ignore-glob='tests/test_*.py'

@@ -139,7 +139,7 @@ def _clashes(folder: Path, files: Mapping[Path, SchemaFile]) -> Iterator[Problem
             if message.name in names:
                 yield Problem(folder / path, message.line, f"{message.name} is also in {names[message.name]}")
             names[message.name] = path
-            if message.key is not None and message.kind in ("request", "response", "coordinator-key"):
+            if message.key is not None:
                 other = keys.setdefault((message.kind, path.parent, message.key), message.name)
                 if other != message.name:
                     yield Problem(folder / path, message.line, f"{message.name}: {other} has the key {message.key}")

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kafkawire.reference_broker.log.config import InvalidConfig, check_topic_config
+from kafkawire.reference_broker.log.config import TOPIC_CONFIGS, InvalidConfig, check_topic_config
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import INT32_MAX, Option, Options, flag, number, text
+from kafkawire.sdk.options import INT32_MAX, Option, Options, flag, literal, number, text
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES
+from kafkawire.sdk.protocol.tables.enums import ConfigType
 
 __all__ = ["TOPIC_DEFAULTS", "BrokerOptions", "read_options"]
 
@@ -38,6 +39,16 @@ TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
     "min.insync.replicas": "min.insync.replicas",
 }
 
+#: How the values of topic configurations are written in Python; `log.cleanup.policy`, a list, is text.
+_TYPES: Final[Mapping[ConfigType, str]] = {
+    ConfigType.BOOLEAN: "bool",
+    ConfigType.DOUBLE: "float",
+    ConfigType.INT: "int",
+    ConfigType.LIST: "str",
+    ConfigType.LONG: "int",
+    ConfigType.STRING: "str",
+}
+
 
 def _own_name(dotted: str) -> str:
     return dotted.replace(".", "_")
@@ -55,7 +66,9 @@ def _topic_option(kafka_name: str, config: str) -> Option:
         except InvalidConfig as error:
             raise ConfigurationError(name, value, str(error)) from None
 
-    return Option(None, read, kafka_name)
+    known = TOPIC_CONFIGS[config]
+    accepts = literal(*known.choices) if known.choices and known.type is ConfigType.STRING else _TYPES[known.type]
+    return Option(None, read, kafka_name, accepts=accepts)
 
 
 class BrokerOptions(Options, from_text=True, more=_topic_options()):

@@ -2,16 +2,20 @@
 
 Three families say whose fault it was: `LocalProtocolError` (this program asked for something that the protocol does not
 allow), `RemoteProtocolError` (the peer broke the protocol) and `BrokerError` (a broker responded with an error code).
-The others are about networks, deadlines and limits. Every text names the thing, the value and the limit.
+The others are about networks, deadlines and limits. Every text names the thing, the value and the limit; `__cause__`
+is the error behind it, if there is one.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 from kafkawire.sdk.protocol import tables
+from kafkawire.sdk.secret import shown
 
 __all__ = [
+    "AuthenticationFailed",
     "BrokerError",
     "BufferFull",
     "Closed",
@@ -33,7 +37,11 @@ __all__ = [
 
 
 class KafkaWireError(Exception):
-    """The base of every error that kafkawire raises on purpose."""
+    """The base of every error that kafkawire raises on purpose.
+
+    Catch it where any of them is handled alike. `retriable` says whether repeating the same call may help: a client has
+    already done so, until its time limit. After a `fatal` error, close the client and create a new one.
+    """
 
     #: Whether the same call may succeed if repeated.
     retriable = False
@@ -44,17 +52,38 @@ class KafkaWireError(Exception):
         # The default calls the class with the finished text, which is not what most of these classes take.
         return _copied, (type(self), self.args), self.__dict__
 
+    def again(self) -> Self:
+        """Return a copy to raise, for whoever keeps the error to raise it more than once.
+
+        Each time that one exception is raised, its traceback grows, and notes and contexts of all who caught it meet.
+        """
+        copied = copy(self)
+        if hasattr(self, "__notes__"):
+            copied.__notes__ = [*self.__notes__]
+        copied.__cause__, copied.__context__ = self.__cause__, self.__context__
+        copied.__suppress_context__ = self.__suppress_context__  # setting the cause changed it
+        return copied.with_traceback(self.__traceback__)
+
 
 class LocalProtocolError(KafkaWireError):
-    """This program asked for something that the protocol does not allow."""
+    """This program asked for something that the protocol does not allow.
+
+    Nothing was sent. The call is wrong: correct it, repeating it does not help.
+    """
 
 
 class RemoteProtocolError(KafkaWireError):
-    """The peer sent something that the protocol does not allow."""
+    """The peer sent something that the protocol does not allow.
+
+    Its connection is closed. If it happens again, make sure that the address is that of a Kafka broker and that its
+    listener expects neither TLS nor SASL.
+    """
 
 
 class EncodeError(LocalProtocolError):
     """A value cannot be written.
+
+    It has the wrong type, or is too large for its field: correct what `path` names.
 
     Args:
         path: the field, for example `topics[3].partitions[0].index`; empty for the message itself.
@@ -68,11 +97,18 @@ class EncodeError(LocalProtocolError):
 
 
 class UnsupportedVersion(LocalProtocolError):
-    """A message, a field of it, or any tagged field does not exist in the version asked for."""
+    """A message, a field of it, or any tagged field does not exist in the version asked for.
+
+    From a client: the broker is older or newer than what this release supports, or cannot do what was asked. From a
+    codec: choose a version that has it, or leave the field at its default.
+    """
 
 
 class DecodeError(RemoteProtocolError):
     """Bytes cannot be decoded.
+
+    They are damaged, cut off, or of another format or version. A consumer that raises it has paused the partition: to
+    lose only the damaged batch, `seek` past it and `resume` the partition.
 
     Args:
         path: the field that could not be read, for example `topics[3].partitions[0].index`.
@@ -90,7 +126,8 @@ class DecodeError(RemoteProtocolError):
 class PartialBatch(DecodeError):
     """What remains is not a whole record batch: it was cut off, or the length of the batch is damaged.
 
-    A fetch response may end like this; a file or a column may not.
+    A fetch response may end like this; a file or a column may not. If the data is still being written, read it again
+    later; if not, what comes before `offset` is whole and the rest is lost.
 
     Args:
         offset: where the partial batch begins, in bytes from the start of the buffer.
@@ -111,6 +148,9 @@ class PartialBatch(DecodeError):
 
 class BrokerError(KafkaWireError):
     """A broker responded with an error code.
+
+    Decide by `code`, an `ErrorCode`. If the error is retriable, the client has retried until its time limit, and trying
+    again later may help; if not, the request or the cluster's configuration must change.
 
     Args:
         code: the number on the wire; one unknown to this release becomes UNKNOWN_SERVER_ERROR, and the text keeps the
@@ -133,63 +173,102 @@ class BrokerError(KafkaWireError):
 class ConnectFailed(KafkaWireError):
     """A broker, or every one of several, could not be reached.
 
+    The text and `__cause__` say why: check name, port, firewall, and which address the broker advertises. Clients try
+    again by themselves once they are started.
+
     Args:
         address: what it tried to connect to.
         reason: what went wrong.
+        phase: how far it came: "dns", "tcp", "tls", "versions" or "sasl"; None if that is not known.
     """
 
     retriable = True
 
-    def __init__(self, address: object, reason: object) -> None:
-        super().__init__(f"cannot connect to {address}: {reason}")
+    def __init__(self, address: object, reason: object, phase: str | None = None) -> None:
+        super().__init__(f"cannot connect to {address}: {phase + ': ' if phase else ''}{reason}")
         self.address = str(address)
+        self.phase = phase
+
+
+class AuthenticationFailed(ConnectFailed):
+    """A broker was reached, but refused the login, or one side refused the other's certificate.
+
+    Clients do not try again by themselves: further attempts with a wrong password may lock the user out. Correct the
+    `sasl_` or `ssl_` option that the text names, or the broker's users and certificates.
+    """
+
+    retriable = False
 
 
 class ConnectionLost(KafkaWireError):
-    """A connection ended while a response was pending; whether the broker acted on the request is not known."""
+    """A connection ended while a response was pending; whether the broker acted on the request is not known.
+
+    Repeat what may be done twice; for the rest, ask the cluster what became of it.
+    """
 
     retriable = True
 
 
 class RequestTimedOut(KafkaWireError):
-    """A broker did not respond in time; whether it acted on the request is not known."""
+    """A broker did not respond in time; whether it acted on the request is not known.
+
+    Repeat what may be done twice. If brokers are slow rather than gone, raise `request_timeout_ms`.
+    """
 
     retriable = True
 
 
 class DeliveryTimedOut(KafkaWireError):
-    """Records were not acknowledged within `delivery_timeout_ms`; the cause is the last error met while sending."""
+    """Records were not acknowledged within `delivery_timeout_ms`; the cause is the last error met while sending.
+
+    They may have been stored nevertheless, if a request was under way: send them again if duplicates do no harm.
+    """
 
 
 class BufferFull(KafkaWireError):
-    """A record does not fit into the producer's buffer now; it was not buffered."""
+    """A record does not fit into the producer's buffer now; it was not buffered.
+
+    Await `drain` and send it again, or use `send_many`, which waits by itself. If it happens all the time, records come
+    faster than the brokers take them; a larger `buffer_memory` only helps with bursts.
+    """
 
     retriable = True
 
 
 class RecordTooLarge(LocalProtocolError):
-    """A record is larger than the largest request."""
+    """A record is larger than the largest request.
+
+    Send less in one record, or raise `max_request_size`, and with it `max.message.bytes` of the topic.
+    """
 
 
 class NoOffset(KafkaWireError):
-    """A partition has no position to start from, and `auto_offset_reset` is "none"."""
+    """A partition has no position to start from, and `auto_offset_reset` is "none".
+
+    The partition is paused. `seek` to the offset to start from and `resume` it, or choose another `auto_offset_reset`.
+    """
 
 
 class Closed(LocalProtocolError):
-    """A client or connection was used before it was started or after it was closed."""
+    """A client or connection was used before it was started or after it was closed.
+
+    Use clients inside `async with`. A closed client is not started again: create a new one.
+    """
 
 
 class ConfigurationError(KafkaWireError, ValueError):
     """An option cannot be used.
 
+    Correct it: docs/options.md lists all options. It is a `ValueError`, too.
+
     Args:
         option: its name.
-        value: what was given.
+        value: what was given; the text does not show it if the name says that it may be secret.
         reason: what is wrong, with the limit.
     """
 
     def __init__(self, option: str, value: object, reason: str) -> None:
-        super().__init__(f"{option}={value!r}: {reason}")
+        super().__init__(f"{option}={shown(option, value)}: {reason}")
         self.option = option
 
 

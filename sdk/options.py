@@ -1,22 +1,45 @@
 """Declare options and read them: names, types, ranges, defaults.
 
 Clients and the broker each declare their own as attributes of a class derived from `Options`; reading and errors are
-shared. An option has a name in snake_case and, if Kafka has it too, the dotted name of Kafka's documentation. These are
-plain classes because a dataclass costs a program about a millisecond at start.
+shared. An option has a name in snake_case and, if Kafka has it too, the dotted name of Kafka's documentation. Under
+Kafka's name, numbers and booleans may be text too, as in a properties file. The keywords that type checkers know and
+docs/options.md are generated from these declarations (tools/options.py). These are plain classes because a dataclass
+costs a program about a millisecond at start.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from kafkawire.sdk.errors import ConfigurationError
 
-__all__ = ["INT32_MAX", "REQUIRED", "Option", "Options", "choice", "flag", "number", "option", "text"]
+__all__ = [
+    "INT32_MAX",
+    "REQUIRED",
+    "Option",
+    "Options",
+    "Order",
+    "choice",
+    "flag",
+    "literal",
+    "number",
+    "option",
+    "parse_boolean",
+    "parse_integer",
+    "read_text",
+    "text",
+]
 
 #: Kafka keeps most numbers as int32.
 INT32_MAX: Final = 2**31 - 1
 
 #: The default of an option that must be given.
 REQUIRED: Final[Any] = object()
+
+#: More digits than any number has here; Python refuses to convert 5,000.
+_DIGITS_MAX = 100
+
+_DECIMAL = re.compile(r"-?[0-9]+")
 
 #: Takes the name as the user wrote it and the value; returns the value to store, or raises `ConfigurationError`.
 Reader = Callable[[str, object], object]
@@ -30,12 +53,32 @@ class Option(NamedTuple):
         read: checks a value.
         kafka_name: the name in Kafka's documentation, None for an option that Kafka does not have.
         parse: converts text to a value for `read`, or returns it unchanged; None for options that are text.
+        accepts: the type of a value, as an annotation is written.
+        limits: which values of that type are allowed, in words; empty if all are.
     """
 
     default: object
     read: Reader
     kafka_name: str | None = None
     parse: Callable[[str], object] | None = None
+    accepts: str = "object"
+    limits: str = ""
+
+
+class Order(NamedTuple):
+    """A rule for two options: `lower` is at most `upper`.
+
+    Attributes:
+        lower: the name of one option.
+        upper: the name of the other.
+        otherwise: what goes wrong if the rule is broken.
+        strict: whether the two may not be equal either.
+    """
+
+    lower: str
+    upper: str
+    otherwise: str
+    strict: bool = False
 
 
 class Options:
@@ -49,8 +92,10 @@ class Options:
     OPTIONS: ClassVar[Mapping[str, Option]] = {}
     #: Names by the dotted name of Kafka's documentation.
     KAFKA_NAMES: ClassVar[Mapping[str, str]] = {}
-    #: Whether numbers and booleans may be given as text, as on a command line.
+    #: Whether numbers and booleans may be text under every name, as on a command line.
     FROM_TEXT: ClassVar[bool] = False
+    #: What must hold between two options.
+    ORDERS: ClassVar[tuple[Order, ...]] = ()
 
     def __init_subclass__(cls, from_text: bool = False, more: Mapping[str, Option] | None = None) -> None:
         declared = {name: value for name, value in vars(cls).items() if isinstance(value, Option)}
@@ -71,30 +116,69 @@ class Options:
             given: (name, value) pairs; names dotted or in snake_case.
 
         Raises:
-            ConfigurationError: a name is unknown or given twice, a required one is missing, or a value is refused.
+            ConfigurationError: a name is unknown or given twice, a required one is missing, a value is refused, or two
+                values contradict each other.
         """
         values: dict[str, object] = {}
         for given_name, value in given:
             name = cls.KAFKA_NAMES.get(given_name, given_name)
             if name not in cls.OPTIONS:
-                raise ConfigurationError(given_name, value, cls._unknown(given_name))
+                raise ConfigurationError(given_name, value, cls.unknown(given_name))
             if name in values:
                 raise ConfigurationError(given_name, value, f"{name} was given already")
-            option = cls.OPTIONS[name]
-            if cls.FROM_TEXT and option.parse is not None and isinstance(value, str):
-                value = option.parse(value)
-            values[name] = option.read(given_name, value)
+            values[name] = cls._value(given_name, value, cls.OPTIONS[name])
         for name, option in cls.OPTIONS.items():
             if option.default is REQUIRED and name not in values:
                 raise ConfigurationError(name, None, "a value is needed, there is no default")
-        return cls(**values)
+        options = cls(**values)
+        options.check(values.keys())
+        return options
+
+    def check(self, given: Collection[str]) -> None:
+        """Check the values against each other; a derived class that adds rules calls this one, too.
+
+        Args:
+            given: names of the options that are not left to their defaults.
+
+        Raises:
+            ConfigurationError: two values contradict each other.
+        """
+        for lower, upper, otherwise, strict in self.ORDERS:
+            low, high = getattr(self, lower), getattr(self, upper)
+            if low < high or (low == high and not strict):
+                continue
+            if lower in given:
+                bound = f"{'less than' if strict else 'at most'} {self.shown(upper, given)}"
+                raise ConfigurationError(lower, low, f"expected {bound}; otherwise {otherwise}")
+            bound = f"{'more than' if strict else 'at least'} {self.shown(lower, given)}"
+            raise ConfigurationError(upper, high, f"expected {bound}; otherwise {otherwise}")
+
+    def shown(self, name: str, given: Collection[str]) -> str:
+        """Return an option with its value, for the error about another."""
+        return f"{name}={getattr(self, name)}" + ("" if name in given else " (the default)")
 
     @classmethod
-    def _unknown(cls, name: str) -> str:
+    def unknown(cls, name: str) -> str:
+        """Return what to say about a name that is no option."""
+        own = cls.KAFKA_NAMES.get(name.replace("_", "."))
+        if own is not None:
+            return f"no such option; here it is {own}"
         import difflib  # only needed for an error
 
         near = difflib.get_close_matches(name, [*cls.OPTIONS, *cls.KAFKA_NAMES], n=1)
         return f"no such option; did you mean {near[0]}?" if near else "no such option"
+
+    @classmethod
+    def _value(cls, given_name: str, value: object, option: Option) -> object:
+        """Return the checked value of an option."""
+        if value is None and option.default is not None:
+            needed = "a value is needed, there is no default"
+            left_out = f"None is not a value; leave it out for the default, {option.default!r}"
+            raise ConfigurationError(given_name, None, needed if option.default is REQUIRED else left_out)
+        may_be_text = cls.FROM_TEXT or given_name in cls.KAFKA_NAMES
+        if may_be_text and option.parse is not None and isinstance(value, str):
+            value = option.parse(value)
+        return option.read(given_name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__}.{name} cannot be changed")
@@ -114,23 +198,17 @@ def number(default: int, low: int, high: int = INT32_MAX, *, kafka: str | None =
             raise ConfigurationError(name, value, f"expected {low} to {high}")
         return value
 
-    return Option(default, read, kafka, _integer)
+    return Option(default, read, kafka, parse_integer, "int", f"{low} to {high}")
 
 
 def flag(default: bool, *, kafka: str | None = None) -> Any:
     """Declare a boolean."""
-    return Option(default, _read_flag, kafka, _boolean)
+    return Option(default, _read_flag, kafka, parse_boolean, "bool")
 
 
 def text(default: str | None, *, kafka: str | None = None) -> Any:
     """Declare a text option; None is accepted if it is the default."""
-
-    def read(name: str, value: object) -> str | None:
-        if not isinstance(value, str) and (value is not None or default is not None):
-            raise ConfigurationError(name, value, "expected a string")
-        return value
-
-    return Option(default, read, kafka)
+    return Option(default, read_text, kafka, accepts="str" if default is not None else "str | None")
 
 
 def choice(default: str, *values: str, kafka: str | None = None) -> Any:
@@ -141,26 +219,47 @@ def choice(default: str, *values: str, kafka: str | None = None) -> Any:
             raise ConfigurationError(name, value, f"expected one of {', '.join(values)}")
         return value
 
-    return Option(default, read, kafka)
+    return Option(default, read, kafka, accepts=literal(*values))
 
 
-def option(default: object, read: Reader, *, kafka: str | None = None) -> Any:
-    """Declare an option with its own reader."""
-    return Option(default, read, kafka)
+def option(
+    default: object,
+    read: Reader,
+    accepts: str,
+    *,
+    kafka: str | None = None,
+    parse: Callable[[str], object] | None = None,
+    limits: str = "",
+) -> Any:
+    """Declare an option with its own reader; see `Option`."""
+    return Option(default, read, kafka, parse, accepts, limits)
+
+
+def literal(*values: str | int) -> str:
+    """Return the annotation of a choice between values."""
+    written = (str(value) if isinstance(value, int) else f'"{value}"' for value in values)
+    return f"Literal[{', '.join(written)}]"
+
+
+def read_text(name: str, value: object) -> str | None:
+    """Return text, or None; refuse anything else."""
+    if isinstance(value, str) or value is None:
+        return value
+    is_bytes = isinstance(value, bytes | bytearray | memoryview)
+    raise ConfigurationError(name, value, f"expected a string{', not bytes' if is_bytes else ''}")
+
+
+def parse_integer(value: str) -> object:
+    """Return the number that is written in decimal digits, or the text itself."""
+    return int(value) if _DECIMAL.fullmatch(value) and len(value) <= _DIGITS_MAX else value
+
+
+def parse_boolean(value: str) -> object:
+    """Return the boolean that "true" or "false" stands for, in any case, or the text itself."""
+    return {"true": True, "false": False}.get(value.lower(), value)
 
 
 def _read_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ConfigurationError(name, value, "expected True or False")
     return value
-
-
-def _integer(value: str) -> object:
-    try:
-        return int(value)
-    except ValueError:
-        return value
-
-
-def _boolean(value: str) -> object:
-    return {"true": True, "false": False}.get(value.lower(), value)

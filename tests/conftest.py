@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 
 import pytest
 from hypothesis import settings
 
 from kafkawire.sdk.protocol.engines.selection import ENGINE
+from tests.certificates import Certificates
 
 pytest_plugins = ["tests.expected_skips"]
 
@@ -26,3 +28,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_report_header(config: pytest.Config) -> str:
     """Name the engine that this run tests."""
     return f"kafkawire engine: {ENGINE}"
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Certificates for tests of TLS."""
+    if shutil.which("openssl") is None:
+        pytest.skip("the program openssl is not installed")
+    return Certificates(tmp_path_factory.mktemp("certificates"))

@@ -6,10 +6,18 @@ face `kafkawire` are looked up where they are defined.
 
 from __future__ import annotations
 
+import ast
+import builtins
+import collections.abc
 import inspect
+import pathlib
 import pkgutil
 import subprocess
 import sys
+import textwrap
+import types
+import typing
+from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
 
@@ -17,9 +25,20 @@ import pytest
 import typer
 
 import kafkawire
+import kafkawire.testing
 
 #: Modules that need a package outside the dependencies of a plain install.
 OPTIONAL = {"kafkawire.sdk.spark": "pyspark", "kafkawire.spark": "pyspark"}
+
+#: Names in annotations of public classes that users need not import, and why.
+NOT_NEEDED = {
+    ("ConsumerBatch.to_arrow", "RecordBatch"): "of pyarrow",
+    ("ConsumerBatch.to_arrow", "pyarrow"): "a library",
+    ("Delivery.place", "ProducerBatch"): "the producer calls it",
+    ("Network.open", "ConnectionState"): "only who writes a network needs it",
+    ("Network.open", "Receiver"): "a type variable",
+    ("Network.open", "Wire"): "only who writes a network needs it",
+}
 
 
 def public_modules() -> list[str]:
@@ -70,6 +89,50 @@ def test_face_declares_what_it_gives() -> None:
         if inspect.isclass(value) or inspect.isfunction(value):
             assert name in import_module(f"kafkawire.{kafkawire._HOMES[name]}").__all__
             assert inspect.getdoc(value)
+
+
+def annotated_names(kind: type) -> Iterator[tuple[str, ast.expr]]:
+    """Give the annotations that users of a class meet: of its public methods, of its fields, of what creates it."""
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(body, ast.ClassDef)
+    for node in body.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            created_by_users = node.name == "__init__" and kind.__name__ in ("Admin", "Broker", "Consumer", "Producer")
+            if node.name[0] == "_" and not created_by_users:
+                continue
+            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+            annotations = [*(each.annotation for each in given if each is not None), node.returns]
+            yield from ((f"{kind.__name__}.{node.name}", each) for each in annotations if each is not None)
+        elif isinstance(node, ast.AnnAssign) and hasattr(kind, "_fields"):
+            yield kind.__name__, node.annotation
+
+
+def test_every_type_in_an_annotation_of_the_face_is_public() -> None:
+    """What a user's own annotations need is in `kafkawire`, or in `kafkawire.testing` for its broker."""
+    classes = [kafkawire.testing.Broker, *(getattr(kafkawire, name) for name in kafkawire.__all__)]
+    written = [each for each in classes if inspect.isclass(each) and not issubclass(each, int | dict)]
+    missing = set()
+    for kind in written:
+        if kind is not kafkawire.Record:  # a class of the extension
+            for where, annotation in annotated_names(kind):
+                missing |= {(where, name) for name in names_of(annotation) if not is_known(name)}
+    assert missing == NOT_NEEDED.keys()
+
+
+def names_of(annotation: ast.expr) -> Iterator[str]:
+    for node in ast.walk(annotation):
+        if isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from names_of(ast.parse(node.value, mode="eval").body)
+        elif isinstance(node, ast.Name) and node.id != "enums":
+            yield node.id
+
+
+def is_known(name: str) -> bool:
+    """Return whether users can import a name: ours, or one of Python."""
+    homes = (builtins, collections.abc, pathlib, types, typing)
+    return name in (*kafkawire.__all__, *kafkawire.testing.__all__) or any(hasattr(home, name) for home in homes)
 
 
 def test_face_holds_nothing_else() -> None:

@@ -4,6 +4,7 @@ Method: one test a promise, on real files and a free port.
 """
 
 import socket
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,7 @@ def test_start_again_on_the_same_address(end):
 
 def test_unknown_option(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    unknown: dict[str, Any] = {"num_partition": 2}
     with pytest.raises(ConfigurationError, match="did you mean num_partitions"):
-        Broker(num_partition=2)
+        Broker(**unknown)
     assert list(tmp_path.iterdir()) == []

@@ -42,6 +42,11 @@ class TopicConfig(NamedTuple):
     check: Callable[[str], None]
     about: str
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values to choose from, empty if they cannot be listed."""
+        return self.check.allowed if isinstance(self.check, _OneOf) else ()
+
 
 def _number(low: int, high: int) -> Callable[[str], None]:
     def check(value: str) -> None:
@@ -64,12 +69,15 @@ def _ratio(value: str) -> None:
         raise ValueError("must be 0 to 1")
 
 
-def _one_of(*allowed: str) -> Callable[[str], None]:
-    def check(value: str) -> None:
-        if value not in allowed:
-            raise ValueError(f"must be one of {', '.join(allowed)}")
+class _OneOf:
+    """Checks that a value is one of a few."""
 
-    return check
+    def __init__(self, *allowed: str) -> None:
+        self.allowed = allowed
+
+    def __call__(self, value: str) -> None:
+        if value not in self.allowed:
+            raise ValueError(f"must be one of {', '.join(self.allowed)}")
 
 
 def _list_of(*allowed: str) -> Callable[[str], None]:
@@ -86,7 +94,7 @@ def _replica_list(value: str) -> None:
         raise ValueError("must be * or partition:broker,partition:broker")
 
 
-_boolean = _one_of("true", "false")
+_boolean = _OneOf("true", "false")
 _WEEK_MS = 7 * 24 * 3600 * 1000
 
 #: Every topic configuration of Apache Kafka 4.3, by name.
@@ -98,7 +106,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
             "compression.type",
             ConfigType.STRING,
             "producer",
-            _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+            _OneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
             "How batches are compressed; producer keeps the producer's compression.",
         ),
         ("compression.gzip.level", ConfigType.INT, "-1", _number(-1, 9), "Level of gzip."),
@@ -187,7 +195,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
             "message.timestamp.type",
             ConfigType.STRING,
             "CreateTime",
-            _one_of("CreateTime", "LogAppendTime"),
+            _OneOf("CreateTime", "LogAppendTime"),
             "Whose clock sets the timestamps: the producer's or the broker's.",
         ),
         (

@@ -13,12 +13,20 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TypeVar
 
 from kafkawire.sdk.client.backoff import Backoff
+from kafkawire.sdk.client.login import login, tls
 from kafkawire.sdk.client.metadata import Broker, Metadata, Topic
 from kafkawire.sdk.client.options import ClientOptions
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.requests import coordinator, find_coordinator
 from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.errors import BrokerError, ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    ConnectFailed,
+    ConnectionLost,
+    KafkaWireError,
+    RequestTimedOut,
+)
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
@@ -59,8 +67,10 @@ class Cluster:
         self.metadata = Metadata(options.metadata_max_age_ms)
         self.topics: set[str] | None = set()
         self._creates_topics = creates_topics
-        settings = ConnectionSettings(options.client_id, options.connect_timeout_ms, options.request_timeout_ms)
-        self._pool = ConnectionPool(network or TcpNetwork(options.max_frame_bytes), settings)
+        settings = ConnectionSettings(
+            options.client_id, options.connect_timeout_ms, options.request_timeout_ms, login=login(options)
+        )
+        self._pool = ConnectionPool(network or TcpNetwork(options.max_frame_bytes, tls(options)), settings)
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self._refreshing: SingleFlight[None] = SingleFlight()
         self._coordinators: dict[str, int] = {}
@@ -90,18 +100,22 @@ class Cluster:
         """Return a connection to any broker: a known one, else one of the bootstrap servers.
 
         Raises:
+            AuthenticationFailed: one of them was reached, and does not trust this client or is not to be trusted.
             ConnectFailed: none can be reached; the text says why, broker by broker.
         """
         known = [broker.address for broker in self.metadata.brokers.values()]
         first = int(random_fraction() * len(known))
-        reasons: dict[Address, str] = {}
+        reasons: dict[Address, ConnectFailed] = {}
         for address in [*known[first:], *known[:first], *self.options.bootstrap_servers]:
             if address not in reasons:
                 try:
                     return await self._pool.get(address)
+                except AuthenticationFailed:
+                    raise  # further attempts with a wrong password may lock the user out
                 except ConnectFailed as error:
-                    reasons[address] = str(error)
-        raise ConnectFailed("any broker", "; ".join(reasons.values()))
+                    reasons[address] = error
+        failed = ConnectFailed("any broker", "; ".join(map(str, reasons.values())))
+        raise failed from next(reversed(reasons.values()))
 
     async def controller(self) -> BrokerConnection:
         """Return a connection to the broker that takes requests for the controller.

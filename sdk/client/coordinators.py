@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator
-from kafkawire.sdk.client.metadata import Broker
 from kafkawire.sdk.client.requests import coordinator, find_coordinator
 from kafkawire.sdk.client.retry import outdates_coordinator
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
@@ -27,25 +26,28 @@ class Coordinators:
     """The coordinators that one router knows.
 
     Args:
-        router: carries the look-ups; its metadata learns of brokers that it did not list yet.
+        router: carries the look-ups.
         timeout_ms: for a look-up, retries included.
     """
 
     def __init__(self, router: Router, timeout_ms: int) -> None:
         self._router = router
         self._timeout_ms = timeout_ms
-        self._known: dict[Coordinator, int] = {}
+        self._known: dict[Coordinator, Address] = {}
         self._asked: set[Coordinator] = set()
         self._refused: dict[Coordinator, KafkaWireError] = {}
         self._trouble: dict[Coordinator, KafkaWireError] = {}
 
-    def find(self, wanted: Coordinator, now_ms: int) -> tuple[int | None, KafkaWireError | None]:
-        """Return the node id of a coordinator, None while it is being looked up, and why a look-up failed."""
+    def find(self, wanted: Coordinator, now_ms: int) -> tuple[Address | None, KafkaWireError | None]:
+        """Return where a coordinator listens, None while that is being looked up, and why a look-up failed.
+
+        The address is the one of the look-up: a broker that has just started may not be in the metadata yet.
+        """
         refused = self._refused.pop(wanted, None)
-        node_id = self._known.get(wanted)
-        if node_id is None and wanted not in self._asked and refused is None:
+        address = self._known.get(wanted)
+        if address is None and wanted not in self._asked and refused is None:
             self._look_up(wanted, now_ms)
-        return node_id, refused
+        return address, refused
 
     def trouble(self, wanted: Coordinator) -> KafkaWireError | None:
         """Return why the look-up of a coordinator has not succeeded yet, None if nothing went wrong."""
@@ -58,10 +60,8 @@ class Coordinators:
 
     def forget_at(self, address: Address) -> None:
         """Forget the coordinators at an address: its connection has ended."""
-        brokers = self._router.metadata.brokers
-        for wanted, node_id in list(self._known.items()):
-            if node_id not in brokers or brokers[node_id].address == address:
-                del self._known[wanted]
+        for wanted in [wanted for wanted, known in self._known.items() if known == address]:
+            del self._known[wanted]
 
     def _look_up(self, wanted: Coordinator, now_ms: int) -> None:
         self._asked.add(wanted)
@@ -86,9 +86,8 @@ class Coordinators:
                 self._refused[wanted] = call.error
                 return
             assert isinstance(call.result, FindCoordinatorResponse)
-            node_id, host, port = coordinator(call.result, str(wanted))
-            self._router.metadata.brokers.setdefault(node_id, Broker(node_id, Address(host, port)))
-            self._known[wanted] = node_id
+            _node_id, host, port = coordinator(call.result, str(wanted))
+            self._known[wanted] = Address(host, port)
 
         deadline_ms = now_ms + self._timeout_ms
         self._router.submit(Call(ANY_BROKER, request, FindCoordinatorResponse, deadline_ms, found, check=check), now_ms)

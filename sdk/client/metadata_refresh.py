@@ -9,12 +9,13 @@ Source: Apache Kafka, `Metadata`, `NetworkClient.DefaultMetadataUpdater`; KIP-11
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call
 from kafkawire.sdk.client.options import ClientOptions
 from kafkawire.sdk.client.retry import Attempts
-from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -51,6 +52,18 @@ class MetadataRefresh:
         self._running = False
         self._asked: frozenset[str] | None = frozenset()
         self.ended_ms = -1
+        self._waiting: list[Callable[[KafkaWireError | None], None]] = []
+
+    def request(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
+        """Refresh as soon as the backoff allows; call `on_done` at the end, with the error if it failed."""
+        self._waiting.append(on_done)
+        self._router.metadata.invalidate()
+
+    def fail(self, error: KafkaWireError) -> None:
+        """Tell those who wait for a refresh that there will be none."""
+        waiting, self._waiting = self._waiting, []
+        for on_done in waiting:
+            on_done(error)
 
     def poll(self, now_ms: int) -> None:
         """Send a refresh if one is due."""
@@ -108,6 +121,9 @@ class MetadataRefresh:
         elif isinstance(call.error, BrokerError) and call.error.code is ErrorCode.REBOOTSTRAP_REQUIRED:
             logger.warning("the cluster asks its clients to bootstrap again")
             metadata.brokers.clear()
+        waiting, self._waiting = self._waiting, []
+        for on_done in waiting:
+            on_done(call.error)
 
 
 def _error_of(response: Message) -> BrokerError | None:

@@ -1,54 +1,84 @@
-"""The options of producers, consumers and admins: names, defaults, ranges.
+"""The options of producers, consumers and admins: names, defaults, ranges, and what must hold between them.
 
 Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. The error for an unknown
-name suggests the nearest match, that for a value out of range states the limit. Defaults are Kafka's, except
-`batch_size`.
+name says what the option is called here, that for a value out of range states the limit. Defaults are Kafka's, except
+those of `batch_size` and `client_id`. docs/howto/add-an-option.md shows how to add one.
 
 Source: Apache Kafka, `CommonClientConfigs`, `ProducerConfig`, `ConsumerConfig`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TypeVar, cast
+from collections.abc import Collection, Iterable, Mapping
+from typing import ClassVar, Final, TypeVar, cast
 
 from kafkawire.sdk.client.partitioner import Partitioner
+from kafkawire.sdk.client.security_options import SecurityOptions
+from kafkawire.sdk.client.topics import LEGAL_NAME, is_legal_name
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import INT32_MAX, REQUIRED, Options, choice, flag, number, option, text
+from kafkawire.sdk.options import (
+    INT32_MAX,
+    REQUIRED,
+    Order,
+    choice,
+    flag,
+    literal,
+    number,
+    option,
+    parse_boolean,
+    parse_integer,
+    read_text,
+    text,
+)
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES
 from kafkawire.sdk.protocol.tables.enums import Acks
 from kafkawire.sdk.records import Compression
 from kafkawire.sdk.transport.wire import Address, addresses
 
-__all__ = ["AdminOptions", "ClientOptions", "ConsumerOptions", "ProducerOptions", "read_options"]
+__all__ = [
+    "ASSIGNOR_NAMES",
+    "CLIENTS",
+    "AdminOptions",
+    "ClientOptions",
+    "ConsumerOptions",
+    "ProducerOptions",
+    "read_options",
+]
+
+#: The assignors that a consumer can be given, by the names that members of a group exchange.
+ASSIGNOR_NAMES: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
+
+_COMPRESSIONS: Final = {member.name.lower(): member for member in Compression}
+_ACKS: Final[Mapping[str | int, Acks]] = {"all": Acks.ALL, **{int(acks): acks for acks in Acks}}
 
 
 def _bootstrap_servers(name: str, value: object) -> tuple[Address, ...]:
-    if not isinstance(value, str | Iterable):
+    if isinstance(value, Mapping):
+        raise ConfigurationError(name, list(value), "options are keywords: pass the mapping as **options")
+    if not isinstance(value, str | Iterable) or isinstance(value, bytes | bytearray | memoryview):
         raise ConfigurationError(name, value, "expected host:port,host:port")
     return addresses(value)
 
 
 def _acks(name: str, value: object) -> int:
-    known = {"all": Acks.ALL, **{str(int(acks)): acks for acks in Acks}}
-    if isinstance(value, bool) or str(value) not in known:
+    if not isinstance(value, str | int) or isinstance(value, bool) or value not in _ACKS:
         raise ConfigurationError(name, value, 'expected "all", 1 or 0')
-    return known[str(value)]
+    return _ACKS[value]
 
 
 def _compression(name: str, value: object) -> Compression:
     if isinstance(value, Compression):
         return value
-    names = {member.name.lower(): member for member in Compression}
-    if value not in names:
-        raise ConfigurationError(name, value, f"expected one of {', '.join(names)}")
-    return names[str(value)]
+    if not isinstance(value, str) or value not in _COMPRESSIONS:
+        raise ConfigurationError(name, value, f"expected one of {', '.join(_COMPRESSIONS)}")
+    return _COMPRESSIONS[value]
 
 
 def _assignors(name: str, value: object) -> tuple[str, ...]:
     names = value.split(",") if isinstance(value, str) else value
-    if not isinstance(names, Iterable) or not (chosen := tuple(str(part).strip() for part in names)):
-        raise ConfigurationError(name, value, "expected names of assignors")
+    chosen = tuple(str(part).strip() for part in names) if isinstance(names, Iterable) else ()
+    if not chosen or not set(chosen) <= set(ASSIGNOR_NAMES):
+        raise ConfigurationError(name, value, f"expected some of {', '.join(ASSIGNOR_NAMES)}")
     return chosen
 
 
@@ -64,23 +94,40 @@ def _partitioner(name: str, value: object) -> Partitioner | None:
     return cast("Partitioner | None", value)
 
 
-class ClientOptions(Options):
-    """The options of every client.
+def _group_id(name: str, value: object) -> str | None:
+    if value == "":
+        raise ConfigurationError(name, value, "expected a name; leave it out to read without a group")
+    return read_text(name, value)
+
+
+def _group_instance_id(name: str, value: object) -> str | None:
+    value = read_text(name, value)
+    if value is not None and not is_legal_name(value):  # brokers check it as they check the name of a topic
+        raise ConfigurationError(name, value, f"expected {LEGAL_NAME}")
+    return value
+
+
+class ClientOptions(SecurityOptions):
+    """The options of every client, beside those of `SecurityOptions`.
 
     Attributes:
         bootstrap_servers: brokers to connect to first, `host:port,host:port`.
         client_id: the name that brokers use for logs and quotas.
         request_timeout_ms: how long to wait for a response.
-        connect_timeout_ms: how long to wait for a connection, version negotiation included.
+        connect_timeout_ms: how long to wait for a connection, TLS, version negotiation and login included.
         api_timeout_ms: how long a call may take, retries included.
         retry_backoff_ms: pause before the first retry; doubles with each retry, up to `retry_backoff_max_ms`.
         retry_backoff_max_ms: longest pause between retries.
         metadata_max_age_ms: age at which the metadata is refreshed.
         connections_max_idle_ms: a connection that was not used for so long is closed.
         max_frame_bytes: largest response accepted.
+        io: where the client does its I/O: "loop", the event loop that starts it, or "thread", a thread of its own that
+            goes on while the event loop is blocked.
     """
 
-    bootstrap_servers: tuple[Address, ...] = option(REQUIRED, _bootstrap_servers, kafka="bootstrap.servers")
+    bootstrap_servers: tuple[Address, ...] = option(
+        REQUIRED, _bootstrap_servers, "str | Iterable[str]", kafka="bootstrap.servers"
+    )
     client_id: str = text("kafkawire", kafka="client.id")
     request_timeout_ms: int = number(30_000, 1, kafka="request.timeout.ms")
     connect_timeout_ms: int = number(10_000, 1, kafka="socket.connection.setup.timeout.ms")
@@ -88,8 +135,19 @@ class ClientOptions(Options):
     retry_backoff_ms: int = number(100, 0, kafka="retry.backoff.ms")
     retry_backoff_max_ms: int = number(1_000, 0, kafka="retry.backoff.max.ms")
     metadata_max_age_ms: int = number(300_000, 100, kafka="metadata.max.age.ms")
-    connections_max_idle_ms: int = number(540_000, 1_000, kafka="connections.max.idle.ms")
+    connections_max_idle_ms: int = number(540_000, 1, kafka="connections.max.idle.ms")
     max_frame_bytes: int = number(MAX_FRAME_BYTES, 1024)
+    io: str = choice("loop", "loop", "thread")
+
+    ORDERS: ClassVar[tuple[Order, ...]] = (
+        Order("retry_backoff_ms", "retry_backoff_max_ms", "every pause would be the longest one"),
+    )
+
+    @classmethod
+    def unknown(cls, name: str) -> str:
+        from kafkawire.sdk.client.option_hints import hint  # only needed for an error
+
+        return hint(name, cls, CLIENTS) or super().unknown(name)
 
 
 class AdminOptions(ClientOptions):
@@ -108,7 +166,8 @@ class ProducerOptions(ClientOptions):
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
         max_request_size: bytes of the largest record batch.
         retries: how often a batch may be retried, within `delivery_timeout_ms`.
-        delivery_timeout_ms: longest time from `send` to the acknowledgement.
+        delivery_timeout_ms: longest time from `send` to the acknowledgement; at least `linger_ms` and
+            `request_timeout_ms` together.
         max_in_flight: most produce requests on one connection that wait for their response. Without idempotence, a
             batch that is retried may be stored after a later batch of the same partition if this is above 1.
         enable_idempotence: True to store each record once and in order, whatever is retried, or fail; None to do so
@@ -118,18 +177,38 @@ class ProducerOptions(ClientOptions):
             batch after the other.
     """
 
-    acks: int = option(Acks.ALL, _acks, kafka="acks")
+    acks: int = option(Acks.ALL, _acks, literal(*_ACKS), kafka="acks", parse=parse_integer)
     linger_ms: int = number(5, 0, kafka="linger.ms")
     batch_size: int = number(128 * 1024, 128, 16 * 1024 * 1024, kafka="batch.size")
     buffer_memory: int = number(32 * 1024 * 1024, 1024, 2**62, kafka="buffer.memory")
-    compression: Compression = option(Compression.NONE, _compression, kafka="compression.type")
+    compression: Compression = option(
+        Compression.NONE, _compression, f"Compression | {literal(*_COMPRESSIONS)}", kafka="compression.type"
+    )
     max_request_size: int = number(1024 * 1024, 1024, kafka="max.request.size")
     retries: int = number(INT32_MAX, 0, kafka="retries")
     delivery_timeout_ms: int = number(120_000, 1, kafka="delivery.timeout.ms")
     max_in_flight: int = number(5, 1, 1000, kafka="max.in.flight.requests.per.connection")
-    enable_idempotence: bool | None = option(None, _optional_flag, kafka="enable.idempotence")
+    enable_idempotence: bool | None = option(
+        None, _optional_flag, "bool | None", kafka="enable.idempotence", parse=parse_boolean
+    )
     metadata_max_idle_ms: int = number(300_000, 5_000, kafka="metadata.max.idle.ms")
-    partitioner: Partitioner | None = option(None, _partitioner, kafka="partitioner.class")
+    partitioner: Partitioner | None = option(None, _partitioner, "Partitioner | None", kafka="partitioner.class")
+
+    ORDERS: ClassVar[tuple[Order, ...]] = (
+        *ClientOptions.ORDERS,
+        Order("batch_size", "max_request_size", "no request could carry a full batch"),
+    )
+
+    def check(self, given: Collection[str]) -> None:
+        super().check(given)
+        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:  # as in Apache Kafka
+            needed = " + ".join(self.shown(name, given) for name in ("linger_ms", "request_timeout_ms"))
+            too_low = "" if "delivery_timeout_ms" in given else "its default is too low, "
+            raise ConfigurationError(
+                "delivery_timeout_ms",
+                self.delivery_timeout_ms,
+                f"{too_low}expected at least {needed}; otherwise a record could time out during its first attempt",
+            )
 
 
 class ConsumerOptions(ClientOptions):
@@ -148,19 +227,28 @@ class ConsumerOptions(ClientOptions):
         max_poll_interval_ms: longest time between two reads by the application before the member leaves its group.
         max_poll_records: most records returned by one `getmany`.
         fetch_min_bytes: a broker delays a fetch until it has this many bytes, or `fetch_max_wait_ms` has passed.
-        fetch_max_wait_ms: longest delay of a fetch.
+        fetch_max_wait_ms: longest delay of a fetch; its response may take `request_timeout_ms` on top of it.
         fetch_max_bytes: most bytes of one fetch, and of everything fetched ahead.
         max_partition_fetch_bytes: most bytes of one partition in one fetch.
         check_crcs: whether to verify the checksums of batches.
     """
 
-    group_id: str | None = text(None, kafka="group.id")
-    group_instance_id: str | None = text(None, kafka="group.instance.id")
+    group_id: str | None = option(None, _group_id, "str | None", kafka="group.id", limits="not empty")
+    group_instance_id: str | None = option(
+        None,
+        _group_instance_id,
+        "str | None",
+        kafka="group.instance.id",
+        limits=LEGAL_NAME,
+    )
     auto_offset_reset: str = choice("latest", "latest", "earliest", "none", kafka="auto.offset.reset")
     enable_auto_commit: bool = flag(True, kafka="enable.auto.commit")
     auto_commit_interval_ms: int = number(5_000, 1, kafka="auto.commit.interval.ms")
     assignors: tuple[str, ...] = option(
-        ("range", "cooperative-sticky"), _assignors, kafka="partition.assignment.strategy"
+        ("range", "cooperative-sticky"),
+        _assignors,
+        f"str | Iterable[{literal(*ASSIGNOR_NAMES)}]",
+        kafka="partition.assignment.strategy",
     )
     session_timeout_ms: int = number(45_000, 1, kafka="session.timeout.ms")
     heartbeat_interval_ms: int = number(3_000, 1, kafka="heartbeat.interval.ms")
@@ -172,20 +260,70 @@ class ConsumerOptions(ClientOptions):
     max_partition_fetch_bytes: int = number(1024 * 1024, 1, kafka="max.partition.fetch.bytes")
     check_crcs: bool = flag(True, kafka="check.crcs")
 
+    ORDERS: ClassVar[tuple[Order, ...]] = (
+        *ClientOptions.ORDERS,
+        Order("fetch_max_bytes", "max_frame_bytes", "a full response would be refused"),
+        Order(
+            "heartbeat_interval_ms",
+            "session_timeout_ms",
+            "the coordinator would remove the member between two heartbeats",
+            strict=True,
+        ),
+        Order(
+            "heartbeat_interval_ms",
+            "max_poll_interval_ms",
+            "the member would learn of a rebalance when it is over",  # members have max_poll_interval_ms to rejoin
+            strict=True,
+        ),
+    )
+
+    def check(self, given: Collection[str]) -> None:
+        super().check(given)
+        if self.group_id is None:
+            for name in _GROUP_OPTIONS:
+                if name in given and getattr(self, name) not in (None, False):
+                    raise ConfigurationError(name, getattr(self, name), "has no effect without group_id")
+
+
+#: Options of members of a group and of who commits for one.
+_GROUP_OPTIONS: Final = (
+    "group_instance_id",
+    "enable_auto_commit",
+    "auto_commit_interval_ms",
+    "assignors",
+    "session_timeout_ms",
+    "heartbeat_interval_ms",
+    "max_poll_interval_ms",
+)
+
+#: The options of each client.
+CLIENTS: Final[Mapping[str, type[ClientOptions]]] = {
+    "Producer": ProducerOptions,
+    "Consumer": ConsumerOptions,
+    "Admin": AdminOptions,
+}
+
 
 Kind = TypeVar("Kind", bound=ClientOptions)
 
 
-def read_options(kind: type[Kind], bootstrap_servers: str | Iterable[str] | None, given: Mapping[str, object]) -> Kind:
+def read_options(kind: type[Kind], servers: str | Iterable[str] | None, given: Mapping[str, object]) -> Kind:
     """Check the options of a client.
 
     Args:
         kind: the class of the client's options.
-        bootstrap_servers: brokers to connect to first; None if they are in `given`.
+        servers: the client's first argument: brokers to connect to first; None if they are in `given`.
         given: values by name, dotted or not.
 
     Raises:
-        ConfigurationError: a name is unknown or given twice, or a value is out of range.
+        ConfigurationError: a name is unknown or given twice, a value is out of range, or two values contradict each
+            other.
     """
-    first = () if bootstrap_servers is None else (("bootstrap_servers", bootstrap_servers),)
-    return kind.read((*first, *given.items()))
+    if servers is None:
+        return kind.read(given.items())
+    for name in given.keys() & {"bootstrap_servers", "bootstrap.servers"}:
+        topics = "; topics follow it" if kind is ConsumerOptions else ""
+        first = list(servers) if isinstance(servers, Mapping) else servers  # values of a mapping may be secrets
+        reason = f"given twice: the first argument, here {first!r}, is the servers{topics}"
+        raise ConfigurationError(name, given[name], reason)
+    return kind.read((("bootstrap_servers", servers), *given.items()))

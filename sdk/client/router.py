@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
-from kafkawire.sdk.client.call import ANY_BROKER, CONTROLLER, Call, Coordinator, Node, Purpose, Target
+from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator, Node, Purpose, Target
 from kafkawire.sdk.client.coordinators import Coordinators
 from kafkawire.sdk.client.link import Link, LinkState
 from kafkawire.sdk.client.metadata import Metadata
@@ -133,6 +133,13 @@ class Router:
         errors = [link.attempts.last_error for link in self._candidates()]
         return errors[0] if errors and all(errors) else None
 
+    def refresh(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
+        """Refresh the metadata as soon as the backoff allows, then call `on_done`, with the error if it failed."""
+        if self._closed is not None:
+            on_done(self._closed)
+        else:
+            self._refresh.request(on_done)
+
     # What the driver does.
 
     def poll(self, now_ms: int) -> list[Action]:
@@ -173,7 +180,7 @@ class Router:
         self._coordinators.forget_at(link.address)
         failures = link.attempts.failures
         if failures & (failures - 1) == 0:  # 1, 2, 4, 8: an outage of an hour is a dozen lines
-            logger.warning("%s: %s (%d in a row)", link, error, failures)
+            logger.warning("%s (%d in a row)", error, failures)
 
     def answered(self, call: Call, response: Message | None, now_ms: int) -> None:
         """Report the response to a call; None for a request that has none and is written."""
@@ -196,6 +203,7 @@ class Router:
         self._closed = error
         self._buckets.clear()
         self._later.clear()
+        self._refresh.fail(error)
         for entry in list(self._unsettled.values()):
             self._settle(entry, None, error, now_ms)
 
@@ -270,25 +278,24 @@ class Router:
         """Return the link that the calls of a target take, None if there is none now; see that it opens."""
         if target is ANY_BROKER:
             return self._any(bucket, now_ms)
-        if isinstance(target, Node):
-            node_id: int | None = target.node_id
-        elif target is CONTROLLER:
-            node_id = self.metadata.controller_id
-        else:
-            assert isinstance(target, Coordinator)
-            node_id, error = self._coordinators.find(target, now_ms)
+        if isinstance(target, Coordinator):
+            address, error = self._coordinators.find(target, now_ms)
             if error is not None:
                 waiting, bucket.entries = bucket.entries, deque()
                 for entry in waiting:
                     self._failed(entry, error, now_ms)
+            if address is None:
                 return None
-        link = None if node_id is None else self._link_to(node_id, purpose)
-        if link is None:
-            if not isinstance(target, Coordinator):
+            link: Link | None = self._link(address, purpose)
+        else:
+            node_id = target.node_id if isinstance(target, Node) else self.metadata.controller_id
+            link = None if node_id is None else self._link_to(node_id, purpose)
+            if link is None:
                 self.metadata.invalidate()
-                reason = "the cluster does not list it" if node_id is not None else "the cluster has none"
+                reason = "the cluster has none" if node_id is None else "the cluster does not list it"
                 self._refuse(bucket, ConnectFailed(target, reason), self._refresh.ended_ms, now_ms)
-            return None
+                return None
+        assert link is not None
         if link.takes_calls(now_ms):
             return link
         link.wanted = True
@@ -306,14 +313,17 @@ class Router:
             return None
         closed = [link for link in links if link.state is LinkState.CLOSED]
         if len(closed) == len(links) and all(link.attempts.failures for link in links):
-            reasons = "; ".join(str(link.attempts.last_error) for link in links)
-            self._refuse(bucket, ConnectFailed("any broker", reasons), min(link.since_ms for link in links), now_ms)
+            errors = [error for link in links if (error := link.attempts.last_error) is not None]
+            everywhere: KafkaWireError = ConnectFailed("any broker", "; ".join(map(str, errors)))
+            if not any(error.retriable for error in errors):  # a login that every broker refuses
+                everywhere = errors[0]
+            self._refuse(bucket, everywhere, min(link.since_ms for link in links), now_ms)
         if bucket.entries and closed and not any(link.wanted for link in closed):
             min(closed, key=lambda link: (link.attempts.failures, link.attempts.not_before_ms)).wanted = True
         return None
 
     def _refuse(self, bucket: _Bucket, error: KafkaWireError, happened_ms: int, now_ms: int) -> None:
-        """Tell the calls of a target about a failure: those that do not retry end with it."""
+        """Tell the calls of a target about a failure: those that do not retry end with it, all if it is final."""
         if bucket.judged_ms >= happened_ms:
             return
         bucket.judged_ms = happened_ms
@@ -323,7 +333,7 @@ class Router:
                 bucket.entries.append(entry)
                 continue
             entry.attempts.last_error = error
-            if entry.call.retries:
+            if entry.call.retries and error.retriable:
                 bucket.entries.append(entry)
             else:
                 self._settle(entry, None, error, now_ms)

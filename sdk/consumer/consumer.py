@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kafkawire.sdk.client.offsets import commit_offsets, fetch_committed, list_offsets
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.client.topics import checked_topics
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch, batches
 from kafkawire.sdk.consumer.positions import PartitionPosition, Positions
@@ -24,7 +25,10 @@ from kafkawire.sdk.records import Record
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from kafkawire.sdk.client.cluster import Cluster
+    from kafkawire.sdk.client.keywords import ConsumerKeywords
     from kafkawire.sdk.consumer.fetch_loop import FetchLoop
     from kafkawire.sdk.consumer.membership import Membership, RebalanceListener
 
@@ -44,29 +48,32 @@ class Consumer:
     application seeks past it) or `NoOffset` (no committed offset, and `auto_offset_reset` is "none").
 
     Args:
-        bootstrap_servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`.
+        servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
+            `bootstrap_servers` may take its place.
         topics: the topics to read. With `group_id`, the group assigns their partitions; without it, all are read.
             Without topics, call `assign`.
         listener: called when partitions are assigned, revoked or lost.
         network: reaches the brokers; None for TCP.
-        options: the fields of `ConsumerOptions`; the dotted names of Kafka's documentation are accepted too.
+        options: see `ConsumerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range.
+        ConfigurationError: an option is unknown or out of range, or two contradict each other.
+        LocalProtocolError: no topic can have one of the names.
     """
 
     def __init__(
         self,
-        bootstrap_servers: str | Iterable[str] | None = None,
+        servers: str | Iterable[str] | None = None,
+        /,
         *topics: str,
         listener: RebalanceListener | None = None,
         network: Network | None = None,
-        **options: object,
+        **options: Unpack[ConsumerKeywords],
     ) -> None:
-        self._options = read_options(ConsumerOptions, bootstrap_servers, options)
+        self._options = read_options(ConsumerOptions, servers, options)
         self._network = network
         self._listener = listener
-        self._topics = frozenset(topics)
+        self._topics = checked_topics(topics)
         self._positions = Positions()
         self._cluster: Cluster | None = None
         self._loop: FetchLoop | None = None
@@ -231,11 +238,12 @@ class Consumer:
 
         Raises:
             BrokerError: a topic does not exist, or may not be read.
-            LocalProtocolError: partitions were assigned by hand.
+            LocalProtocolError: partitions were assigned by hand, or no topic can have one of the names.
         """
         if self._positions.assigned and not self._topics:
             raise LocalProtocolError("subscribe: partitions were assigned by hand")
-        self._topics = frozenset(topics)
+        names = checked_topics(topics)
+        self._topics = names
         if self._cluster is not None:
             await self._begin()
 

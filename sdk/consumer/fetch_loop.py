@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from types import TracebackType
 
 from kafkawire.sdk.client.cluster import Cluster
 from kafkawire.sdk.client.offsets import fetch_committed, list_offsets
@@ -47,6 +48,7 @@ class FetchLoop:
         self._arrived = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
+        self._failure_trace: TracebackType | None = None
 
     def start(self) -> None:
         """Start fetching, unless it was started already."""
@@ -67,6 +69,7 @@ class FetchLoop:
     def fail(self, error: Exception) -> None:
         """Make every read raise an error from now on."""
         self._failure = error
+        self._failure_trace = error.__traceback__
         self._arrived.set()
 
     async def next(self, deadline_ms: int | None = None) -> Fetched | None:
@@ -85,7 +88,8 @@ class FetchLoop:
         while True:
             self._arrived.clear()
             if self._failure is not None:
-                raise self._failure
+                failure = self._failure.again() if isinstance(self._failure, KafkaWireError) else self._failure
+                raise failure.with_traceback(self._failure_trace)  # a foreign error may not be copyable
             if self._fetcher.errors:
                 raise self._fetcher.errors.popleft()
             fetched = self._fetcher.next()

@@ -30,7 +30,7 @@ from kafkawire.sdk.consumer.consumer_protocol import (
 from kafkawire.sdk.consumer.fetch_loop import FetchLoop
 from kafkawire.sdk.consumer.group_driver import GroupDriver
 from kafkawire.sdk.consumer.positions import Positions
-from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError
+from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
 
 __all__ = ["Membership", "RebalanceListener"]
@@ -78,9 +78,6 @@ class Membership:
         idle_since_ms: Callable[[], int | None],
     ) -> None:
         assert options.group_id is not None
-        unknown = [name for name in options.assignors if name not in ASSIGNORS]
-        if unknown:
-            raise ConfigurationError("assignors", options.assignors, f"expected some of {', '.join(ASSIGNORS)}")
         self._options = options
         self._group_id = options.group_id
         self._cluster = cluster

@@ -18,6 +18,7 @@ from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.partitioner import murmur2_partition
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.retry import Attempts, Backoff
+from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import BufferFull, KafkaWireError, LocalProtocolError, RecordTooLarge
 from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.contents import (
@@ -27,18 +28,15 @@ from kafkawire.sdk.producer.contents import (
     checked_partition,
 )
 from kafkawire.sdk.producer.engine import Appender, Topic
-from kafkawire.sdk.producer.outcome import Outcome, fresh
+from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.records import BatchBuilder
 
-__all__ = ["MAX_TOPIC_NAME_CHARACTERS", "Accumulator", "ProducerTopic"]
+__all__ = ["Accumulator", "ProducerTopic"]
 
 #: What a batch takes of `buffer_memory` at first; it takes twice as much whenever that is not enough.
 _FIRST_BYTES: Final = 1024
-
-#: Apache Kafka's own limit: a name becomes part of the name of a folder.
-MAX_TOPIC_NAME_CHARACTERS: Final = 249
 
 
 class ProducerTopic(Topic):
@@ -170,7 +168,7 @@ class Accumulator:
 
     def _check(self) -> None:
         if self.appender.refusal is not None:
-            raise fresh(self.appender.refusal)
+            raise self.appender.refusal.again()
 
     def _hold(self, record: Held) -> Outcome | None:
         """Keep a record until its topic is known; return None if it is known by now."""
@@ -178,11 +176,7 @@ class Accumulator:
         if topic is not None and topic.partitions:
             return None
         if topic is None:
-            name = record.topic
-            if not isinstance(name, str) or not 0 < len(name) <= MAX_TOPIC_NAME_CHARACTERS or not name.isascii():
-                raise LocalProtocolError(
-                    f"topic {name!r:.300}: a name has 1 to {MAX_TOPIC_NAME_CHARACTERS} letters, digits, '.', '_' or '-'"
-                )
+            checked_topic(record.topic)
         now_ms = self._clock()
         self._admit(BATCH_HEADER_BYTES + record.bound_bytes, BATCH_HEADER_BYTES + record.bound_bytes)
         if topic is None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kafkawire.sdk.errors import EncodeError, LocalProtocolError
-from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.records import HeadersLike
-from kafkawire.sdk.records.engines.builder_options import checked_content, checked_name, checked_time, pairs
+from kafkawire.sdk.records.content import HeadersInput, record_content, record_headers
+from kafkawire.sdk.records.engines.builder_options import checked_time
 
 if TYPE_CHECKING:
     from kafkawire.sdk.producer.outcome import Outcome
@@ -91,37 +90,18 @@ class Held:
 
 
 def content(path: str, value: Any) -> bytes:
-    """Return a key or a value as bytes; text as UTF-8.
-
-    Raises:
-        EncodeError: it is neither text nor a contiguous buffer.
-    """
-    if isinstance(value, str):
-        try:
-            return str.encode(value)
-        except UnicodeEncodeError as error:
-            raise EncodeError(path, f"{value!r:.100} has no UTF-8: {error.reason}") from None
-    return value if type(value) is bytes else bytes(checked_content(path, value))
+    """Return a key or a value, which is not None, as bytes; see `record_content`."""
+    found = record_content(path, value)
+    return found if type(found) is bytes else bytes(found or b"")
 
 
-def header_pairs(headers: HeadersLike | Mapping[str, Buffer | str | None]) -> tuple[tuple[tuple[str, Any], ...], int]:
-    """Return headers as pairs of a name and bytes, text as UTF-8, and the most bytes that they take.
-
-    Raises:
-        EncodeError: a name is not text, or a value is neither text nor a contiguous buffer nor None.
-    """
-    given = headers.items() if isinstance(headers, Mapping) else headers
-    found = []
-    size = 0
-    for name, value in pairs(given):
-        size += len(checked_name(name)) + MAX_HEADER_OVERHEAD_BYTES
-        if value is not None:
-            if isinstance(value, int):
-                raise EncodeError("headers", f"{name!r}: expected bytes or text, got {value!r}; say how it is encoded")
-            value = content("headers", value)
-            size += len(value)
-        found.append((name, value))
-    return tuple(found), size
+def header_pairs(headers: HeadersInput) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    """Return headers as pairs of a name and bytes, and the most bytes that they take; see `record_headers`."""
+    pairs = tuple(
+        (name, value if value is None or type(value) is bytes else bytes(value))
+        for name, value in record_headers(headers)
+    )
+    return pairs, sum(len(name.encode()) + len(value or b"") + MAX_HEADER_OVERHEAD_BYTES for name, value in pairs)
 
 
 def checked_partition(topic: str, partition: object, count: int) -> int:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafkawire.sdk.client.call import ANY_BROKER, Call
-from kafkawire.sdk.client.link import Link
+from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.identity import ProducerIdentity
 from kafkawire.sdk.producer.sender import Sender
-from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.transport import fork
-from kafkawire.sdk.transport.connection import ConnectionSettings
-from kafkawire.sdk.transport.driver import Driver
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.timing import random_fraction
 from kafkawire.sdk.transport.wire import Network
@@ -25,18 +22,22 @@ __all__ = ["ProducerCore", "machines"]
 
 
 def machines(
-    options: ProducerOptions, clock: Callable[[], int], fraction: Callable[[], float], wake: Callable[[], None]
-) -> tuple[Router, Accumulator, ProducerIdentity, Sender]:
+    options: ProducerOptions,
+    router: Router,
+    clock: Callable[[], int],
+    fraction: Callable[[], float],
+    wake: Callable[[], None],
+) -> tuple[Accumulator, ProducerIdentity, Sender]:
     """Return the parts of a producer that decide, joined; they do no I/O.
 
     Args:
         options: checked.
+        router: of the client.
         clock: returns the time of the driver.
         fraction: returns a random number in [0, 1).
         wake: has the driver take a turn.
     """
     backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, fraction)
-    router = Router(options, backoff, creates_topics=True)
 
     def has_leader(topic: str, number: int) -> bool:
         known = router.metadata.topics.get(topic)
@@ -45,46 +46,51 @@ def machines(
 
     accumulator = Accumulator(options, backoff, clock, has_leader, wake)
     identity = ProducerIdentity(router, options.api_timeout_ms, options.enable_idempotence)
-    return router, accumulator, identity, Sender(options, router, accumulator, identity)
+    return accumulator, identity, Sender(options, router, accumulator, identity)
 
 
 class ProducerCore:
-    """The machines of one producer and their driver.
+    """The machines of one producer and what runs them.
 
     Args:
         options: checked.
-        network: reaches the brokers.
-        clock: the one that the driver uses.
+        network: reaches the brokers; None for TCP.
 
     Attributes:
         accumulator: takes the records.
-        driver: to be started on its event loop, before anything else.
+        client: runs the machines.
     """
 
-    def __init__(self, options: ProducerOptions, network: Network, clock: Callable[[], int]) -> None:
+    def __init__(self, options: ProducerOptions, network: Network | None) -> None:
         self._options = options
-        self._router, self.accumulator, self._identity, self._sender = machines(
-            options, clock, random_fraction, self._wake
+        self.client = ClientCore("producer", options, network, creates_topics=True)
+        self.accumulator, self._identity, self._sender = machines(
+            options, self.client.router, monotonic_ms, random_fraction, self.client.driver.wake
         )
-        settings = ConnectionSettings(options.client_id, options.connect_timeout_ms, options.request_timeout_ms)
-        self.driver: Driver[Link, Call] = Driver(self._router, [self._sender], network, settings)
+        self.client.machines.append(self._sender)
         fork.watch(self)
 
     def forked(self, error: fork.Forked) -> None:
         """Refuse records in a child process."""
         self.accumulator.appender.refusal = error
 
-    def connect(self) -> Promise[None]:
-        """Have a broker reached, and a producer id given if the options insist on one."""
-        return self.driver.ask(self._connect)
+    def start(self) -> Promise[None]:
+        """Connect, and get a producer id if the options insist on one."""
+        started = self.client.start()
+
+        async def identified() -> None:
+            await started
+            await self._identity.ready
+
+        return self.client.perform(identified()) if self._options.enable_idempotence else started
 
     def flush(self) -> Promise[None]:
         """Have everything that was buffered so far settled."""
-        return self.driver.ask(self._sender.flush)
+        return self.client.driver.ask(self._sender.flush)
 
     def drain(self) -> Promise[None]:
         """Have half of `buffer_memory` free."""
-        return self.driver.ask(self._sender.drain)
+        return self.client.driver.ask(self._sender.drain)
 
     def refuse(self, error: KafkaWireError) -> None:
         """Take no records from now on; those that are buffered go their way."""
@@ -95,28 +101,3 @@ class ProducerCore:
         outcome, self.accumulator.unobserved = self.accumulator.unobserved, None
         if outcome is not None and not outcome.observed and (error := outcome.exception(0)) is not None:
             raise error
-
-    def _wake(self) -> None:
-        self.driver.wake()
-
-    def _connect(self, promise: Promise[None], now_ms: int) -> None:
-        def reached(call: Call, now_ms: int) -> None:
-            if call.error is not None:
-                promise.fail(call.error)
-            elif self._options.enable_idempotence:
-                self._identity.ready.add_done_callback(lambda: _pass_on(self._identity, promise))
-            else:
-                promise.keep(None)
-
-        request = MetadataRequest([])
-        deadline_ms = now_ms + self._options.api_timeout_ms
-        self._router.submit(
-            Call(ANY_BROKER, lambda _: (request, None), MetadataResponse, deadline_ms, reached, retries=False), now_ms
-        )
-
-
-def _pass_on(identity: ProducerIdentity, promise: Promise[None]) -> None:
-    if identity.error is None:
-        promise.keep(None)
-    else:
-        promise.fail(identity.error)

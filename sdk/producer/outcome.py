@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 
-__all__ = ["Outcome", "RecordMetadata", "fresh"]
+__all__ = ["Outcome", "RecordMetadata"]
 
 logger = logging.getLogger("kafkawire.producer")
 
@@ -148,7 +148,7 @@ class Outcome:
         if not outcome.done:
             raise LocalProtocolError(f"the record for {outcome.partition} is not settled yet: await its delivery first")
         outcome.observed = True
-        return None if outcome.error is None else fresh(outcome.error)
+        return None if outcome.error is None else outcome.error.again()
 
     def wait(self, index: int, timestamp_ms: int) -> Generator[Any, None, RecordMetadata]:
         """Wait on the running event loop until the record is settled, and return where it is."""
@@ -160,21 +160,12 @@ class Outcome:
         outcome, index = self.find(index)
         outcome.observed = True
         if outcome.error is not None:
-            raise fresh(outcome.error)
+            raise outcome.error.again()
         return RecordMetadata(
             *outcome.partition,
             outcome.base_offset + index if outcome.base_offset >= 0 else -1,
             outcome.log_append_time_ms if outcome.log_append_time_ms >= 0 else timestamp_ms,
         )
-
-
-def fresh(error: KafkaWireError) -> KafkaWireError:
-    """Return a copy of an error to raise: one that is raised again and again would grow its traceback."""
-    from copy import copy
-
-    copied = copy(error)
-    copied.__cause__ = error.__cause__
-    return copied
 
 
 def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:

@@ -7,21 +7,24 @@ is full, `send` raises `BufferFull` instead of waiting; `drain` and `send_many` 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kafkawire.sdk.clock import monotonic_ms, now_ms
-from kafkawire.sdk.errors import BufferFull, Closed, LocalProtocolError
+from kafkawire.sdk.clock import now_ms
+from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.contents import content
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.settings import read_producer_options
 from kafkawire.sdk.protocol.values import Buffer
-from kafkawire.sdk.records import HeadersLike
+from kafkawire.sdk.records.content import HeadersInput, record_headers
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
+    from kafkawire.sdk.client.keywords import ProducerKeywords
     from kafkawire.sdk.producer.core import ProducerCore
 
 __all__ = ["Producer"]
@@ -39,22 +42,24 @@ class Producer:
     The constructor does no I/O; use `async with Producer(…) as producer`, or call `start` and `close`.
 
     Args:
-        bootstrap_servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`.
+        servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
+            `bootstrap_servers` may take its place.
         network: reaches the brokers; None for TCP.
-        options: the fields of `ProducerOptions`; the dotted names of Kafka's documentation are accepted too.
+        options: see `ProducerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range, or two do not fit together.
+        ConfigurationError: an option is unknown or out of range, or two contradict each other.
     """
 
     def __init__(
         self,
-        bootstrap_servers: str | Iterable[str] | None = None,
+        servers: str | Iterable[str] | None = None,
+        /,
         *,
         network: Network | None = None,
-        **options: object,
+        **options: Unpack[ProducerKeywords],
     ) -> None:
-        self._options = read_producer_options(bootstrap_servers, options)
+        self._options = read_producer_options(servers, options)
         self._network = network
         self._core: ProducerCore | None = None
         self._is_open = False
@@ -79,16 +84,13 @@ class Producer:
         if self._core is not None:
             raise LocalProtocolError("the producer was started already")
         from kafkawire.sdk.producer.core import ProducerCore  # what connects is loaded here, not by the import
-        from kafkawire.sdk.transport.stream import TcpNetwork
 
-        network = self._network or TcpNetwork(self._options.max_frame_bytes)
-        core = self._core = ProducerCore(self._options, network, monotonic_ms)
-        core.driver.start()
+        core = self._core = ProducerCore(self._options, self._network)
         try:
-            await core.connect()
+            await core.start()
         except BaseException:
             self._core = None
-            await core.driver.end(Closed("the producer could not be started"))
+            await _ended(core, Closed("the producer could not be started"))
             raise
         self._is_open = True
         if type(self).send is Producer.send:
@@ -117,7 +119,7 @@ class Producer:
         except TimeoutError:
             pass
         finally:
-            await core.driver.end(Closed("the producer was closed before the record was acknowledged"))
+            await _ended(core, Closed("the producer was closed before the record was acknowledged"))
         if flush:
             core.raise_unobserved()
 
@@ -127,7 +129,7 @@ class Producer:
         value: Buffer | str | None = None,
         *,
         key: Buffer | str | None = None,
-        headers: HeadersLike | Mapping[str, Buffer | str | None] = (),
+        headers: HeadersInput = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], object] | None = None,
@@ -168,7 +170,7 @@ class Producer:
         topic: str,
         values: Iterable[Buffer | str | None],
         *,
-        headers: HeadersLike | Mapping[str, Buffer | str | None] = (),
+        headers: HeadersInput = (),
         partition: int | None = None,
     ) -> int:
         """Buffer many records without keys, waiting whenever the buffer is full.
@@ -186,26 +188,28 @@ class Producer:
             RecordTooLarge, EncodeError, Closed, LocalProtocolError: see `send`; earlier records were buffered.
         """
         accumulator = self._started().accumulator
+        pairs = record_headers(headers) if headers else ()
         count = 0
         remaining = iter(values)
-        while chunk := list(islice(remaining, _MANY)):
-            plain: Sequence[bytes | None] = chunk  # type: ignore[assignment]  # checked by the next line
-            if not _PLAIN.issuperset(map(type, chunk)):
-                plain = [None if value is None else content("value", value) for value in chunk]
+        while True:
+            chunk, refused = _contents(remaining)
             taken = 0
-            while taken < len(plain):
+            while taken < len(chunk):
                 # One record goes through `send`, which opens a batch or raises; those after it fill that batch at once.
                 try:
-                    self.send(topic, plain[taken], headers=headers, partition=partition)
+                    self.send(topic, chunk[taken], headers=pairs, partition=partition)
                 except BufferFull:
                     await self.drain()
                     continue
                 taken += 1
-                if not headers and taken < len(plain):
-                    taken += accumulator.fill(topic, plain[taken:] if taken else plain, partition, now_ms())
+                if not pairs and taken < len(chunk):
+                    taken += accumulator.fill(topic, chunk[taken:], partition, now_ms())
             count += taken
             await asyncio.sleep(0)  # let full batches leave
-        return count
+            if refused is not None:
+                raise refused
+            if len(chunk) < _MANY:
+                return count
 
     async def drain(self) -> None:
         """Wait until at least half of `buffer_memory` is free; batches do not linger meanwhile."""
@@ -228,3 +232,28 @@ class Producer:
         if self._core is None or not self._is_open:
             raise Closed("the producer is not started, or is closed")
         return self._core
+
+
+async def _ended(core: ProducerCore, error: Closed) -> None:
+    """End a producer's driver, and let go of its thread."""
+    try:
+        await core.client.end(error)
+    finally:
+        core.client.released()
+
+
+def _contents(values: Iterator[Buffer | str | None]) -> tuple[list[bytes | None], Exception | None]:
+    """Return the next values as bytes, and the error that ended them early: those before it are sent."""
+    found: list[Any] = []
+    error: Exception | None = None
+    try:
+        found.extend(islice(values, _MANY))  # what came before an error stays
+    except Exception as raised:
+        error = raised
+    if not _PLAIN.issuperset(map(type, found)):
+        for place, value in enumerate(found):
+            try:
+                found[place] = None if value is None else content("value", value)
+            except KafkaWireError as refused:
+                return found[:place], refused
+    return found, error

@@ -1,4 +1,4 @@
-"""Read a producer's options and check them against each other.
+"""Read a producer's options, and decide whether it is idempotent.
 
 Source: Apache Kafka, `ProducerConfig.postProcessAndValidateIdempotenceConfigs`.
 """
@@ -21,25 +21,13 @@ logger = logging.getLogger("kafkawire.producer")
 IDEMPOTENT_IN_FLIGHT_MAX = 5
 
 
-def read_producer_options(
-    bootstrap_servers: str | Iterable[str] | None, given: Mapping[str, object]
-) -> ProducerOptions:
+def read_producer_options(servers: str | Iterable[str] | None, given: Mapping[str, object]) -> ProducerOptions:
     """Check the options of a producer.
 
     Raises:
         ConfigurationError: a name is unknown or given twice, a value is out of range, or two do not fit together.
     """
-    options = read_options(ProducerOptions, bootstrap_servers, given)
-    if options.batch_size > options.max_request_size:
-        raise ConfigurationError(
-            "batch_size", options.batch_size, f"no request could carry it, max_request_size={options.max_request_size}"
-        )
-    if options.linger_ms > options.delivery_timeout_ms:
-        raise ConfigurationError(
-            "linger_ms",
-            options.linger_ms,
-            f"a batch would fail before it is sent, delivery_timeout_ms={options.delivery_timeout_ms}",
-        )
+    options = read_options(ProducerOptions, servers, given)
     conflict = _conflict(options)
     if conflict is None or options.enable_idempotence is False:
         return options

@@ -1,11 +1,10 @@
 """One connection to a broker, or to a client, without the socket: frames in, messages out, and back.
 
-`ClientConnection` numbers requests, pairs responses with them and negotiates versions; `ServerConnection` reads
-requests and lets responses out in the order of their requests. Both pipeline. Frames are cut by `frames.py` or by a
-transport; a connection that raised `RemoteProtocolError` is to be closed.
+`ClientConnection` numbers requests, pairs responses with them, and passes the gate (`gate.py`: versions, login);
+`ServerConnection` reads requests and lets responses out in the order of their requests. Both pipeline. Frames are cut
+by `frames.py` or by a transport; a connection whose `receive` raised is to be closed.
 
-Source: Kafka protocol guide, "Network" and "Retrieving supported API versions"; KIP-511 (ApiVersions), KIP-482
-(headers).
+Source: Kafka protocol guide, "Network"; KIP-482 (headers).
 """
 
 from collections import deque
@@ -13,20 +12,23 @@ from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
-from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError, UnsupportedVersion
+from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.frames import frame_prefix
+from kafkawire.sdk.protocol.gate import ConnectionState, Gate
 from kafkawire.sdk.protocol.layout import layout
-from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
+from kafkawire.sdk.protocol.negotiation import Negotiation
 from kafkawire.sdk.protocol.primitives import FIXED
 from kafkawire.sdk.protocol.programs import program
+from kafkawire.sdk.protocol.sasl.authenticator import Authenticator
 from kafkawire.sdk.protocol.schema import Api, Buffer, Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.versions import VersionRange
-from kafkawire.sdk.version import __version__
 
 __all__ = [
+    "GATE_FRAME_BYTES_MAX",
     "MAX_IN_FLIGHT",
     "ClientConnection",
     "Received",
@@ -36,9 +38,12 @@ __all__ = [
     "response_class",
 ]
 
-#: Requests that may wait for their response on one connection. Kafka's clients use 5 for producing and few for the
-#: rest; the bound only keeps a runaway caller from filling the memory.
+#: Requests that may wait for their response on one connection, those held back included. Kafka's clients use 5 for
+#: producing and few for the rest; the bound only keeps a runaway caller from filling the memory.
 MAX_IN_FLIGHT = 1000
+
+#: Largest frame before the broker is known to be the right one: a challenge of the greatest size fits.
+GATE_FRAME_BYTES_MAX = 1024 * 1024
 
 #: Correlation ids are int32 and wrap to 0.
 _CORRELATION_IDS = 2**31
@@ -57,6 +62,7 @@ class Sent(NamedTuple):
         api: what was asked.
         version: of the request and of its response.
         parts: the frame, length included, in pieces for `writelines`; `records` values are in it as they were given.
+            Empty if the request is held back: it will be part of `take_outgoing`.
     """
 
     correlation_id: int
@@ -86,48 +92,85 @@ class Received(NamedTuple):
 class ClientConnection:
     """The client's side of a connection.
 
+    A driver tells it how far the network is (`enter`), opens the gate (`start`), gives it an authenticator when it
+    `wants_login` and again at `reauthenticate_at_ms`, and after each of these, and after `receive`, writes
+    `take_outgoing` at once. Whoever sends single requests by hand leaves the gate alone.
+
     Args:
         client_id: the name that the broker uses in logs and for quotas; None for none.
         max_in_flight: requests that may wait for their response, see `MAX_IN_FLIGHT`.
+        authenticates: whether the connection logs in.
     """
 
-    def __init__(self, client_id: str | None = "kafkawire", max_in_flight: int = MAX_IN_FLIGHT) -> None:
+    def __init__(
+        self,
+        client_id: str | None = "kafkawire",
+        max_in_flight: int = MAX_IN_FLIGHT,
+        *,
+        authenticates: bool = False,
+    ) -> None:
         self._client_id = client_id
         self._max_in_flight = max_in_flight
-        self._waiting: deque[tuple[int, Api, int]] = deque()
+        self._waiting: deque[tuple[int, Api, int, bool]] = deque()
         self._next_id = 0
-        self._versions: dict[int, VersionRange] | None = None
-        self._api_versions_version = APIS[ApiKey.API_VERSIONS].versions.last
+        self._negotiation = Negotiation()
+        self._gate = Gate(self._negotiation, authenticates=authenticates)
+        self._gate_waits = 0
+        self._outgoing: list[Buffer] = []
+        self._held: deque[tuple[Sent, bool]] = deque()
+
+    @property
+    def state(self) -> ConnectionState:
+        """How far the connection is."""
+        return self._gate.state
 
     @property
     def in_flight(self) -> int:
-        """The number of requests that wait for their response."""
-        return len(self._waiting)
+        """The number of requests that wait for their response, or to be sent, the gate's own left out."""
+        return len(self._waiting) + len(self._held) - self._gate_waits
+
+    @property
+    def wants_login(self) -> bool:
+        """Whether the connection waits for its first `log_in`."""
+        return self._gate.wants_login
+
+    @property
+    def reauthenticate_at_ms(self) -> float:
+        """When to `log_in` again, on the clock that `log_in` was given; infinite if never."""
+        return self._gate.reauthenticate_at_ms
+
+    @property
+    def session_ends_ms(self) -> float:
+        """When the broker will take no more requests unless the client logs in again; infinite if never."""
+        return self._gate.session_ends_ms
+
+    def enter(self, state: ConnectionState) -> None:
+        """Note how far the network is: RESOLVING, CONNECTING or TLS."""
+        self._gate.state = state
+
+    def start(self) -> None:
+        """Open the gate: the network has connected."""
+        self._ask(self._gate.start())
+
+    def log_in(self, authenticator: Authenticator, now_ms: int, fraction: float) -> None:
+        """Begin to log in; until the broker agrees, requests are held back. See `Gate.log_in`."""
+        self._ask(self._gate.log_in(authenticator, now_ms, fraction))
+
+    def take_outgoing(self) -> list[Buffer]:
+        """Return what is to be written now, in pieces for `writelines`: before any later request."""
+        outgoing, self._outgoing = self._outgoing, []
+        return outgoing
 
     def handshake(self) -> Sent:
-        """Return the ApiVersions request that opens a connection, in the highest version that may still work."""
-        request = ApiVersionsRequest(client_software_name="kafkawire", client_software_version=__version__)
-        return self.request(request, self._api_versions_version)
+        """Return the ApiVersions request that opens a connection, in the highest version that may still work.
+
+        For connections without a gate, as `negotiate`.
+        """
+        return self.request(self._negotiation.request(), self._negotiation.request_version)
 
     def negotiate(self, response: ApiVersionsResponse) -> bool:
-        """Learn which versions the broker speaks from its answer to `handshake`.
-
-        Returns:
-            True when done; False when the broker does not know the version that was asked in: send `handshake` again.
-
-        Raises:
-            RemoteProtocolError: the broker refuses for another reason, or refuses the lowest version too.
-        """
-        ours = APIS[ApiKey.API_VERSIONS].versions
-        offered = {entry.api_key: VersionRange(entry.min_version, entry.max_version) for entry in response.api_keys}
-        if response.error_code == ErrorCode.UNSUPPORTED_VERSION and self._api_versions_version > ours.first:
-            theirs = offered.get(ApiKey.API_VERSIONS, VersionRange(ours.first, ours.first))
-            self._api_versions_version = max(ours.first, min(theirs.last, self._api_versions_version - 1))
-            return False
-        if response.error_code != ErrorCode.NONE:
-            raise RemoteProtocolError(f"ApiVersions was refused with error code {response.error_code}")
-        self._versions = offered
-        return True
+        """Learn which versions the broker speaks from its answer to `handshake`; see `Negotiation.receive`."""
+        return self._negotiation.receive(response)
 
     def version_for(self, api: Api) -> int:
         """Return the highest version that both sides know; the highest stable one of ours before negotiation.
@@ -135,58 +178,62 @@ class ClientConnection:
         Raises:
             UnsupportedVersion: there is none.
         """
-        ours = api.stable_versions
-        if self._versions is None:
-            return ours.last
-        if api.key not in self._versions:
-            raise UnsupportedVersion(f"{api.name}: the broker does not offer it")
-        theirs = self._versions[api.key]
-        if not ours & theirs:
-            raise UnsupportedVersion(f"{api.name}: versions {ours} are known here, the broker offers {theirs}")
-        return (ours & theirs).last
+        return self._negotiation.version_for(api)
 
     def offers(self, api: Api) -> bool:
         """Return whether a version is known to both sides; False before negotiation."""
-        theirs = (self._versions or {}).get(api.key)
-        return theirs is not None and bool(api.versions & theirs)
+        return self._negotiation.offers(api)
 
-    def request(self, message: Message, version: int | None = None, *, expect_response: bool = True) -> Sent:
+    def request(
+        self,
+        message: Message,
+        version: int | None = None,
+        *,
+        expect_response: bool = True,
+        now_ms: int = 0,
+    ) -> Sent:
         """Write a request.
 
         Args:
             message: a request of any API.
             version: None for the highest that both sides know.
             expect_response: False for the one request that has none, Produce with `acks` 0.
+            now_ms: the time now, on the clock of `log_in`: a request of a session that has ended is held back. Needed
+                only if the broker limits sessions.
 
         Raises:
-            LocalProtocolError: not a request, a value that the version cannot carry, a frame of more than 2 GiB, or too
-                many requests in flight.
+            LocalProtocolError: not a request, a value that the version cannot carry, a frame of more than 2 GiB, too
+                many requests in flight, or the first login is not complete.
         """
-        schema = message.SCHEMA
-        if schema.kind != "request" or schema.key is None:
-            raise LocalProtocolError(f"{schema.name} is a {schema.kind}, a request is needed")
-        if len(self._waiting) >= self._max_in_flight:
-            raise LocalProtocolError(f"{len(self._waiting)} requests in flight, at most {self._max_in_flight} allowed")
-        api = APIS[ApiKey(schema.key)]
-        version = self.version_for(api) if version is None else version
-        correlation_id = self._next_id
-        header = RequestHeader(api.key, version, correlation_id, self._client_id)
-        head = program(RequestHeader, api.request_header_version(version)).encode(header)
-        parts = _framed(head, program(type(message), version).encode_parts(message))
-        self._next_id = (correlation_id + 1) % _CORRELATION_IDS
+        in_flight = len(self._waiting) + len(self._held) - self._gate_waits
+        if in_flight >= self._max_in_flight:
+            raise LocalProtocolError(f"{in_flight} requests in flight, at most {self._max_in_flight} allowed")
+        gate = self._gate
+        if gate.is_shut and gate.state is not ConnectionState.REAUTHENTICATION:
+            raise LocalProtocolError(f"a request in the state {gate.state.value!r}, the connection is not ready")
+        sent = self._framed_request(message, version)
+        if gate.is_shut or now_ms >= gate.session_ends_ms:
+            self._held.append((sent, expect_response))
+            return sent._replace(parts=[])
         if expect_response:
-            self._waiting.append((correlation_id, api, version))
-        return Sent(correlation_id, api, version, parts)
+            self._waiting.append((sent.correlation_id, sent.api, sent.version, False))
+        return sent
 
     def receive(self, frame: Buffer) -> Received:
-        """Read the response in a frame.
+        """Read the response in a frame; one to a request of the gate opens it, or adds to `take_outgoing`.
 
         Raises:
-            RemoteProtocolError: it answers no request, answers out of order, or cannot be decoded.
+            RemoteProtocolError: it answers no request, answers out of order, or cannot be decoded; or the broker breaks
+                the rules of a login.
+            BrokerError: the broker refuses a login.
         """
         if not self._waiting:
             raise RemoteProtocolError(f"frame of {len(frame)} bytes, but no request waits for a response")
-        correlation_id, api, version = self._waiting.popleft()
+        correlation_id, api, version, is_gates = self._waiting.popleft()
+        if is_gates and len(frame) > GATE_FRAME_BYTES_MAX:
+            raise RemoteProtocolError(
+                f"{api.name} response of {len(frame)} bytes, at most {GATE_FRAME_BYTES_MAX} allowed while connecting"
+            )
         header, start = program(ResponseHeader, api.response_header_version(version)).decode(frame)
         if header.correlation_id != correlation_id:
             raise RemoteProtocolError(
@@ -196,7 +243,42 @@ class ClientConnection:
             # The broker does not know the version of the request and answers in the one that every client reads.
             version = api.versions.first
         message, end = program(response_class(api), version).decode(frame, start)
+        if is_gates:
+            self._pass_gate(message)
         return Received(correlation_id, api, version, message, len(frame) - end)
+
+    def _framed_request(self, message: Message, version: int | None) -> Sent:
+        schema = message.SCHEMA
+        if schema.kind != "request" or schema.key is None:
+            raise LocalProtocolError(f"{schema.name} is a {schema.kind}, a request is needed")
+        api = APIS[ApiKey(schema.key)]
+        version = self._negotiation.version_for(api) if version is None else version
+        correlation_id = self._next_id
+        header = RequestHeader(api.key, version, correlation_id, self._client_id)
+        head = program(RequestHeader, api.request_header_version(version)).encode(header)
+        parts = _framed(head, program(type(message), version).encode_parts(message))
+        self._next_id = (correlation_id + 1) % _CORRELATION_IDS
+        return Sent(correlation_id, api, version, parts)
+
+    def _ask(self, message: Message) -> None:
+        """Send a request of the gate, which no limit holds up."""
+        is_first = message.SCHEMA.key == ApiKey.API_VERSIONS
+        sent = self._framed_request(message, self._negotiation.request_version if is_first else None)
+        self._waiting.append((sent.correlation_id, sent.api, sent.version, True))
+        self._gate_waits += 1
+        self._outgoing += sent.parts
+
+    def _pass_gate(self, response: Message) -> None:
+        self._gate_waits -= 1
+        following = self._gate.receive(response)
+        if following is not None:
+            self._ask(following)
+        elif not self._gate.is_shut:
+            for sent, expect_response in self._held:
+                self._outgoing += sent.parts
+                if expect_response:
+                    self._waiting.append((sent.correlation_id, sent.api, sent.version, False))
+            self._held.clear()
 
 
 class Request:

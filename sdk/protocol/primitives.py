@@ -315,7 +315,6 @@ def as_tags(value: Any, known: Iterable[int], invalid: Iterable[int] = ()) -> li
     """
     tags: list[tuple[int, Buffer]] = []
     known, invalid = frozenset(known), frozenset(invalid)
-    previous = -1
     for pair in as_sequence(value):
         parts = tuple(pair) if isinstance(pair, tuple | list) else ()
         if len(parts) != 2 or not isinstance(parts[0], int):
@@ -327,9 +326,8 @@ def as_tags(value: Any, known: Iterable[int], invalid: Iterable[int] = ()) -> li
             raise Refused(invalid_tag(tag))
         if not 0 <= tag <= MAX_TAG:
             raise Refused(f"tag {digits(tag)} is outside 0 to {MAX_TAG}")
-        if tag <= previous:
-            raise Refused(f"tag {tag} after tag {previous}, ascending order needed")
-        previous = tag
+        if tags and tag <= tags[-1][0]:
+            raise Refused(f"tag {tag} after tag {tags[-1][0]}, ascending order needed")
         tags.append((tag, as_buffer(content)))
     return tags
 

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, RemoteProtocolError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.secret import Secret
 
 __all__ = [
     "ITERATIONS_MAX",
@@ -129,7 +130,7 @@ class ScramClient:
         if not password:
             raise ConfigurationError("password", password, "must not be empty")
         self._mechanism = mechanism
-        self._password = password
+        self._password = Secret(password)
         self._nonce = _checked_nonce(nonce)
         self._iterations_min = iterations_min
         added = "".join(f",{name}={value}" for name, value in (extensions or {}).items())
@@ -154,7 +155,7 @@ class ScramClient:
             raise RemoteProtocolError(
                 f"SCRAM: {iterations} iterations asked for, {self._iterations_min} to {ITERATIONS_MAX} allowed"
             )
-        salted = salted_password(self._mechanism, self._password, _unbase64(found["salt"], "salt"), iterations)
+        salted = salted_password(self._mechanism, self._password.reveal(), _unbase64(found["salt"], "salt"), iterations)
         bare = f"c={_CHANNEL_BINDING},r={nonce}"
         signed = f"{self._bare},{message},{bare}".encode()
         client_key = _client_key(self._hash, salted)

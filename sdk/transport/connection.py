@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import (
+    ConfigurationError,
     ConnectFailed,
     ConnectionLost,
     KafkaWireError,
@@ -20,9 +21,12 @@ from kafkawire.sdk.errors import (
     RequestTimedOut,
 )
 from kafkawire.sdk.protocol.connection import MAX_IN_FLIGHT, ClientConnection, Sent
-from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
+from kafkawire.sdk.protocol.gate import ConnectionState
+from kafkawire.sdk.protocol.sasl.authenticator import Login
 from kafkawire.sdk.protocol.schema import Buffer, Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.transport.failures import connect_failed
+from kafkawire.sdk.transport.gate import GateDriver
 from kafkawire.sdk.transport.wire import Address, Network, Wire
 
 __all__ = ["BrokerConnection", "ConnectionSettings"]
@@ -38,15 +42,17 @@ class ConnectionSettings(NamedTuple):
 
     Attributes:
         client_id: the name that brokers use for logs and quotas.
-        connect_timeout_ms: for connecting and negotiating versions.
+        connect_timeout_ms: for connecting, TLS, negotiating versions and logging in.
         request_timeout_ms: for each response, unless a request has its own timeout.
         max_in_flight: requests that may wait for their response on one connection.
+        login: makes the authenticator of each login; None for connections without SASL.
     """
 
     client_id: str | None = "kafkawire"
     connect_timeout_ms: int = 10_000
     request_timeout_ms: int = 30_000
     max_in_flight: int = MAX_IN_FLIGHT
+    login: Login | None = None
 
 
 class _Waiting(NamedTuple):
@@ -65,17 +71,19 @@ class BrokerConnection:
         wire: carries the bytes.
         address: the broker's address, for error texts.
         settings: see `ConnectionSettings`.
+        protocol: the connection without the wire.
 
     Attributes:
         on_end: called with the reason when the connection ends, before the pending requests fail; not by `close`.
     """
 
-    def __init__(self, wire: Wire, address: Address, settings: ConnectionSettings) -> None:
+    def __init__(self, wire: Wire, address: Address, settings: ConnectionSettings, protocol: ClientConnection) -> None:
         self.address = address
         self.on_end: Callable[[KafkaWireError], None] | None = None
         self._wire = wire
         self._settings = settings
-        self._protocol = ClientConnection(settings.client_id, settings.max_in_flight)
+        self._protocol = protocol
+        self._gate = GateDriver(protocol, wire, address, settings.login, settings.connect_timeout_ms, self._end)
         self._waiting: dict[int, _Waiting] = {}
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -84,26 +92,34 @@ class BrokerConnection:
 
     @classmethod
     async def open(cls, network: Network, address: Address, settings: ConnectionSettings) -> "BrokerConnection":
-        """Connect to a broker and negotiate versions.
+        """Connect to a broker and pass the gate: versions, login.
 
         Raises:
+            AuthenticationFailed: its certificate or this client's login was refused.
             ConnectFailed: it cannot be reached, does not respond in time, or does not speak the protocol; the cause
-                says why.
+                says why, the phase where.
+            ConfigurationError: what TLS or the login needs cannot be used.
         """
+        protocol = ClientConnection(
+            settings.client_id, settings.max_in_flight, authenticates=settings.login is not None
+        )
         try:
             async with asyncio.timeout(settings.connect_timeout_ms / 1000):
-                connection = await network.open(address, lambda wire: cls(wire, address, settings))
+                connection = await network.open(
+                    address, lambda wire: cls(wire, address, settings, protocol), protocol.enter
+                )
                 try:
-                    await connection._negotiate()
+                    await connection._gate.open()
                 except BaseException:
                     connection.close()
                     raise
+        except ConfigurationError:
+            raise
         except TimeoutError as error:
-            raise ConnectFailed(
-                address, f"no response within connect_timeout_ms={settings.connect_timeout_ms}"
-            ) from error
+            reason = f"no response within connect_timeout_ms={settings.connect_timeout_ms}"
+            raise ConnectFailed(address, reason, protocol.state.value) from error
         except (OSError, KafkaWireError) as error:
-            raise ConnectFailed(address, error) from error
+            raise connect_failed(address, protocol.state, error) from error
         return connection
 
     @property
@@ -150,8 +166,9 @@ class BrokerConnection:
             LocalProtocolError: the request cannot be written; nothing was sent.
         """
         self._check_open()
-        sent = self._protocol.request(request, version)
-        self._wire.write(sent.parts)
+        sent = self._protocol.request(request, version, now_ms=monotonic_ms())
+        if sent.parts:
+            self._wire.write(sent.parts)
         self._await_response(sent, on_done, self._settings.request_timeout_ms if timeout_ms is None else timeout_ms)
 
     def send(
@@ -180,7 +197,9 @@ class BrokerConnection:
     def post(self, request: Message, version: int | None = None) -> None:
         """Write a request that has no response: Produce with acks=0."""
         self._check_open()
-        self._wire.write(self._protocol.request(request, version, expect_response=False).parts)
+        sent = self._protocol.request(request, version, expect_response=False, now_ms=monotonic_ms())
+        if sent.parts:
+            self._wire.write(sent.parts)
 
     async def drain(self) -> None:
         """Wait until the write buffer has room."""
@@ -201,31 +220,27 @@ class BrokerConnection:
     def receive_frame(self, frame: Buffer) -> None:
         try:
             received = self._protocol.receive(frame)
-        except RemoteProtocolError as error:
-            self._end(error)
+        except KafkaWireError as error:
+            is_login = self._protocol.state is ConnectionState.REAUTHENTICATION
+            self._end(connect_failed(self.address, self._protocol.state, error) if is_login else error)
             return
-        self._waiting.pop(received.correlation_id).on_done(received.message, None)
+        waiting = self._waiting.pop(received.correlation_id, None)
+        if waiting is None:
+            self._gate.step()
+        else:
+            waiting.on_done(received.message, None)
 
     def connection_lost(self, error: Exception | None) -> None:
         if isinstance(error, RemoteProtocolError):
             self._end(error)
         else:
-            self._end(ConnectionLost(f"connection to {self.address} was lost: {error or 'closed by the broker'}"))
+            lost = ConnectionLost(f"connection to {self.address} was lost: {error or 'closed by the broker'}")
+            lost.__cause__ = error
+            self._end(lost)
 
     def _check_open(self) -> None:
         if not self.is_open:
             raise ConnectionLost(f"connection to {self.address} has ended") from self._ended
-
-    async def _negotiate(self) -> None:
-        agreed = False
-        while not agreed:
-            sent = self._protocol.handshake()
-            future: asyncio.Future[Message] = self._loop.create_future()
-            self._wire.write(sent.parts)
-            self._await_response(sent, _settling(future), self._settings.connect_timeout_ms)
-            response = await future
-            assert isinstance(response, ApiVersionsResponse)
-            agreed = self._protocol.negotiate(response)
 
     def _await_response(self, sent: Sent, on_done: OnDone, timeout_ms: int) -> None:
         deadline_ms = monotonic_ms() + timeout_ms
@@ -255,6 +270,7 @@ class BrokerConnection:
         if self._ended is not None:
             return
         self._ended = error
+        self._gate.close(error)
         if self._timer is not None:
             self._timer.cancel()
         self._wire.close()
@@ -262,7 +278,7 @@ class BrokerConnection:
         if self.on_end is not None:
             self.on_end(error)
         for entry in waiting.values():
-            entry.on_done(None, error)
+            entry.on_done(None, error.again())
 
 
 def _settling(future: asyncio.Future[Message]) -> OnDone:

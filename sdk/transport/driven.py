@@ -51,7 +51,7 @@ class Call(Protocol):
         """The limit for the response; None for that of the connection."""
         ...
 
-    def request(self, versions: Versions, /) -> tuple[Message, int | None]:
+    def request(self, versions: Versions) -> tuple[Message, int | None]:
         """Return the request and its version, None for the highest that both sides know."""
         ...
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from threading import get_ident
 from typing import Any, Generic
 
 from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.errors import Closed, ConnectFailed, ConnectionLost, KafkaWireError
+from kafkawire.sdk.errors import Closed, ConnectFailed, ConnectionLost, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
@@ -24,18 +24,19 @@ from kafkawire.sdk.transport.driven import AnyCall, AnyLink, Machine, Open, Rout
 from kafkawire.sdk.transport.promise import Promise, Result
 from kafkawire.sdk.transport.wire import Network
 
-__all__ = ["Driver", "Step"]
+__all__ = ["MAX_STEPS", "Driver", "Step"]
 
 logger = logging.getLogger("kafkawire.client")
+
+#: Steps that may wait for the next turn: far more than any program needs, and a bound for one that runs away.
+MAX_STEPS = 20_000
 
 #: Something to do on the driver's side, given the time.
 Step = Callable[[int], None]
 
 
 class Driver(Generic[AnyLink, AnyCall]):
-    """Drive one client; `start` it on its event loop.
-
-    `run`, `ask` and `wake` may be called from any thread, everything else on the driver's side only.
+    """Drive one client. Its methods may be called from any thread.
 
     Args:
         router: of the client.
@@ -65,17 +66,36 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._timer_due_ms = 0
         self._ended: KafkaWireError | None = None
 
-    # Called from any thread.
+    def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Begin, on the event loop of an `IoThread`; None for that of the caller."""
+        self._loop = asyncio.get_running_loop() if loop is None else loop
+        fork.watch(self)
+        self.wake()
+
+    def end(self, error: KafkaWireError) -> Promise[None]:
+        """Fail everything that is unsettled, disconnect, and stop.
+
+        Returns:
+            A promise that is kept once nothing is left on the event loop.
+        """
+        ended: Promise[None] = Promise()
+        if self._loop is None or self._loop.is_closed():
+            self._connections.clear()  # their sockets went with the loop
+            self._stop(error)
+            ended.keep(None)
+        else:
+            self._loop.call_soon_threadsafe(self._end, error, ended)
+        return ended
 
     def wake(self) -> None:
         """Have a turn soon.
 
         Raises:
-            Closed: the process is a fork of the one in which the client was made.
+            Forked: the process is a fork of the one in which the client was made.
         """
+        if isinstance(self._ended, fork.Forked):
+            self._check()
         if self._is_scheduled or self._loop is None or self._ended is not None:
-            if isinstance(self._ended, fork.Forked):
-                raise self._ended
             return
         self._is_scheduled = True
         if get_ident() == self._thread:
@@ -88,42 +108,69 @@ class Driver(Generic[AnyLink, AnyCall]):
 
         Raises:
             Closed: the driver has ended.
+            LocalProtocolError: `MAX_STEPS` steps wait, because the event loop is blocked.
         """
-        if self._ended is not None:
-            raise Closed(str(self._ended)) from self._ended
+        self._check()
+        if len(self._steps) >= MAX_STEPS:
+            raise LocalProtocolError(f"{MAX_STEPS} calls wait for the event loop, that is the limit; is it blocked?")
         self._steps.append(step)
         self.wake()
+        try:
+            self._check()
+        except Closed:  # meanwhile: unless the step is gone, nobody will do it
+            if step in self._steps:
+                self._steps.remove(step)
+                raise
 
     def ask(self, step: Callable[[Promise[Result], int], None]) -> Promise[Result]:
-        """Have something done on the driver's side that settles a promise.
+        """Have something done on the driver's side that settles a promise; what it raises settles the promise, too.
 
         Raises:
             Closed: the driver has ended.
         """
         promise: Promise[Result] = Promise()
-        self.run(partial(step, promise))
+
+        def settle(now_ms: int) -> None:
+            try:
+                step(promise, now_ms)
+            except KafkaWireError as error:
+                promise.fail(error)
+
+        self.run(settle)
         return promise
 
-    # Called on the driver's side.
+    def perform(self, work: Coroutine[Any, Any, Result]) -> Promise[Result]:
+        """Have a coroutine run on the driver's side; what it returns or raises settles the promise.
 
-    def start(self) -> None:
-        """Begin, on the running event loop."""
-        self._loop = asyncio.get_running_loop()
-        self._thread = get_ident()
-        fork.watch(self)
-        self.wake()
-
-    async def end(self, error: KafkaWireError) -> None:
-        """Fail everything that is unsettled, disconnect, and stop."""
-        self._stop(error)
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        Raises:
+            Closed: the driver has ended.
+        """
+        promise: Promise[Result] = Promise()
+        try:
+            self.run(lambda _: self._start_task(self._perform(work, promise)))
+        except KafkaWireError:
+            work.close()
+            raise
+        return promise
 
     def forked(self, error: fork.Forked) -> None:
         """Refuse all work in a child process: the connections belong to its parent."""
         self._ended = error
+
+    def _check(self) -> None:
+        if isinstance(self._ended, fork.Forked):
+            raise self._ended.again()
+        if self._ended is not None:
+            raise Closed(str(self._ended)) from self._ended
+
+    # On the driver's side.
+
+    def _end(self, error: KafkaWireError, ended: Promise[None]) -> None:
+        self._stop(error)
+        for task in self._tasks:
+            task.cancel()
+        gone = asyncio.gather(*self._tasks, return_exceptions=True)
+        gone.add_done_callback(lambda _: ended.keep(None))
 
     def _stop(self, error: KafkaWireError) -> None:
         if self._ended is not None:
@@ -151,6 +198,7 @@ class Driver(Generic[AnyLink, AnyCall]):
 
     def _turn(self) -> None:
         self._is_scheduled = False
+        self._thread = get_ident()
         if self._ended is not None:
             return
         now_ms = monotonic_ms()
@@ -236,6 +284,16 @@ class Driver(Generic[AnyLink, AnyCall]):
         if self._ended is None:
             self._router.closed(link, error, monotonic_ms())
             self.wake()
+
+    async def _perform(self, work: Coroutine[Any, Any, Result], promise: Promise[Result]) -> None:
+        try:
+            promise.keep(await work)
+        except asyncio.CancelledError:
+            promise.fail(Closed(str(self._ended)))
+            raise
+        except Exception as error:
+            promise.fail(error)
+        self.wake()
 
     async def _await_room(self, link: AnyLink, connection: BrokerConnection) -> None:
         await connection.drain()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES, FrameBuffer
+from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.transport.wire import Address, FrameReceiver, Receiver, Wire
 
@@ -104,12 +105,18 @@ class MemoryNetwork:
     def __init__(self) -> None:
         self.servers: dict[Address, Callable[[Wire], FrameReceiver]] = {}
 
-    async def open(self, address: Address, receiver: Callable[[Wire], Receiver]) -> Receiver:
+    async def open(
+        self,
+        address: Address,
+        receiver: Callable[[Wire], Receiver],
+        enter: Callable[[ConnectionState], None] = lambda state: None,
+    ) -> Receiver:
         """Connect to the server at `address`.
 
         Raises:
             ConnectionRefusedError: there is none.
         """
+        enter(ConnectionState.CONNECTING)
         server = self.servers.get(address)
         if server is None:
             raise ConnectionRefusedError(f"nothing listens at {address}")

@@ -23,14 +23,19 @@ _lock = Lock()
 
 
 class Promise(Generic[Result]):
-    """A result that may not be there yet."""
+    """A result that may not be there yet.
 
-    __slots__ = ("_callbacks", "_error", "_result")
+    Args:
+        on_cancel: called when whoever awaits it is cancelled; None if that changes nothing.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_callbacks", "_error", "_on_cancel", "_result")
+
+    def __init__(self, on_cancel: Callable[[], None] | None = None) -> None:
+        self._on_cancel = on_cancel
         self._callbacks: list[Callable[[], None]] | None = []
         self._result: Result | None = None
-        self._error: KafkaWireError | None = None
+        self._error: Exception | None = None
 
     @property
     def done(self) -> bool:
@@ -41,7 +46,7 @@ class Promise(Generic[Result]):
         """Settle with a result; does nothing if it is settled already."""
         self._settle(result, None)
 
-    def fail(self, error: KafkaWireError) -> None:
+    def fail(self, error: Exception) -> None:
         """Settle with an error; does nothing if it is settled already."""
         self._settle(None, error)
 
@@ -58,7 +63,12 @@ class Promise(Generic[Result]):
             loop = asyncio.get_running_loop()
             settled: asyncio.Future[None] = loop.create_future()
             self.add_done_callback(lambda: _wake(loop, settled))
-            yield from settled.__await__()
+            try:
+                yield from settled.__await__()
+            except asyncio.CancelledError:
+                if self._on_cancel is not None:
+                    self._on_cancel()
+                raise
         return self._outcome()
 
     def wait(self, timeout_seconds: float | None = None) -> Result:
@@ -74,7 +84,7 @@ class Promise(Generic[Result]):
                 raise RequestTimedOut(f"no result within {timeout_seconds} s")
         return self._outcome()
 
-    def _settle(self, result: Result | None, error: KafkaWireError | None) -> None:
+    def _settle(self, result: Result | None, error: Exception | None) -> None:
         with _lock:
             callbacks = self._callbacks
             if callbacks is None:
@@ -86,7 +96,7 @@ class Promise(Generic[Result]):
 
     def _outcome(self) -> Result:
         if self._error is not None:
-            raise self._error
+            raise self._error.again() if isinstance(self._error, KafkaWireError) else self._error
         return cast("Result", self._result)
 
 

@@ -10,11 +10,16 @@ Source: Kafka protocol guide, "Network".
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 from collections.abc import Callable, Sequence
 
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES, frame_length
+from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.transport.sockets import connect_one, resolve
+from kafkawire.sdk.transport.tls import PemFiles, tls_context
 from kafkawire.sdk.transport.wire import Address, FrameReceiver, Receiver, Wire
 
 __all__ = ["RECEIVE_BUFFER_BYTES", "WRITE_BUFFER_BYTES", "FrameProtocol", "TcpNetwork"]
@@ -39,6 +44,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self.receiver = receiver(self)
         self._max_frame_bytes = max_frame_bytes
         self._transport: asyncio.Transport | None = None
+        self._below_tls: asyncio.Transport | None = None
         self._buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         self._filled = 0
         self._big: memoryview | None = None
@@ -64,8 +70,17 @@ class FrameProtocol(asyncio.BufferedProtocol):
             await asyncio.shield(self._writable)
 
     def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+        if self._transport is None:
+            return
+        self._transport.close()
+        if self._below_tls is not None and not self._below_tls.get_write_buffer_size():
+            # TLS has said goodbye. The peer's goodbye is of no use, and waiting for it would outlive the loop.
+            self._transport.abort()
+
+    def secured(self, transport: asyncio.Transport) -> None:
+        """Write to a transport that encrypts, on top of the one that was there so far."""
+        self._below_tls = self._transport
+        self.connection_made(transport)
 
     # asyncio.BufferedProtocol: called by the event loop.
 
@@ -131,21 +146,53 @@ class FrameProtocol(asyncio.BufferedProtocol):
 
 
 class TcpNetwork:
-    """Reach brokers over TCP.
+    """Reach brokers over TCP, with or without TLS.
 
     Args:
         max_frame_bytes: largest response accepted.
+        tls: a context, or what `tls_context` makes one of when it is first needed; None for no TLS.
     """
 
-    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES, tls: ssl.SSLContext | PemFiles | None = None) -> None:
         self._max_frame_bytes = max_frame_bytes
+        self._tls = tls
 
-    async def open(self, address: Address, receiver: Callable[[Wire], Receiver]) -> Receiver:
+    async def open(
+        self,
+        address: Address,
+        receiver: Callable[[Wire], Receiver],
+        enter: Callable[[ConnectionState], None] = lambda state: None,
+    ) -> Receiver:
         """Connect, trying every address that the name resolves to.
 
         Raises:
-            OSError: none of them accepts the connection, or the name is unknown.
+            OSError: the name is unknown, nothing accepts the connection, or the TLS handshake fails.
+            ConfigurationError: the certificates for TLS cannot be used.
         """
+        if isinstance(self._tls, PemFiles):
+            self._tls = tls_context(self._tls)
+        enter(ConnectionState.RESOLVING)
+        endpoints = await resolve(address)
+        failure: OSError | None = None
+        while True:
+            enter(ConnectionState.CONNECTING)
+            try:
+                connected, endpoint = await connect_one(endpoints)
+            except OSError as error:
+                if failure is None:
+                    raise
+                enter(ConnectionState.TLS)
+                raise failure from error
+            if self._tls is not None:
+                enter(ConnectionState.TLS)
+            try:
+                return await self._carry(connected, address.host, receiver)
+            except OSError as error:  # only TLS can fail here, and another address may do better
+                failure = failure or error
+                endpoints.remove(endpoint)
+
+    async def _carry(self, connected: socket.socket, host: str, receiver: Callable[[Wire], Receiver]) -> Receiver:
+        """Put frames on a socket, after the TLS handshake if there is one."""
         made: list[Receiver] = []
 
         def make(wire: Wire) -> Receiver:
@@ -153,5 +200,17 @@ class TcpNetwork:
             return made[-1]
 
         loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: FrameProtocol(make, self._max_frame_bytes), *address)
+        transport, protocol = await loop.create_connection(
+            lambda: FrameProtocol(make, self._max_frame_bytes), sock=connected
+        )
+        if isinstance(self._tls, ssl.SSLContext):
+            # The certificate, and the name sent to the broker, are without the dot that may end a whole name.
+            name = host.rstrip(".")
+            try:
+                encrypted = await loop.start_tls(transport, protocol, self._tls, server_hostname=name)
+            except BaseException:
+                transport.abort()
+                raise
+            assert encrypted is not None, "only a transport that is closing gives none, and then an error"
+            protocol.secured(encrypted)
         return made[-1]

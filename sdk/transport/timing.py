@@ -1,4 +1,4 @@
-"""Sleep, random numbers and shared operations, for code that must not import asyncio, time or random.
+"""Sleep, threads, random numbers and shared operations, for code that must not import asyncio, time or random.
 
 `client/` imports none of these; what its asynchronous part needs of them is here.
 """
@@ -6,13 +6,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Coroutine, Hashable, Iterable
 from os import urandom
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-__all__ = ["SingleFlight", "random_fraction", "sleep_ms"]
+from kafkawire.sdk.errors import KafkaWireError
+
+__all__ = ["SingleFlight", "in_thread", "random_fraction", "random_text", "sleep_ms", "together"]
 
 Result = TypeVar("Result")
+
+#: Random bytes of a text that nobody may guess.
+_TEXT_BYTES = 18
 
 #: As many whole bytes as a float keeps.
 _FRACTION_BYTES = 6
@@ -29,6 +34,29 @@ def random_fraction() -> float:
     return int.from_bytes(urandom(_FRACTION_BYTES), "big") / (1 << 8 * _FRACTION_BYTES)
 
 
+def random_text() -> str:
+    """Return a random text of letters and digits that nobody can guess, for nonces."""
+    return urandom(_TEXT_BYTES).hex()
+
+
+async def in_thread(function: Callable[[], Result]) -> Result:
+    """Return what a function that blocks returns, without blocking the loop."""
+    return await asyncio.to_thread(function)
+
+
+async def together(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """Return the results of coroutines that run at the same time.
+
+    Raises:
+        Exception: the first one that any of them raised, once all of them have ended.
+    """
+    results = await asyncio.gather(*work, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return cast("list[Result]", results)
+
+
 class SingleFlight(Generic[Result]):
     """Run one operation per key at a time; callers that arrive meanwhile share its result."""
 
@@ -38,14 +66,18 @@ class SingleFlight(Generic[Result]):
     async def run(self, key: Hashable, operation: Callable[[], Coroutine[None, None, Result]]) -> Result:
         """Return the result of `operation`, started unless one with the same key is running.
 
-        Cancelling a caller does not cancel the operation.
+        Cancelling a caller does not cancel the operation. Each caller gets an error of its own.
         """
         task = self._running.get(key)
         if task is None:
             task = asyncio.get_running_loop().create_task(operation())
             self._running[key] = task
             task.add_done_callback(lambda done: self._finished(key, done))
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except KafkaWireError as error:
+            shared = error
+        raise shared.again()
 
     async def close(self) -> None:
         """Cancel running operations and wait for them to end."""

@@ -7,15 +7,30 @@ A connection writes to a `Wire` and receives whole frames as a `FrameReceiver`. 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeVar
 
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.values import Buffer
 
-__all__ = ["DEFAULT_PORT", "Address", "FrameReceiver", "Network", "Receiver", "Wire", "addresses"]
+if TYPE_CHECKING:  # the gate loads messages, and options need only addresses
+    from kafkawire.sdk.protocol.gate import ConnectionState
+
+__all__ = [
+    "DEFAULT_PORT",
+    "LABEL_CHARACTERS_MAX",
+    "Address",
+    "FrameReceiver",
+    "Network",
+    "Receiver",
+    "Wire",
+    "addresses",
+]
 
 #: Kafka's own; a client may leave it out.
 DEFAULT_PORT: Final = 9092
+
+#: Of each part of a host's name, between dots; DNS has no longer ones.
+LABEL_CHARACTERS_MAX: Final = 63
 
 #: Ports are uint16.
 _MAX_PORT = 65535
@@ -55,6 +70,9 @@ class Address(NamedTuple):
         host, port = _host_and_port(text.strip())
         if not host:
             raise ConfigurationError(option, text, "expected host:port, an IPv6 address in brackets, as [::1]:9092")
+        if (longest := max(map(len, host.split(".")))) > LABEL_CHARACTERS_MAX:
+            reason = f"a part of the host has {longest} characters, at most {LABEL_CHARACTERS_MAX} allowed"
+            raise ConfigurationError(option, text, reason)
         if port is None and default_port is not None:
             return cls(host, default_port)
         if not port:
@@ -126,12 +144,18 @@ Receiver = TypeVar("Receiver", bound=FrameReceiver)
 class Network(Protocol):
     """How to reach brokers."""
 
-    async def open(self, address: Address, receiver: Callable[[Wire], Receiver]) -> Receiver:
+    async def open(
+        self,
+        address: Address,
+        receiver: Callable[[Wire], Receiver],
+        enter: Callable[[ConnectionState], None] = ...,
+    ) -> Receiver:
         """Connect.
 
         Args:
             address: of the broker.
             receiver: creates the receiver of the frames, given the wire to write to.
+            enter: is told how far the connection is, for the text of an error.
 
         Raises:
             OSError: nothing listens there, or the name is unknown.

@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkawire.sdk.admin.admin import Admin
-    from kafkawire.sdk.admin.descriptions import NewTopic
+    from kafkawire.sdk.admin.descriptions import (
+        ClusterDescription,
+        ConfigEntry,
+        GroupDescription,
+        GroupListing,
+        GroupMemberDescription,
+        NewTopic,
+    )
+    from kafkawire.sdk.client.keywords import AdminKeywords, ConsumerKeywords, ProducerKeywords
+    from kafkawire.sdk.client.metadata import Partition, Topic
+    from kafkawire.sdk.client.partitioner import Partitioner
     from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+    from kafkawire.sdk.client.security_options import TokenProvider
     from kafkawire.sdk.consumer.batch import ConsumerBatch
     from kafkawire.sdk.consumer.consumer import Consumer
     from kafkawire.sdk.consumer.membership import RebalanceListener
@@ -18,44 +29,95 @@ if TYPE_CHECKING:
     from kafkawire.sdk.producer.engine import Delivery
     from kafkawire.sdk.producer.outcome import RecordMetadata
     from kafkawire.sdk.producer.producer import Producer
-    from kafkawire.sdk.records import Record
+    from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource
+    from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+    from kafkawire.sdk.protocol.values import Buffer
+    from kafkawire.sdk.records import Batch, Compression, Headers, Record, TimestampType
+    from kafkawire.sdk.records.content import HeadersInput
+    from kafkawire.sdk.transport.wire import Address, Network
     from kafkawire.sdk.version import __version__
 
 __all__ = [
+    "Address",
     "Admin",
+    "AdminKeywords",
+    "Batch",
     "BrokerError",
+    "Buffer",
     "BufferFull",
+    "ClusterDescription",
+    "Compression",
+    "ConfigEntry",
+    "ConfigResourceType",
+    "ConfigSource",
     "Consumer",
     "ConsumerBatch",
+    "ConsumerKeywords",
     "Delivery",
+    "ErrorCode",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMemberDescription",
+    "Headers",
+    "HeadersInput",
     "KafkaWireError",
+    "Network",
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "Partition",
+    "Partitioner",
     "Producer",
+    "ProducerKeywords",
     "RebalanceListener",
     "Record",
     "RecordMetadata",
+    "TimestampType",
+    "TokenProvider",
+    "Topic",
     "TopicPartition",
     "__version__",
 ]
 
 #: Where each name is defined.
 _HOMES = {
+    "Address": "sdk.transport.wire",
     "Admin": "sdk.admin.admin",
+    "AdminKeywords": "sdk.client.keywords",
+    "Batch": "sdk.records",
     "BrokerError": "sdk.errors",
+    "Buffer": "sdk.protocol.values",
     "BufferFull": "sdk.errors",
+    "ClusterDescription": "sdk.admin.descriptions",
+    "Compression": "sdk.records",
+    "ConfigEntry": "sdk.admin.descriptions",
+    "ConfigResourceType": "sdk.protocol.tables.enums",
+    "ConfigSource": "sdk.protocol.tables.enums",
     "Consumer": "sdk.consumer.consumer",
     "ConsumerBatch": "sdk.consumer.batch",
+    "ConsumerKeywords": "sdk.client.keywords",
     "Delivery": "sdk.producer.engine",
+    "ErrorCode": "sdk.protocol.tables.error_codes",
+    "GroupDescription": "sdk.admin.descriptions",
+    "GroupListing": "sdk.admin.descriptions",
+    "GroupMemberDescription": "sdk.admin.descriptions",
+    "Headers": "sdk.records",
+    "HeadersInput": "sdk.records.content",
     "KafkaWireError": "sdk.errors",
+    "Network": "sdk.transport.wire",
     "NewTopic": "sdk.admin.descriptions",
     "OffsetAndMetadata": "sdk.client.partitions",
     "OffsetAndTimestamp": "sdk.client.partitions",
+    "Partition": "sdk.client.metadata",
+    "Partitioner": "sdk.client.partitioner",
     "Producer": "sdk.producer.producer",
+    "ProducerKeywords": "sdk.client.keywords",
     "RebalanceListener": "sdk.consumer.membership",
     "Record": "sdk.records",
     "RecordMetadata": "sdk.producer.outcome",
+    "TimestampType": "sdk.records",
+    "TokenProvider": "sdk.client.security_options",
+    "Topic": "sdk.client.metadata",
     "TopicPartition": "sdk.client.partitions",
     "__version__": "sdk.version",
 }

@@ -12,11 +12,12 @@ import shutil
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
+from kafkawire.reference_broker.keywords import BrokerKeywords
 from kafkawire.reference_broker.server import BackgroundBroker
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "BrokerKeywords"]
 
 
 class Broker:
@@ -26,14 +27,18 @@ class Broker:
         data_dir: the folder of its files, created if it does not exist; None for a temporary one, removed by `close`.
         host: the address to listen on.
         port: the port to listen on; 0 for a free one.
-        options: the fields of `BrokerOptions`; the dotted names of Kafka's documentation are accepted too.
+        options: see `BrokerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
         ConfigurationError: an option is unknown or out of range.
     """
 
     def __init__(
-        self, data_dir: str | Path | None = None, host: str = "127.0.0.1", port: int = 0, **options: object
+        self,
+        data_dir: str | Path | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        **options: Unpack[BrokerKeywords],
     ) -> None:
         self._temporary = Path(tempfile.mkdtemp(prefix="kafkawire-")) if data_dir is None else None
         self.data_dir = Path(data_dir) if data_dir is not None else self._temporary or Path()

@@ -136,6 +136,11 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str, str, Verdict]]]] = {
         [("0-3", "group", "entity none became group_id", NOTE)],
     ),
     "listener": ("[broker, controller]", "[broker]", [("0-3", "", "no longer accepted by controller", NOTE)]),
+    "deprecated": (
+        "  fields:\n    - {name: group",
+        "  deprecated: 0-1\n  fields:\n    - {name: group",
+        [("0-1", "", "deprecated", NOTE)],
+    ),
     "key": ("key: 900", "key: 901", [("0-3", "", "request 900 became request 901", BREAKS)]),
 }
 
@@ -262,6 +267,14 @@ def test_stability(write: Write) -> None:
     ]
 
 
+def test_other_versions_are_deprecated(write: Write) -> None:
+    first, second = (OLD.replace("  fields:", f"  deprecated: {version}\n  fields:", 1) for version in (0, 1))
+    assert list(map(str, compare(state(write, first), state(write, second)))) == [
+        "PingRequest 0: no longer deprecated (note)",
+        "PingRequest 1: deprecated (note)",
+    ]
+
+
 def test_structure_and_its_fields_renamed_together(write: Write) -> None:
     new = OLD.replace("name: items", "name: parts").replace("name: index", "name: number")
     assert list(map(str, compare(state(write, OLD), state(write, new)))) == [
@@ -286,3 +299,9 @@ def test_response_header(write: Write) -> None:
     new = OLD.replace("key: 900", "key: 900\nresponse_header: 0")
     (change,) = compare(state(write, OLD), state(write, new))
     assert str(change) == "PingResponse 0-3: version of its header changed (breaks the wire)"
+    newer = new.replace("versions: 0-3", "versions: 0-4")
+    assert list(map(str, compare(state(write, OLD), state(write, newer)))) == [
+        "PingRequest 4: new version (compatible)",
+        "PingResponse 4: new version (compatible)",
+        "PingResponse 0-4: version of its header changed (breaks the wire)",
+    ]

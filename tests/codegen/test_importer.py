@@ -110,9 +110,8 @@ def test_what_stays_must_fit(tmp_path: Path) -> None:
     before = contents(tmp_path / "schemas")
     with pytest.raises(SchemaError, match="PengRequest has the key 900") as caught:
         imported(tmp_path, *PENG)
-    assert str(caught.value.problems[-1]).endswith(
-        "the definitions do not have messages/ping.yaml; --remove removes these files"
-    )
+    hint = "the definitions do not have messages/ping.yaml; --remove removes these files"
+    assert str(caught.value.problems[-1]) == f"{tmp_path / 'schemas'}: {hint}"
     assert contents(tmp_path / "schemas") == before
 
 

@@ -252,6 +252,11 @@ def test_a_mistake_is_named_with_its_place_and_nothing_else_is(write: Write, tex
     assert str(caught.value).splitlines() == [f"{path}:{problem}" for problem in problems]
 
 
+def test_a_metadata_record_has_a_type(write: Write) -> None:
+    with pytest.raises(SchemaError, match=r"schema\.yaml:1: Lamp: 'type' is missing"):
+        load_file(write(METADATA.format("Lamp").replace("type: 4\n", "")))
+
+
 def test_the_same_name_twice(write: Write) -> None:
     with pytest.raises(SchemaError, match=":7: Sample: field a: it is used twice"):
         load_file(write(FIELD.format("{name: a, type: int8}\n  - {name: a, type: int8}")))
@@ -277,6 +282,9 @@ def test_one_bad_file_does_not_hide_another(tmp_path: Path) -> None:
     assert [problem.path.name for problem in caught.value.problems] == ["a.yaml", "c.yaml", "e.yaml", "b.yaml"]
 
 
+METADATA = "message: {}\nkind: metadata\ntype: 4\nversions: 0\nfields: []\n"
+
+
 def folder(tmp_path: Path, **texts: str) -> Path:
     for name, text in texts.items():
         path = tmp_path / f"{name}.yaml"
@@ -296,6 +304,11 @@ def test_messages_without_a_key_share_a_folder(tmp_path: Path) -> None:
     assert [message.name for file in files.values() for message in file.messages] == ["A", "B"]
 
 
+def test_messages_of_two_folders_share_a_key(tmp_path: Path) -> None:
+    files = load_folder(folder(tmp_path, **{"a/one": METADATA.format("A"), "b/two": METADATA.format("B")}))
+    assert [message.key for file in files.values() for message in file.messages] == [4, 4]
+
+
 def test_tables_and_record_formats_are_left_to_others(tmp_path: Path) -> None:
     folder(tmp_path, a=API.format(name="A", key=1), errors="errors: []\n", batch="record_format: Batch\nfields: []\n")
     assert message_paths(tmp_path) == [tmp_path / "a.yaml"]
@@ -307,6 +320,7 @@ def test_tables_and_record_formats_are_left_to_others(tmp_path: Path) -> None:
         ({}, "no message schemas here"),
         ({"a": A, "b": API.format(name="A", key=2)}, "b.yaml:5: ARequest is also in a.yaml"),
         ({"a": A, "b": API.format(name="B", key=1)}, "b.yaml:5: BRequest: ARequest has the key 1"),
+        ({"a": METADATA.format("A"), "b": METADATA.format("B")}, "b.yaml:1: B: A has the key 4"),
         ({"a": "apy: A\n"}, "a.yaml:1: a schema begins with one of"),
         ({"a": "# nothing\n"}, "a.yaml: empty file"),
         ({"a": A + "---\napi: B\n"}, "only files of `message` documents may hold several"),

@@ -68,6 +68,21 @@ def test_a_format(write: Write) -> None:
         ("type: bytes?, length: varint", "type: bytes?", 12, "length: bytes and strings, and only they, have one of"),
         ("length: varint", "length: vary", 12, "length: bytes and strings, and only they, have one of int8, "),
         ("type: bytes?, length: varint", "type: int8, length: int8", 12, "length: bytes and strings, and only they"),
+        ("kind: {at", "Kind: {at", 10, "field flags: bits Kind: name: 'Kind' is not snake_case"),
+        ("[box, bag]", "[Box, bag]", 10, "field flags: bits kind: enum: 'Box' is no name"),
+        ("[box, bag]", "[5, bag]", 10, "field flags: bits kind: enum: 5 is no name"),
+        ("name: label", "name: Label", 12, "field Label: name: 'Label' is not snake_case"),
+        (
+            "bytes?, length: varint",
+            "bytes?, length: varint, bits: {kind: {at: 0}}",
+            12,
+            "field label: bits: a bytes has no bits with names",
+        ),
+        ("int32,", "int32, default: 2147483648,", 5, "default: 2147483648 is not within -2147483648 and 2147483647"),
+        ("int32,", "int32, const: -2147483649,", 5, "const: -2147483649 is not within -2147483648 and 2147483647"),
+        (", covers: flags..end", "", 6, "field crc: `checksum` and `covers` belong together"),
+        ("crc..end", "items..end", 5, "field size: measures: the field items has no fixed place"),
+        ("count: varint", "count: vary", 13, "count: 'vary' is no type of integer and no field before this one"),
         ("    about: Something with a label.\n", "", 1, "'about' is missing"),
         ("about: Something with a label.", 'about: "two\\nlines"', 2, "about: "),
     ],
@@ -78,6 +93,13 @@ def test_errors_name_line_and_field(write: Write, old: str, new: str, line: int,
         load_record_format(path)
     assert reason in str(caught.value)
     assert (caught.value.path, caught.value.line) == (path, line)
+
+
+def test_a_missing_name_is_one_problem(write: Write) -> None:
+    with pytest.raises(SchemaError) as caught:
+        load_record_format(write(FORMAT.replace("name: label, ", "")))
+    assert "'name' is missing" in str(caught.value)
+    assert "snake_case" not in str(caught.value)
 
 
 def test_the_formats_of_the_project() -> None:

@@ -46,7 +46,8 @@ def test_filled_requests_ask_as_a_client_that_does_not_wait() -> None:
         assert filled.replica_id == -1
     fetch = dict(requests(APIS[ApiKey.FETCH], 7, Names()))["filled"]
     assert isinstance(fetch, FetchRequest)
-    assert (fetch.max_wait_ms, fetch.session_epoch) == (0, -1)
+    assert (fetch.max_wait_ms, fetch.session_epoch, fetch.max_bytes) == (0, -1, 1_048_576)
+    assert fetch.topics[0].partitions[0].partition_max_bytes == 65_536
 
 
 def test_every_array_of_a_filled_request_has_an_element() -> None:

@@ -19,10 +19,11 @@ import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from kafkawire.sdk.protocol.tables.enums import KAFKA_RELEASE
 
-__all__ = ["RELEASE", "ApacheKafka", "fetch_jars", "run_tool"]
+__all__ = ["RELEASE", "ApacheKafka", "fetch_jars", "free_port", "run_tool"]
 
 #: The release that is fetched and run.
 RELEASE = KAFKA_RELEASE
@@ -96,11 +97,21 @@ class ApacheKafka:
     Args:
         port: of the PLAINTEXT listener on 127.0.0.1; 0 for a free one. The controller takes another free one.
         settings: server properties beside those that a single node needs.
+        listeners: addresses beside that of PLAINTEXT, by name.
+        users: names and passwords for SCRAM.
     """
 
-    def __init__(self, port: int = 0, settings: dict[str, str] | None = None) -> None:
-        self._port = port or _free_port()
+    def __init__(
+        self,
+        port: int = 0,
+        settings: dict[str, str] | None = None,
+        listeners: dict[str, str] | None = None,
+        users: dict[str, str] | None = None,
+    ) -> None:
+        self._port = port or free_port()
         self._settings = settings or {}
+        self._listeners = listeners or {}
+        self._users = users or {}
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -115,7 +126,12 @@ class ApacheKafka:
         assert self._folder is not None, "the node was not started"
         return self._folder / "data"
 
-    def __enter__(self) -> ApacheKafka:
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the node, SIGSTOP or SIGCONT."""
+        assert self._process is not None, "the node was not started"
+        self._process.send_signal(number)
+
+    def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="kafkawire-apache-kafka-"))
         try:
             self._start(self._folder)
@@ -144,8 +160,9 @@ class ApacheKafka:
 
     def _start(self, folder: Path) -> None:
         java = _java(folder)
-        controller = _free_port()
-        listeners = f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{controller}"
+        controller = free_port()
+        addresses = {"PLAINTEXT": self.bootstrap, "CONTROLLER": f"127.0.0.1:{controller}"} | self._listeners
+        listeners = ",".join(f"{name}://{address}" for name, address in addresses.items())
         settings = _SETTINGS | {
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
             "log.dirs": str(self.data_dir),
@@ -159,6 +176,9 @@ class ApacheKafka:
             [*storage, "random-uuid"], check=True, capture_output=True, text=True
         ).stdout.strip()
         format_command = [*storage, "format", "--standalone", "-t", cluster_id, "-c", str(properties)]
+        for name, password in self._users.items():
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+                format_command += ["--add-scram", f"{mechanism}=[name={name},password={password}]"]
         subprocess.run(format_command, check=True, capture_output=True)
         log = folder / "server.log"
         with log.open("wb") as output:
@@ -178,7 +198,8 @@ def _java(folder: Path) -> list[str]:
     return ["java", "-Xmx1g", f"-Dlog4j2.configurationFile={logging}", "-cp", f"{fetch_jars()}/*"]
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port on which nothing listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

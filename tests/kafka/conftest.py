@@ -9,7 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from kafkawire.testing import Broker
+from tests.certificates import Certificates
 from tests.kafka.apache import ApacheKafka
+from tests.kafka.secure import SecureKafka
 
 if not os.environ.get("KAFKAWIRE_TEST_KAFKA"):
     collect_ignore_glob = ["test_*.py"]
@@ -26,4 +28,11 @@ def kafka() -> Iterator[ApacheKafka]:
 def broker() -> Iterator[Broker]:
     """One reference broker for all tests; each takes topics and groups of its own."""
     with Broker() as node:
+        yield node
+
+
+@pytest.fixture(scope="session")
+def secure_kafka(certificates: Certificates) -> Iterator[SecureKafka]:
+    """One secured node for all tests; each takes topics and groups of its own."""
+    with SecureKafka(certificates) as node:
         yield node

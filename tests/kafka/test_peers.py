@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from kafkawire import Admin, NewTopic, Producer
+from kafkawire.sdk.records import Compression
 from kafkawire.testing import Broker
 
 # kafka-python reads files of its own in a way that Python 3.11 deprecates.
@@ -212,7 +213,7 @@ def test_consume_what_ours_wrote(broker: Broker, peer: Peer, codec: str) -> None
     topic = f"peers-{type(peer).__name__}-ours-{codec}"
 
     async def produce() -> None:
-        async with Producer(broker.bootstrap, compression=codec) as producer:
+        async with Producer(broker.bootstrap, compression=Compression[codec.upper()]) as producer:
             for key, value, headers in RECORDS:
                 producer.send(topic, value, key=key, headers=headers)
 

@@ -57,7 +57,7 @@ def given(count: int) -> list[Given]:
 
 async def produce(bootstrap: str, topic: str, records: list[Given], compression: str) -> None:
     """Store records in partition 0, one millisecond apart, and wait until they are stored."""
-    async with Producer(bootstrap, compression=compression, batch_size=BATCH_BYTES) as producer:
+    async with Producer(bootstrap, compression=Compression[compression.upper()], batch_size=BATCH_BYTES) as producer:
         for number, record in enumerate(records):
             key, value, headers = record
             producer.send(topic, value, key=key, headers=headers, partition=0, timestamp_ms=START_MS + number)

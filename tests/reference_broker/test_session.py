@@ -30,6 +30,8 @@ class Wire:
     def write(self, parts) -> None:
         self.parts += parts
 
+    is_congested = False
+
     async def drain(self) -> None:
         pass
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkawire.sdk.protocol.connection import Request, ServerConnection
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
@@ -292,17 +292,28 @@ class StoringBroker(ScriptedBroker):
         return OffsetCommitResponse(topics=topics)
 
     def _offset_fetch(self, request: Request) -> OffsetFetchResponse:
-        (group,) = request.message.groups
-        topics = []
-        for topic in group.topics or ():
-            partitions = [
-                OffsetFetchResponse.OffsetFetchResponsePartitions(
-                    number, self.commits.get((group.group_id, topic.name, number), -1)
+        message = request.message
+        groups = [(group.group_id, group.topics) for group in message.groups] or [(message.group_id, message.topics)]
+        kind: Any = OffsetFetchResponse
+        ending = "s" if message.groups else ""  # the old shape has classes of its own
+        partition = getattr(kind, f"OffsetFetchResponsePartition{ending}")
+        topic = getattr(kind, f"OffsetFetchResponseTopic{ending}")
+        found = []
+        for group_id, asked in groups:
+            wanted = {each.name: each.partition_indexes for each in asked or ()}
+            if asked is None:
+                for group, name, number in self.commits:
+                    wanted.setdefault(name, []).append(number) if group == group_id else None
+            topics = [
+                topic(
+                    name, partitions=[partition(each, self.commits.get((group_id, name, each), -1)) for each in numbers]
                 )
-                for number in topic.partition_indexes
+                for name, numbers in wanted.items()
             ]
-            topics.append(OffsetFetchResponse.OffsetFetchResponseTopics(topic.name, partitions=partitions))
-        return OffsetFetchResponse(groups=[OffsetFetchResponse.OffsetFetchResponseGroup(group.group_id, topics)])
+            found.append((group_id, topics))
+        if not message.groups:
+            return OffsetFetchResponse(topics=found[0][1])
+        return OffsetFetchResponse(groups=[OffsetFetchResponse.OffsetFetchResponseGroup(*each) for each in found])
 
     def _join_group(self, request: Request) -> JoinGroupResponse:
         message = request.message

@@ -11,6 +11,7 @@ import inspect
 import multiprocessing
 import pickle
 import pkgutil
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
@@ -24,6 +25,7 @@ from kafkawire.codegen.located import Problem
 from kafkawire.sdk import errors
 from kafkawire.sdk.errors import (
     BrokerError,
+    Closed,
     ConfigurationError,
     ConnectFailed,
     DecodeError,
@@ -32,7 +34,7 @@ from kafkawire.sdk.errors import (
     PartialBatch,
 )
 from kafkawire.sdk.protocol.codec import codec
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.error_codes import FATAL, ErrorCode
 
 
 def test_one_tree() -> None:
@@ -77,8 +79,34 @@ def test_retriable(name: str, retriable: bool) -> None:
     assert getattr(errors, name)("text").retriable is retriable
 
 
+@pytest.mark.parametrize(
+    ("error", "attributes"),
+    [
+        (EncodeError("a.b", "too long"), {"path": "a.b", "reason": "too long"}),
+        (DecodeError("a.b", 3, "cut off"), {"path": "a.b", "offset": 3, "reason": "cut off"}),
+        (PartialBatch(61, 5, 70), {"path": "batch", "offset": 61, "left_bytes": 5, "needed_bytes": 70}),
+        (PartialBatch(61, 5, None), {"left_bytes": 5, "needed_bytes": None}),
+        (BrokerError(3, "topic t"), {"code": 3, "detail": "topic t", "retriable": True, "fatal": False}),
+        (BrokerError(next(iter(FATAL))), {"detail": "", "fatal": True}),
+        (ConnectFailed(("broker", 9092), "refused"), {"address": "('broker', 9092)", "retriable": True}),
+        (ConfigurationError("acks", 2, "expected 0"), {"option": "acks"}),
+        (KafkaWireError("text"), {"retriable": False, "fatal": False}),
+    ],
+)
+def test_attributes(error: KafkaWireError, attributes: dict[str, object]) -> None:
+    assert {name: getattr(error, name) for name in attributes} == attributes
+
+
+def test_a_partial_batch_says_what_is_missing() -> None:
+    assert str(PartialBatch(61, 5, 70)) == (
+        "batch at byte 61: partial batch: 70 bytes, 5 are left, it ends 65 beyond the end"
+    )
+    assert "5 bytes are left, too few for its length" in str(PartialBatch(61, 5, None))
+
+
 def test_texts() -> None:
     assert str(ConnectFailed("a:1", "refused")) == "cannot connect to a:1: refused"
+    assert str(ConnectFailed("a:1", "refused", "tcp")) == "cannot connect to a:1: tcp: refused"
     assert str(ConfigurationError("acks", 2, "expected 0")) == "acks=2: expected 0"
     assert str(EncodeError("a.b", "too long")) == "a.b: too long"
     assert str(EncodeError("", "too long")) == "too long"
@@ -101,6 +129,7 @@ ARGUMENTS: dict[str, Any] = {
     "offset": 7,
     "option": "acks",
     "path": Path("topics"),
+    "phase": "tcp",
     "reason": "too long",
     "record_errors": [(0, "no key")],
     "steps": "topics",
@@ -171,6 +200,28 @@ def test_a_copy_keeps_what_was_added_to_the_error() -> None:
     error.add_note("in the third request")
     assert_copies(error)
     assert copy.copy(error).__notes__ == ["in the third request"]
+
+
+def test_an_error_that_is_raised_again_and_again() -> None:
+    """What is raised is a copy: neither tracebacks nor notes of one handler reach the next."""
+    cause = ConnectFailed("a:1", "refused")
+    kept = DecodeError("topics[0]", 4, "cut off")
+    kept.add_note("in the third request")
+    try:
+        raise kept from cause
+    except DecodeError as error:
+        length = len(traceback.extract_tb(error.__traceback__))
+    for _ in range(1_000):
+        with pytest.raises(DecodeError) as caught:
+            raise kept.again()
+        caught.value.add_note("seen")
+        assert state(caught.value) == state(kept) | {"__notes__": ["in the third request", "seen"]}
+        assert caught.value.__cause__ is cause
+        assert caught.value.__suppress_context__
+        assert len(traceback.extract_tb(caught.value.__traceback__)) == length + 1
+    assert len(traceback.extract_tb(kept.__traceback__)) == length
+    alone = Closed("closed").again()
+    assert (alone.__cause__, alone.__suppress_context__) == (None, False)
 
 
 def test_an_error_of_a_codec_leaves_a_pool_of_processes() -> None:

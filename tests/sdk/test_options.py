@@ -1,6 +1,7 @@
 """Options are declared once, read by both of their names, and refused with name, value and limit.
 
-Method: a class with one option of each kind; tables of what is accepted and refused, as Python values and as text.
+Method: a class with one option of each kind; tables of what is accepted and refused, as Python values and as text, and
+of values that contradict each other.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import INT32_MAX, REQUIRED, Options, choice, flag, number, option, text
+from kafkawire.sdk.options import INT32_MAX, REQUIRED, Options, Order, choice, flag, literal, number, option, text
 
 
 def _even(name: str, value: object) -> object:
@@ -27,13 +28,18 @@ class Python(Common):
     eager: bool = flag(True, kafka="be.eager")
     rack: str | None = text(None)
     mode: str = choice("slow", "slow", "fast")
-    pairs: int = option(2, _even)
+    pairs: int = option(2, _even, "int")
+
+    ORDERS = (
+        Order("pairs", "count", "pairs would be torn"),
+        Order("port", "count", "nothing would listen", strict=True),
+    )
 
 
 class CommandLine(Common, from_text=True):
     port: int = number(1, 0, 10)
     eager: bool = flag(True)
-    pairs: int = option(2, _even)
+    pairs: int = option(2, _even, "int")
 
 
 def read(kind: type[Options], **given: object) -> Options:
@@ -59,16 +65,21 @@ def test_defaults() -> None:
         (Python, "rack", "a", "rack", "a"),
         (Python, "mode", "fast", "mode", "fast"),
         (Python, "pairs", 4, "pairs", 4),
+        (Python, "the__port", "3", "port", 3),
+        (Python, "be__eager", "FALSE", "eager", False),
+        (CommandLine, "port", "007", "port", 7),
         (CommandLine, "port", "10", "port", 10),
         (CommandLine, "port", 10, "port", 10),
         (CommandLine, "eager", "False", "eager", False),
+        (CommandLine, "eager", "true", "eager", True),
         (CommandLine, "eager", True, "eager", True),
     ],
 )
 def test_accepted(kind: type[Options], name: str, value: object, attribute: str, expected: object) -> None:
-    options = read(kind, **{name: value})
+    more = {"count": INT32_MAX} if kind is Python else {}
+    options = read(kind, **{**more, name: value})
     assert getattr(options, attribute) == expected
-    assert vars(options) == vars(kind(host="h", **{attribute: expected}))
+    assert vars(options) == vars(kind(host="h", **{**more, attribute: expected}))
 
 
 @pytest.mark.parametrize(
@@ -82,10 +93,25 @@ def test_accepted(kind: type[Options], name: str, value: object, attribute: str,
         (Python, {"the__port": -1}, "the.port=-1: expected 0 to 10"),
         (Python, {"count": INT32_MAX + 1}, "count=2147483648: expected 0 to 2147483647"),
         (Python, {"port": "1"}, "port='1': expected an integer"),
+        (Python, {"the__port": "many"}, "the.port='many': expected an integer"),
+        (Python, {"the__port": " 1"}, "the.port=' 1': expected an integer"),
+        (Python, {"the__port": "1_0"}, "the.port='1_0': expected an integer"),
+        (Python, {"the__port": "1.0"}, "the.port='1.0': expected an integer"),
+        (Python, {"the__port": "\u0661"}, "the.port='\u0661': expected an integer"),
+        (Python, {"the__port": "9" * 101}, f"the.port='{'9' * 101}': expected an integer"),
+        (Python, {"the__port": "11"}, "the.port=11: expected 0 to 10"),
+        (Python, {"the__port": True}, "the.port=True: expected an integer"),
+        (Python, {"be__eager": "yes"}, "be.eager='yes': expected True or False"),
+        (Python, {"the_port": 1}, "the_port=1: no such option; here it is port"),
+        (Python, {"be_eager": 1}, "be_eager=1: no such option; here it is eager"),
+        (Python, {"a_password": "x"}, "a_password=<hidden>: no such option"),
+        (Python, {"port": None}, "port=None: None is not a value; leave it out for the default, 1"),
+        (Python, {"mode": None}, "mode=None: None is not a value; leave it out for the default, 'slow'"),
         (Python, {"port": True}, "port=True: expected an integer"),
         (Python, {"port": 1.0}, "port=1.0: expected an integer"),
         (Python, {"eager": "true"}, "eager='true': expected True or False"),
         (Python, {"rack": 1}, "rack=1: expected a string"),
+        (Python, {"rack": b"a"}, "rack=b'a': expected a string, not bytes"),
         (Python, {"mode": "medium"}, "mode='medium': expected one of slow, fast"),
         (Python, {"pairs": 3}, "pairs=3: expected an even number"),
         (CommandLine, {"port": "many"}, "port='many': expected an integer"),
@@ -104,13 +130,50 @@ def test_refused(kind: type[Options], given: dict[str, object], message: str) ->
     ("given", "message"),
     [
         ([], "host=None: a value is needed, there is no default"),
-        ([("host", None)], "host=None: expected a string"),
+        ([("host", None)], "host=None: a value is needed, there is no default"),
     ],
 )
 def test_a_required_option(given: list[tuple[str, object]], message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Python.read(given)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"pairs": 6}, "pairs=6: expected at most count=5 (the default); otherwise pairs would be torn"),
+        ({"pairs": 4, "count": 3}, "pairs=4: expected at most count=3; otherwise pairs would be torn"),
+        ({"count": 1}, "count=1: expected at least pairs=2 (the default); otherwise pairs would be torn"),
+        ({"count": 2, "pairs": 2, "port": 2}, "port=2: expected less than count=2; otherwise nothing would listen"),
+        ({"count": 1, "pairs": 0}, "count=1: expected more than port=1 (the default); otherwise nothing would listen"),
+        ({"port": 5}, "port=5: expected less than count=5 (the default); otherwise nothing would listen"),
+    ],
+)
+def test_values_that_contradict_each_other(given: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read(Python, **given)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("given", [{"pairs": 4}, {"port": 4}, {"port": 7, "count": 8, "pairs": 8}])
+def test_values_that_go_together(given: dict[str, object]) -> None:
+    assert read(Python, **given)
+
+
+def test_types_for_annotations() -> None:
+    accepts = {name: option.accepts for name, option in Python.OPTIONS.items()}
+    assert accepts == {
+        "host": "str",
+        "port": "int",
+        "count": "int",
+        "eager": "bool",
+        "rack": "str | None",
+        "mode": 'Literal["slow", "fast"]',
+        "pairs": "int",
+    }
+    assert literal("a", 1) == 'Literal["a", 1]'
+    assert Python.OPTIONS["port"].limits == "0 to 10"
 
 
 def test_read_only() -> None:

@@ -26,7 +26,6 @@ from kafkawire.sdk.producer.contents import (
     header_pairs,
     timestamp,
 )
-from kafkawire.sdk.producer.outcome import fresh
 
 __all__ = ["Appender", "Batch", "Delivery", "Topic", "murmur2_partition"]
 
@@ -206,7 +205,7 @@ cdef class Appender:
         cdef Batch batch = None
         cdef Delivery delivery
         if self.refusal is not None:
-            raise fresh(self.refusal)
+            raise self.refusal.again()
         # Whatever can run other code comes first.
         if value is not None:
             if not PyBytes_CheckExact(value):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from kafkawire.sdk.client.partitioner import murmur2_partition
@@ -21,9 +21,9 @@ from kafkawire.sdk.producer.contents import (
     header_pairs,
     timestamp,
 )
-from kafkawire.sdk.producer.outcome import fresh
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records import BatchBuilder, HeadersLike
+from kafkawire.sdk.records.content import HeadersInput
 
 if TYPE_CHECKING:
     from kafkawire.sdk.producer.outcome import Outcome, RecordMetadata
@@ -162,14 +162,14 @@ class Appender:
         value: Buffer | str | None = None,
         *,
         key: Buffer | str | None = None,
-        headers: HeadersLike | Mapping[str, Buffer | str | None] = (),
+        headers: HeadersInput = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], object] | None = None,
     ) -> Delivery:
         """Take a record; see `Producer.send`."""
         if self.refusal is not None:
-            raise fresh(self.refusal)
+            raise self.refusal.again()
         bound_bytes = MAX_RECORD_OVERHEAD_BYTES
         if value is not None:
             value = content("value", value)

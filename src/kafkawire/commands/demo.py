@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -240,7 +240,8 @@ class _Run:
 
     async def _produce(self) -> None:
         start = time.perf_counter()
-        async with Producer(self._bootstrap, compression=self._compression, linger_ms=5) as producer:
+        options: dict[str, Any] = {"compression": self._compression, "linger_ms": 5}  # the name is the user's
+        async with Producer(self._bootstrap, **options) as producer:
             deliveries = [
                 producer.send(self._topic, line, key=_key(line), headers=[("line", str(number).encode())])
                 for number, line in enumerate(self._lines)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.codegen.emit.source import header, lazy_imports, lazy_names
+from kafkawire.codegen.emit.source import comment, header, lazy_imports, lazy_names
 
 
 def test_header() -> None:
@@ -20,6 +20,13 @@ def test_header() -> None:
     assert source == "# Source: schemas/messages/fetch.yaml"
     assert digest == f"# sha256: {'0' * 64}"
     assert header("errors.yaml", "")[1] == "# Source: schemas/errors.yaml"
+
+
+def test_a_comment_keeps_words_whole() -> None:
+    lines = comment(f"See {'x' * 150} or {'some words ' * 20}.", "    ")
+    assert lines[:2] == ["    #: See", f"    #: {'x' * 150}"]
+    assert len(lines) == 4
+    assert all(line.startswith("    #: ") and len(line) <= 120 for line in lines[2:])
 
 
 def test_names_are_loaded_when_they_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,6 +124,7 @@ class Simulation:
         now_ms: the time.
         handlers: by request class, what answers; `(node_id, class)` goes first.
         down: node ids of the brokers that refuse connections.
+        refusal: how they refuse.
         stalled: node ids of the brokers that accept connections and never answer, not even to the handshake.
         newest: by API, the newest version that the brokers know, where that is not ours.
         sent: (time, node id, request, version) of all that was sent.
@@ -137,6 +138,7 @@ class Simulation:
         self.now_ms = 1_000
         self.handlers: dict[Any, Handler] = {}
         self.down: set[int] = set()
+        self.refusal: type[ConnectFailed] = ConnectFailed
         self.stalled: set[int] = set()
         self.newest: dict[ApiKey, int] = {}
         self.sent: list[tuple[int, int, Message, int]] = []
@@ -210,7 +212,7 @@ class Simulation:
 
         def end() -> None:
             if node in self.down:
-                self.router.closed(link, ConnectFailed(link.address, "refused"), self.now_ms)
+                self.router.closed(link, self.refusal(link.address, "refused"), self.now_ms)
             elif node in self.stalled:
                 self.at(
                     CONNECT_TIMEOUT_MS,

@@ -14,14 +14,17 @@ from kafkawire.sdk.client.cluster import Cluster
 from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.errors import BrokerError, ConnectFailed, ConnectionLost
+from kafkawire.sdk.errors import AuthenticationFailed, BrokerError, ConnectFailed, ConnectionLost
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
+from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kafkawire.sdk.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.transport.wire import Address
 from tests.sdk.scripted_broker import BROKER, Later, StoringBroker
 
 T0 = TopicPartition("t", 0)
@@ -55,10 +58,28 @@ def test_bootstrap() -> None:
 
 def test_nobody_there() -> None:
     async def test(broker: StoringBroker, cluster: Cluster) -> None:
-        with pytest.raises(ConnectFailed, match=r"nobody:1.*; .*no-one:2"):
+        with pytest.raises(ConnectFailed, match=r"nobody:1.*; .*no-one:2") as caught:
             await cluster.refresh()
+        assert isinstance(caught.value.__cause__, ConnectFailed)
+        assert isinstance(caught.value.__cause__.__cause__, OSError)
 
     clustered(test, "nobody:1, no-one:2")
+
+
+def test_a_login_that_is_refused_is_not_repeated() -> None:
+    """Another attempt, at this broker or the next, may lock the user out."""
+
+    async def test(broker: StoringBroker, cluster: Cluster) -> None:
+        broker.network.servers[Address("other", 9092)] = broker.network.servers[BROKER]
+        broker.responders[ApiKey.SASL_HANDSHAKE] = lambda request: SaslHandshakeResponse()
+        refusal = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, "wrong password")
+        broker.responders[ApiKey.SASL_AUTHENTICATE] = lambda request: refusal
+        with pytest.raises(AuthenticationFailed, match=r"cannot connect to broker:9092: sasl: .*wrong password"):
+            await cluster.retrying(cluster.refresh)
+        assert broker.asked(ApiKey.SASL_AUTHENTICATE) == [SaslAuthenticateRequest(b"\0alice\0pencil")]
+
+    login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+    clustered(test, "broker:9092, other:9092", **login, sasl_username="alice", sasl_password="pencil")
 
 
 def test_callers_share_a_refresh() -> None:

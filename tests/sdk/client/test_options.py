@@ -1,14 +1,23 @@
 """Options are found by both of their names, and what is wrong with one is said with its name, value and limit.
 
-Method: tables of what is accepted and what is refused; the dotted names are compared with the options that exist.
+Method: tables of what is accepted and what is refused; the dotted names are compared with the options that exist. The
+texts for names of other clients are tested in `test_option_hints.py`.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.client.options import AdminOptions, ConsumerOptions, ProducerOptions, read_options
+from kafkawire.sdk.client.options import (
+    ASSIGNOR_NAMES,
+    CLIENTS,
+    AdminOptions,
+    ConsumerOptions,
+    ProducerOptions,
+    read_options,
+)
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.options import INT32_MAX, REQUIRED
 from kafkawire.sdk.records import Compression
 
 
@@ -19,6 +28,83 @@ def test_defaults() -> None:
     assert options.compression is Compression.NONE
 
 
+#: What Apache Kafka 4.3.0 prints as defaults of these options.
+KAFKA_DEFAULTS = """
+acks=all auto.commit.interval.ms=5000 auto.offset.reset=latest batch.size=16384 buffer.memory=33554432 check.crcs=true
+connections.max.idle.ms=540000
+client.id= compression.type=none default.api.timeout.ms=60000 delivery.timeout.ms=120000 enable.auto.commit=true
+fetch.max.bytes=52428800 fetch.max.wait.ms=500 fetch.min.bytes=1 group.id=null group.instance.id=null
+heartbeat.interval.ms=3000 linger.ms=5 max.in.flight.requests.per.connection=5 max.partition.fetch.bytes=1048576
+max.poll.interval.ms=300000 max.poll.records=500 max.request.size=1048576 metadata.max.age.ms=300000
+partition.assignment.strategy=range,cooperative-sticky partitioner.class=null request.timeout.ms=30000
+retries=2147483647 retry.backoff.max.ms=1000 retry.backoff.ms=100 session.timeout.ms=45000
+socket.connection.setup.timeout.ms=10000
+sasl.kerberos.service.name=null sasl.mechanism=GSSAPI sasl.oauthbearer.client.credentials.client.id=null
+sasl.oauthbearer.client.credentials.client.secret=null sasl.oauthbearer.header.urlencode=false
+sasl.oauthbearer.scope=null sasl.oauthbearer.token.endpoint.url=null security.protocol=PLAINTEXT
+ssl.endpoint.identification.algorithm=https ssl.key.password=null ssl.keystore.certificate.chain=null
+ssl.keystore.key=null ssl.keystore.location=null ssl.keystore.type=JKS ssl.truststore.certificates=null
+ssl.truststore.location=null ssl.truststore.type=JKS
+"""
+
+#: Dotted names that only librdkafka has.
+LIBRDKAFKA_NAMES = {"sasl.password", "sasl.username", "ssl.key.location"}
+
+OWN_DEFAULTS = {
+    "batch_size": 131_072,
+    "client_id": "kafkawire",
+    "sasl_kerberos_service_name": "kafka",
+    "sasl_mechanism": None,
+    "ssl_keystore_type": "PEM",
+    "ssl_truststore_type": "PEM",
+}
+
+#: The ranges of numbers that are not from 1 to `INT32_MAX`.
+RANGES = {
+    "batch_size": (128, 2**24),
+    "buffer_memory": (1024, 2**62),
+    "fetch_max_wait_ms": (0, INT32_MAX),
+    "fetch_min_bytes": (0, INT32_MAX),
+    "linger_ms": (0, INT32_MAX),
+    "max_frame_bytes": (1024, INT32_MAX),
+    "max_in_flight": (1, 1000),
+    "max_request_size": (1024, INT32_MAX),
+    "metadata_max_age_ms": (100, INT32_MAX),
+    "retries": (0, INT32_MAX),
+    "retry_backoff_max_ms": (0, INT32_MAX),
+    "retry_backoff_ms": (0, INT32_MAX),
+}
+
+
+def test_defaults_are_those_of_kafka() -> None:
+    defaults = {name: value for name, _, value in (pair.partition("=") for pair in KAFKA_DEFAULTS.split())}
+    named = {option.kafka_name: option for kind in CLIENTS.values() for option in kind.OPTIONS.values()}
+    assert defaults.keys() == named.keys() - LIBRDKAFKA_NAMES - {None, "bootstrap.servers"}
+    for kind in CLIENTS.values():
+        for name, option in kind.OPTIONS.items():
+            if option.kafka_name is None or option.default is REQUIRED:
+                continue
+            default = option.default
+            if name in OWN_DEFAULTS:
+                assert default == OWN_DEFAULTS[name]
+            elif default is None:
+                assert defaults.get(option.kafka_name, "null") == "null"
+            else:
+                given = option.parse(defaults[option.kafka_name]) if option.parse else defaults[option.kafka_name]
+                assert option.read(name, given) == default
+
+
+def test_ranges() -> None:
+    for kind in CLIENTS.values():
+        for name, option in kind.OPTIONS.items():
+            if option.accepts == "int":
+                low, high = RANGES.get(name, (1, INT32_MAX))
+                assert (option.read(name, low), option.read(name, high)) == (low, high)
+                for value in (low - 1, high + 1):
+                    with pytest.raises(ConfigurationError, match=f"{name}={value}: expected {low} to {high}"):
+                        option.read(name, value)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "attribute", "expected"),
     [
@@ -27,10 +113,19 @@ def test_defaults() -> None:
         ("acks", "all", "acks", -1),
         ("acks", 1, "acks", 1),
         ("acks", "0", "acks", 0),
+        ("acks", -1, "acks", -1),
+        ("acks", "-1", "acks", -1),
+        ("retries", "7", "retries", 7),
+        ("linger.ms", "7", "linger_ms", 7),
+        ("batch_size", 2**20, "batch_size", 2**20),
+        ("delivery_timeout_ms", 30_005, "delivery_timeout_ms", 30_005),
+        ("retry_backoff_ms", 1_000, "retry_backoff_ms", 1_000),
         ("compression", "lz4", "compression", Compression.LZ4),
         ("compression.type", Compression.ZSTD, "compression", Compression.ZSTD),
         ("max.in.flight.requests.per.connection", 1, "max_in_flight", 1),
         ("client.id", "me", "client_id", "me"),
+        ("partitioner", None, "partitioner", None),
+        ("partitioner", max, "partitioner", max),
     ],
 )
 def test_accepted_by_a_producer(name: str, value: object, attribute: str, expected: object) -> None:
@@ -42,7 +137,7 @@ def test_accepted_by_a_producer(name: str, value: object, attribute: str, expect
     [
         ({"lingerms": 1}, "lingerms=1: no such option; did you mean linger_ms"),
         ({"linger.sm": 1}, "did you mean linger.ms"),
-        ({"group_id": "g"}, "group_id='g': no such option"),
+        ({"group_id": "g"}, "group_id='g': no such option here; group_id is an option of Consumer"),
         ({"xyzzy": 1}, "xyzzy=1: no such option$"),
         ({"linger_ms": -1}, "linger_ms=-1: expected 0 to 2147483647"),
         ({"linger_ms": "5"}, "linger_ms='5': expected an integer"),
@@ -54,7 +149,42 @@ def test_accepted_by_a_producer(name: str, value: object, attribute: str, expect
         ({"compression": "lzma"}, "compression='lzma': expected one of none, gzip, snappy, lz4, zstd"),
         ({"partitioner": "murmur2"}, "expected a function of key and number of partitions"),
         ({"client_id": 5}, "client_id=5: expected a string"),
-        ({"bootstrap.servers": "b"}, "bootstrap_servers was given already"),
+        ({"client_id": b"me"}, "client_id=b'me': expected a string, not bytes"),
+        ({"linger_ms": None}, "linger_ms=None: None is not a value; leave it out for the default, 5"),
+        ({"acks": 1.0}, "acks=1.0: expected"),
+        ({"acks": [1]}, "acks=.1.: expected"),
+        ({"compression": 4}, "compression=4: expected one of none, gzip, snappy, lz4, zstd"),
+        ({"compression": b"lz4"}, "compression=b'lz4': expected one of"),
+        (
+            {"bootstrap.servers": "b"},
+            "bootstrap.servers='b': given twice: the first argument, here 'a', is the servers$",
+        ),
+        (
+            {"bootstrap_servers": "b"},
+            "bootstrap_servers='b': given twice: the first argument, here 'a', is the servers$",
+        ),
+        (
+            {"batch_size": 2**20 + 1},
+            r"batch_size=1048577: expected at most max_request_size=1048576 \(the default\); otherwise no request",
+        ),
+        (
+            {"max_request_size": 1024},
+            r"max_request_size=1024: expected at least batch_size=131072 \(the default\); otherwise no request could",
+        ),
+        (
+            {"delivery_timeout_ms": 30_004},
+            r"delivery_timeout_ms=30004: expected at least linger_ms=5 \(the default\) \+ "
+            r"request_timeout_ms=30000 \(the default\); otherwise",
+        ),
+        (
+            {"linger_ms": 100, "request_timeout_ms": 120_000},
+            r"delivery_timeout_ms=120000: its default is too low, expected at least linger_ms=100 \+ "
+            r"request_timeout_ms=120000; otherwise",
+        ),
+        (
+            {"retry_backoff_ms": 1_001},
+            r"retry_backoff_ms=1001: expected at most retry_backoff_max_ms=1000 \(the default",
+        ),
     ],
 )
 def test_refused_by_a_producer(given: dict[str, object], message: str) -> None:
@@ -68,7 +198,35 @@ def test_refused_by_a_producer(given: dict[str, object], message: str) -> None:
     [
         ({"auto_offset_reset": "smallest"}, "expected one of latest, earliest, none"),
         ({"enable_auto_commit": "yes"}, "enable_auto_commit='yes': expected True or False"),
-        ({"assignors": ()}, "expected names of assignors"),
+        ({"assignors": ()}, "expected some of range, roundrobin, sticky, cooperative-sticky"),
+        ({"group_id": "g", "assignors": "rang"}, "assignors='rang': expected some of range, "),
+        ({"group_id": "g", "assignors": 5}, "assignors=5: expected some of range, "),
+        ({"group_id": ""}, "group_id='': expected a name; leave it out to read without a group"),
+        ({"group_id": "g", "group_instance_id": "a b"}, "group_instance_id='a b': expected 1 to 249 of the characters"),
+        ({"group_id": "g", "group_instance_id": ".."}, r"group_instance_id='\.\.': expected 1 to 249"),
+        ({"group_id": "g", "group_instance_id": "a" * 250}, "expected 1 to 249"),
+        ({"group_id": "g", "group_instance_id": ""}, "expected 1 to 249"),
+        ({"group_id": "g", "group_instance_id": 1}, "group_instance_id=1: expected a string"),
+        ({"group_instance_id": "i"}, "group_instance_id='i': has no effect without group_id"),
+        ({"session_timeout_ms": 10_000}, "session_timeout_ms=10000: has no effect without group_id"),
+        ({"heartbeat.interval.ms": "7"}, "heartbeat_interval_ms=7: has no effect without group_id"),
+        ({"max_poll_interval_ms": 10_000}, "max_poll_interval_ms=10000: has no effect without group_id"),
+        ({"assignors": "range"}, "has no effect without group_id"),
+        ({"auto_commit_interval_ms": 10}, "auto_commit_interval_ms=10: has no effect without group_id"),
+        ({"enable_auto_commit": True}, "enable_auto_commit=True: has no effect without group_id"),
+        (
+            {"group_id": "g", "session_timeout_ms": 3_000},
+            r"session_timeout_ms=3000: expected more than heartbeat_interval_ms=3000 \(the default\); otherwise",
+        ),
+        (
+            {"group_id": "g", "max_poll_interval_ms": 3_000},
+            r"max_poll_interval_ms=3000: expected more than heartbeat_interval_ms=3000 \(the default\); otherwise",
+        ),
+        ({"max_frame_bytes": 2**20}, "max_frame_bytes=1048576: expected at least fetch_max_bytes=52428800"),
+        (
+            {"bootstrap_servers": "b:1"},
+            "bootstrap_servers='b:1': given twice: the first argument, here 'a', is the servers; topics follow it",
+        ),
         ({"group_id": 5}, "group_id=5: expected a string"),
     ],
 )
@@ -78,8 +236,34 @@ def test_refused_by_a_consumer(given: dict[str, object], message: str) -> None:
 
 
 def test_consumer_assignors() -> None:
-    options = read_options(ConsumerOptions, "a", {"partition.assignment.strategy": "range, sticky"})
+    options = read_options(ConsumerOptions, "a", {"group_id": "g", "partition.assignment.strategy": "range, sticky"})
     assert options.assignors == ("range", "sticky")
+    every = read_options(ConsumerOptions, "a", {"group_id": "g", "assignors": list(ASSIGNOR_NAMES)})
+    assert every.assignors == ASSIGNOR_NAMES
+
+
+def test_a_consumer_without_a_group_may_say_that_it_does_not_commit() -> None:
+    given = {"group_id": None, "group_instance_id": None, "enable_auto_commit": False}
+    assert not read_options(ConsumerOptions, "a", given).enable_auto_commit
+
+
+def test_servers_of_the_wrong_type() -> None:
+    settings = {"bootstrap.servers": "a", "sasl.password": "hush"}
+    for given in ({}, {"bootstrap_servers": "b"}):
+        with pytest.raises(ConfigurationError, match="bootstrap_servers=") as caught:
+            read_options(ProducerOptions, settings, given)
+        assert "hush" not in str(caught.value)
+    with pytest.raises(ConfigurationError, match=r"options are keywords: pass the mapping as \*\*options"):
+        read_options(ProducerOptions, settings, {})
+    for servers in (b"a:1", [b"a:1"]):
+        with pytest.raises(ConfigurationError, match=r"expected (host:port|texts of the form)"):
+            read_options(ProducerOptions, servers, {})  # type: ignore[arg-type]  # as a program without a type checker
+    assert read_options(ProducerOptions, ["a:9092"], {}).bootstrap_servers == (("a", 9092),)
+
+
+def test_defaults_go_together() -> None:
+    for kind in CLIENTS.values():
+        assert vars(read_options(kind, "a", {})).keys() == kind.OPTIONS.keys()
 
 
 def test_bootstrap_servers_may_stand_among_the_options() -> None:
@@ -95,4 +279,12 @@ def test_without_a_broker_to_ask(given: dict[str, object]) -> None:
 
 def test_every_dotted_name_is_an_option_and_nearly_every_option_has_one() -> None:
     for kind in (ProducerOptions, ConsumerOptions):
-        assert kind.OPTIONS.keys() - set(kind.KAFKA_NAMES.values()) == {"max_frame_bytes"}  # a limit of its own
+        assert kind.OPTIONS.keys() - set(kind.KAFKA_NAMES.values()) == {
+            "io",  # ours alone
+            "max_frame_bytes",  # a limit of its own
+            "sasl_aws_region",  # the mechanism is Amazon's
+            "sasl_oauthbearer_extensions",  # in Kafka, parts of sasl.jaas.config
+            "sasl_oauthbearer_token",
+            "sasl_scram_tokenauth",
+            "ssl_context",  # Python's
+        }

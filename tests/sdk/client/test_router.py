@@ -203,6 +203,21 @@ def test_connecting_is_tried_again_after_growing_pauses_that_end_with_success(si
     )
 
 
+def test_a_refusal_that_is_final_ends_the_calls_that_retry_too(simulation: Simulation) -> None:
+    class Refused(ConnectFailed):
+        retriable = False
+
+    simulation.run(100)
+    simulation.down = {1, 2, 3}
+    simulation.refusal = Refused
+    for target in (Node(2), GROUP):
+        with pytest.raises(Refused, match="node-2:9092"):
+            simulation.call(heartbeat(target), duration_ms=10)
+    simulation.break_connections(1, Refused(address(1), "no longer"))
+    with pytest.raises(Refused):
+        simulation.call(heartbeat(ANY_BROKER), duration_ms=10_000)
+
+
 def test_start_ends_with_the_reasons_once_every_bootstrap_server_has_failed() -> None:
     servers = f"{address(1)},{address(2)}"
     simulation = Simulation(Router(options(servers=servers), backoff()))
@@ -380,23 +395,19 @@ def test_closing_ends_every_call_and_refuses_more(simulation: Simulation) -> Non
     simulation.run(60_000)
 
 
-def test_work_does_not_grow_with_the_calls_that_wait(simulation: Simulation) -> None:
+def test_work_does_not_grow_with_the_calls_that_wait(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     simulation.run(100)
     simulation.handlers[HeartbeatRequest] = lambda *_: SILENT
     for _ in range(10_000):
         simulation.router.submit(heartbeat(Node(1), simulation.now_ms + 10**9), simulation.now_ms)
     simulation.run(10)
-    seen = 0
-    original = Router._drain
+    looked_at: list[Target] = []
+    choose = Router._choose
 
-    def counted(self: Router, *arguments: Any) -> None:
-        nonlocal seen
-        seen += 1
-        original(self, *arguments)
+    def counted(self: Router, target: Target, *arguments: Any) -> Any:
+        looked_at.append(target)
+        return choose(self, target, *arguments)
 
-    Router._drain = counted  # type: ignore[method-assign]
-    try:
-        simulation.router.poll(simulation.now_ms)
-    finally:
-        Router._drain = original  # type: ignore[method-assign]
-    assert seen == 1, "the calls of one target are looked at together"
+    monkeypatch.setattr(Router, "_choose", counted)
+    simulation.router.poll(simulation.now_ms)
+    assert looked_at == [Node(1)], "the calls of one target are looked at together"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ def values(count: int, start: int = 0) -> list[bytes]:
 
 
 def consuming(
-    test: Callable[[StoringBroker, Consumer], Awaitable[None]], *topics: str, **options: object
+    test: Callable[[StoringBroker, Consumer], Awaitable[None]], *topics: str, **options: Any
 ) -> StoringBroker:
     """Run a test with a broker whose topic t has three batches of ten records, and a consumer of it."""
     broker_made: list[StoringBroker] = []
@@ -529,5 +530,31 @@ def test_start_and_close() -> None:
 
 def test_the_constructor_does_no_io_and_checks_options() -> None:
     Consumer("broker:9092", "t")
+    unknown: dict[str, Any] = {"groupid": "g"}
     with pytest.raises(ConfigurationError, match="did you mean group_id"):
-        Consumer("broker:9092", "t", groupid="g")
+        Consumer("broker:9092", "t", **unknown)
+
+
+@pytest.mark.parametrize(
+    ("topics", "message"),
+    [
+        ((["a", "b"],), "topic .*: expected a string, got list; several topics are arguments of their own"),
+        ((b"t",), "topic b't': expected a string, got bytes"),
+        (("t", "broker:9092"), "topic 'broker:9092': expected .*; the servers are the first argument"),
+    ],
+)
+def test_topics_that_cannot_be(topics: Any, message: str) -> None:
+    with pytest.raises(LocalProtocolError, match=message):
+        Consumer("broker:9092", *topics)
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        with pytest.raises(LocalProtocolError, match=message):
+            await consumer.subscribe(*topics)
+        assert consumer.assignment == {T}
+
+    consuming(test)
+
+
+def test_servers_beside_the_first_argument() -> None:
+    with pytest.raises(ConfigurationError, match="the first argument, here 'orders', is the servers; topics follow it"):
+        Consumer("orders", bootstrap_servers="broker:9092")

@@ -6,6 +6,7 @@ Method: the loop with its positions and a scripted broker, without the consumer 
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -16,7 +17,8 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.fetch_loop import FetchLoop
 from kafkawire.sdk.consumer.positions import Positions
-from kafkawire.sdk.errors import NoOffset
+from kafkawire.sdk.errors import BrokerError, NoOffset
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -107,6 +109,20 @@ def test_a_failure_is_raised_by_every_read() -> None:
         for read in (waiting, setting.loop.next()):
             with pytest.raises(RuntimeError, match="no more"):
                 await read
+
+    looping(test)
+
+
+@pytest.mark.parametrize("error", [BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED), RuntimeError("a defect")])
+def test_the_traceback_of_a_failure_does_not_grow(error: Exception) -> None:
+    async def test(setting: Setting) -> None:
+        setting.loop.fail(error)
+        lengths = set()
+        for _ in range(1_000):
+            with pytest.raises(type(error)) as caught:
+                await setting.loop.next()
+            lengths.add(len(traceback.extract_tb(caught.value.__traceback__)))
+        assert len(lengths) == 1
 
     looping(test)
 

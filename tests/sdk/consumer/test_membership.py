@@ -18,7 +18,6 @@ from kafkawire.sdk.consumer.consumer_protocol import decode_assignment, decode_s
 from kafkawire.sdk.consumer.fetch_loop import FetchLoop
 from kafkawire.sdk.consumer.membership import Membership
 from kafkawire.sdk.consumer.positions import Positions
-from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
@@ -159,11 +158,3 @@ def test_close() -> None:
         assert setting.told == [("assigned", {0, 1, 2}), ("revoked", {0, 1, 2})]
 
     taking_part(test)
-
-
-def test_unknown_assignors() -> None:
-    async def run() -> None:
-        with pytest.raises(ConfigurationError, match=r"assignors=.*expected some of range, "):
-            Setting("rang")
-
-    asyncio.run(run())

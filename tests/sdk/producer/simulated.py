@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
+from kafkawire.sdk.client.options import ProducerOptions
+from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.producer.core import machines
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.outcome import RecordMetadata
@@ -17,7 +19,7 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import RecordBatch
 from kafkawire.sdk.transport.promise import Promise
-from tests.sdk.client.simulation import FRACTION, Simulation, cluster, topic_id
+from tests.sdk.client.simulation import FRACTION, Simulation, backoff, cluster, topic_id
 
 __all__ = ["Log", "SimulatedProducer", "chance", "outcome_of", "place_of", "refused", "sent"]
 
@@ -88,7 +90,9 @@ class SimulatedProducer:
         fraction: Callable[[], float] | None = None,
         **given: object,
     ) -> None:
-        self.options = read_producer_options("node-1:9092", given)
+        # A short delivery_timeout_ms would need a short request_timeout_ms, too: some tests want one without the other.
+        timeout = {name: given.pop(name) for name in ("delivery_timeout_ms", "linger_ms") if name in given}
+        self.options = ProducerOptions(**{**vars(read_producer_options("node-1:9092", given)), **timeout})
         self.nodes = nodes
         self.leaders = {name: list(numbers) for name, numbers in (topics or {"t": [1]}).items()}
         self.stale: dict[str, list[int | None]] | None = None
@@ -98,8 +102,9 @@ class SimulatedProducer:
         self.max_batch_bytes = 1 << 20
         self.hints = False
         self.wakes = 0
-        self.router, self.accumulator, self.identity, self.sender = machines(
-            self.options, lambda: self.simulation.now_ms, fraction or (lambda: FRACTION), self._wake
+        self.router = Router(self.options, backoff(), creates_topics=True)
+        self.accumulator, self.identity, self.sender = machines(
+            self.options, self.router, lambda: self.simulation.now_ms, fraction or (lambda: FRACTION), self._wake
         )
         self.simulation = Simulation(self.router, self.sender)
         handlers = self.simulation.handlers

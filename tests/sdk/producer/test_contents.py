@@ -44,7 +44,7 @@ def test_headers(given: Any, expected: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([("a", 5)], "'a': expected bytes or text, got 5; say how it is encoded"),
+        ([("a", 5)], "expected bytes, text or None, got 5"),
         ([("a", 1.5)], "expected bytes"),
         ([(b"a", b"")], "expected a string as the name"),
         ([("a",)], "expected pairs of a name and a value"),
@@ -52,7 +52,7 @@ def test_headers(given: Any, expected: Any) -> None:
     ],
 )
 def test_no_headers(given: Any, message: str) -> None:
-    with pytest.raises(EncodeError, match=f"^headers: .*{message}"):
+    with pytest.raises(EncodeError, match=f"^headers.*: .*{message}"):
         header_pairs(given)
 
 

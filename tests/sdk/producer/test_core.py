@@ -123,7 +123,7 @@ def test_a_defect_ends_the_producer_and_settles_everything() -> None:
         deliveries = await stuck(broker, producer)
         assert producer._core is not None
         producer._core._sender.poll = _defect  # type: ignore[method-assign]  # the defect
-        producer._core.driver.wake()
+        producer._core.client.driver.wake()
         for delivery in deliveries:
             with pytest.raises(KafkaWireError, match="because of a defect: ZeroDivisionError"):
                 await delivery

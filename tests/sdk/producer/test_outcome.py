@@ -12,10 +12,9 @@ import threading
 import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.errors import BrokerError, Closed, ConnectionLost, DeliveryTimedOut, LocalProtocolError
+from kafkawire.sdk.errors import Closed, ConnectionLost, DeliveryTimedOut, LocalProtocolError
 from kafkawire.sdk.producer.engine import Delivery
-from kafkawire.sdk.producer.outcome import Outcome, RecordMetadata, fresh
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.producer.outcome import Outcome, RecordMetadata
 
 PLACE = TopicPartition("t", 3)
 
@@ -63,12 +62,6 @@ def test_each_await_raises_an_error_of_its_own() -> None:
         assert error.__traceback__ is None
 
     asyncio.run(run())
-
-
-def test_a_copy_of_an_error_has_its_attributes() -> None:
-    copied = fresh(BrokerError(ErrorCode.MESSAGE_TOO_LARGE, "t-0"))
-    assert isinstance(copied, BrokerError)
-    assert (copied.code, str(copied)) == (ErrorCode.MESSAGE_TOO_LARGE, "MESSAGE_TOO_LARGE: t-0")
 
 
 def test_a_cancelled_waiter_does_not_disturb_the_others() -> None:

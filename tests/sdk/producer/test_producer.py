@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from kafkawire.sdk.errors import (
     ConfigurationError,
     ConnectFailed,
     DeliveryTimedOut,
+    EncodeError,
     LocalProtocolError,
     RecordTooLarge,
     RemoteProtocolError,
@@ -31,10 +33,10 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import Compression, walk
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
-QUICK = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
+QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
 
 
-def producing(test: Callable[[StoringBroker, Producer], Awaitable[None]], **options: object) -> None:
+def producing(test: Callable[[StoringBroker, Producer], Awaitable[None]], **options: Any) -> None:
     """Run a test with a broker that has topic t (one partition) and m (four), and a producer."""
 
     async def run() -> None:
@@ -73,6 +75,76 @@ def test_records_and_their_places() -> None:
         one, two = batch.records()
         assert (one.key, one.value, one.headers) == ("schlüssel".encode(), b"text", (("h", b"1"),))
         assert (two.key, two.value, two.headers) == (b"k", None, (("a", b"1"), ("a", None)))
+
+    producing(test)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"headers": {"a": 5}}, r"headers\['a'\]: expected bytes, text or None, got 5"),
+        ({"headers": [(b"a", b"1")]}, "headers: expected a string as the name, got bytes"),
+        ({"headers": ["ab"]}, "headers: expected pairs"),
+        ({"headers": 5}, "headers: expected pairs"),
+        ({"value": 5}, "value: expected bytes, text or None, got 5"),
+        ({"value": [1, 2]}, "value: expected bytes or another contiguous buffer, got list"),
+        ({"value": "\ud800"}, "value: '.ud800' has no UTF-8"),
+        ({"key": [1, 2]}, "key: expected bytes or another contiguous buffer, got list"),
+        ({"timestamp_ms": -2}, "timestamp: -2 is not a time in ms"),
+        ({"timestamp_ms": "now"}, "timestamp: expected an integer"),
+        ({"partition": 1}, "topic t has partitions 0 to 0, not 1"),
+        ({"partition": 0.0}, "topic t has partitions 0 to 0, not 0.0"),
+    ],
+)
+def test_a_refused_record_leaves_no_trace(given: dict[str, Any], message: str) -> None:
+    """No bytes, no batch and no waiting topic remain, and the next record is the first one."""
+
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        delivery = producer.send("t", b"first")
+        await delivery
+        for topic in ("t",) if "partition" in given else ("t", "unknown"):
+            with pytest.raises(LocalProtocolError, match=message):
+                producer.send(topic, **{"value": b"v", **given})
+        assert producer._core.accumulator.bytes_held == 0
+        assert not producer._core.accumulator.news
+        assert set(producer._core.accumulator.topics) <= {"t"}
+        await producer.flush()
+        assert (await producer.send("t", b"second")).offset == 1
+        assert broker.values("t") == [b"first", b"second"]
+
+    producing(test)
+
+
+@pytest.mark.parametrize("topic", [5, b"t", "", "a b"])
+def test_a_topic_that_cannot_be(topic: Any) -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        with pytest.raises(LocalProtocolError, match=r"topic .*: expected"):
+            producer.send(topic, b"v")
+        assert set(producer._core.accumulator.topics) <= {"t"}
+        assert (await producer.send("t", b"v")).offset == 0
+
+    producing(test)
+
+
+def test_text_and_missing_values_of_headers() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        await producer.send("t", b"v", headers={"text": "grüße", "none": None, "bytes": bytearray(b"1")})
+        await producer.send_many("t", [b"v"] * 2, headers=(("name", value) for value in ("1", "2")))
+        await producer.flush()
+        one, *others = [record for log in broker.logs["t", 0] for batch in walk(log) for record in batch.records()]
+        assert one.headers == (("text", "grüße".encode()), ("none", None), ("bytes", b"1"))
+        assert [other.headers for other in others] == [(("name", b"1"), ("name", b"2"))] * 2
+
+    producing(test)
+
+
+def test_send_many_sends_what_comes_before_an_error() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        values: list[Any] = [*([b"v"] * 1_500), 5, b"never"]
+        with pytest.raises(EncodeError, match="got 5"):
+            await producer.send_many("t", values)
+        await producer.flush()
+        assert broker.values("t") == [b"v"] * 1_500
 
     producing(test)
 
@@ -130,7 +202,9 @@ def test_without_acknowledgement() -> None:
         assert (await producer.send("t", b"v")).offset == -1
         # The broker has it after the frame was delivered; an answered request waits for that.
         assert producer._core is not None
-        await producer._core.connect()
+        await producer._core.client.driver.ask(
+            lambda promise, now_ms: producer._core.client.router.refresh(lambda error: promise.keep(None))
+        )
         assert broker.values("t") == [b"v"]
 
     producing(test, acks=0)
@@ -210,7 +284,7 @@ def test_time_is_bounded() -> None:
             await producer.send("t", b"v")
         assert isinstance(caught.value.__cause__, BrokerError)
 
-    producing(test, delivery_timeout_ms=50)
+    producing(test, delivery_timeout_ms=50, request_timeout_ms=45)
 
 
 def test_a_broker_that_restarts_while_records_are_sent() -> None:
@@ -265,15 +339,18 @@ def test_an_unknown_topic_is_waited_for() -> None:
 
 def test_an_unknown_topic_that_never_comes() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
-        with pytest.raises(DeliveryTimedOut, match="topic never is not known after 50 ms: UNKNOWN_TOPIC_OR_PARTITION"):
+        with pytest.raises(
+            DeliveryTimedOut, match="topic never is not known after 50 ms: UNKNOWN_TOPIC_OR_PARTITION"
+        ) as caught:
             await producer.send("never", b"v")
+        assert isinstance(caught.value.__cause__, BrokerError)
         producer.send("never", b"v")
         with pytest.raises(DeliveryTimedOut):
             await producer.flush()
         assert producer._core is not None
         assert producer._core.accumulator.bytes_held == 0
 
-    producing(test, delivery_timeout_ms=50)
+    producing(test, delivery_timeout_ms=50, request_timeout_ms=45)
 
 
 def test_records_of_unknown_topics_count_against_the_buffer() -> None:
@@ -326,8 +403,9 @@ def test_closed() -> None:
 
 def test_the_constructor_does_no_io_and_checks_options() -> None:
     Producer("broker:9092")
+    unknown: dict[str, Any] = {"linger": 5}
     with pytest.raises(ConfigurationError, match="did you mean linger_ms"):
-        Producer("broker:9092", linger=5)
+        Producer("broker:9092", **unknown)
 
 
 def test_requests_in_flight_are_bounded() -> None:

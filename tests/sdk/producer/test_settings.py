@@ -13,8 +13,6 @@ from kafkawire.sdk.producer.settings import read_producer_options
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"batch_size": 2_000_000}, "batch_size=2000000: no request could carry it, max_request_size=1048576"),
-        ({"linger_ms": 10, "delivery_timeout_ms": 9}, "linger_ms=10: .*delivery_timeout_ms=9"),
         ({"enable_idempotence": True, "acks": 1}, 'enable_idempotence=True: it needs acks="all", not 1'),
         ({"enable_idempotence": True, "max_in_flight": 6}, "max_in_flight of at most 5, not 6"),
         ({"enable_idempotence": True, "retries": 0}, "retries from 1"),

@@ -20,6 +20,7 @@ from kafkawire.sdk.protocol.primitives import (
     MAX_TAG,
     Refused,
     as_buffer,
+    as_bytes,
     as_number,
     as_sequence,
     as_string,
@@ -48,6 +49,9 @@ from kafkawire.sdk.protocol.primitives import (
         ("eda0", "\ufffd"),
         ("eda041", "\ufffdA"),
         ("eda0eda080", "\ufffd\ufffd"),
+        ("eda07f", "\ufffd\x7f"),
+        ("eda0c041", "\ufffd\ufffdA"),
+        ("edc041", "\ufffd\ufffdA"),
         ("ed41", "\ufffdA"),
         ("ed9fbf", "\ud7ff"),
         ("f09f9a80", "🚀"),
@@ -82,6 +86,14 @@ def test_buffers_of_wider_items_count_bytes() -> None:
 def test_no_buffers(value: Any) -> None:
     with pytest.raises(Refused, match="expected bytes or another contiguous buffer"):
         as_buffer(value)
+
+
+@pytest.mark.parametrize(
+    "buffer", [b"abcd", bytearray(b"abcd"), memoryview(b"abcd").cast("B", (2, 2)), array("H", b"abcd")]
+)
+def test_bytes_to_decode(buffer: Any) -> None:
+    view = as_bytes(buffer)
+    assert (view, view.format, view.shape) == (b"abcd", "B", (4,))
 
 
 @pytest.mark.parametrize("value", [(1, 2), [1, 2], range(1, 3), array("i", [1, 2])])

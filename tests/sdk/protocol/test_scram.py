@@ -239,7 +239,7 @@ def refusal(receive: Callable[[bytes], object], data: bytes) -> Exception | None
     [
         (("SCRAM-MD5", "alice", "pencil", "x"), "sasl_mechanism='SCRAM-MD5'"),
         ((MECHANISM, "", "pencil", "x"), "user=''"),
-        ((MECHANISM, "alice", "", "x"), "password=''"),
+        ((MECHANISM, "alice", "", "x"), "password=<hidden>"),
         ((MECHANISM, "alice", "pencil", ""), "nonce=''"),
         ((MECHANISM, "alice", "pencil", "a,b"), "nonce='a,b'"),
     ],

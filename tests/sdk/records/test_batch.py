@@ -119,6 +119,14 @@ def test_log_append_times_that_kafka_builds_and_does_not_rewrite() -> None:
         rewrite(batch, batch.records()[:1])
 
 
+def test_empty_batch_of_a_plain_producer() -> None:
+    batch = RecordBatch(empty_batch(base_offset=5, last_offset_delta=2))
+    batch.check_crc()
+    assert (batch.attributes, batch.records_count, batch.base_offset, batch.last_offset) == (0, 0, 5, 7)
+    assert (batch.base_timestamp, batch.max_timestamp, batch.partition_leader_epoch) == (-1, -1, -1)
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (-1, -1, -1)
+
+
 def test_empty_batch_refuses_what_does_not_fit() -> None:
     with pytest.raises(EncodeError):
         empty_batch(base_offset=2**63, last_offset_delta=0)

@@ -112,7 +112,7 @@ def test_a_kind_of_a_later_release() -> None:
     record = Record(0, 0, b"\x00\x01\x00\x63more", b"?")
     assert control_type(record) == ControlKey(1, 99)
     found = control_record(record)
-    assert (found.key.name, found.body) == ("UNKNOWN", None)
+    assert (found.key.name, found.version, found.body) == ("UNKNOWN", 0, None)
     assert found.encode() == (b"\x00\x01\x00\x63", None)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.errors import LocalProtocolError
-from kafkawire.sdk.records import RecordBatch, batch_builder_class, record_batch_class, walk
+from kafkawire.sdk.protocol.engines.selection import ENGINE
+from kafkawire.sdk.records import BatchBuilder, RecordBatch, batch_builder_class, record_batch_class, walk
 from kafkawire.sdk.records.engines import selection
 from tests.sdk.records.conftest import AVAILABLE, batch_of
 
@@ -21,6 +22,11 @@ def test_engines_by_name() -> None:
     for find in (record_batch_class, batch_builder_class):
         with pytest.raises(LocalProtocolError, match=r"'rust' is not available, .*python"):
             find("rust")
+
+
+def test_the_engine_in_use() -> None:
+    assert RecordBatch is record_batch_class(ENGINE)
+    assert BatchBuilder is batch_builder_class(ENGINE)
 
 
 def test_an_engine_that_is_not_built_is_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:

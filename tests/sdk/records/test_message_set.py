@@ -6,6 +6,8 @@ Method: round trips; wrappers put together by hand for what builders do not writ
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 import zlib
 from typing import Any
@@ -250,6 +252,15 @@ def test_errors_say_where_in_the_message_it_is() -> None:
 def test_the_time_of_a_wrapper_is_the_highest() -> None:
     (batch,) = walk(message_set(1, Compression.GZIP, [(50, 9, None, b""), (51, 5, None, b"")]))
     assert batch.max_timestamp == 9
+
+
+def test_a_copy_owns_its_bytes() -> None:
+    data = message_set(1, Compression.GZIP)
+    first = message(0, 1, 0, b"v")
+    batch = MessageBatch(first + data, len(first), 10_000)
+    for copied in (copy.copy(batch), copy.deepcopy(batch), pickle.loads(pickle.dumps(batch))):
+        assert (bytes(copied.data), copied.position, copied.limit) == (data, 0, 10_000)
+        assert copied.records() == batch.records()
 
 
 def test_next_offset_overflows_as_in_java() -> None:

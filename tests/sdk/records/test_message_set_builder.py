@@ -66,6 +66,17 @@ def test_offsets_below_0_where_they_are_not_relative(magic: int, compression: Co
     assert [row[0] for row in read(builder.build())] == [-10, -9]
 
 
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+@pytest.mark.parametrize(("kind", "timestamp"), [(TimestampType.CREATE_TIME, 7), (TimestampType.LOG_APPEND_TIME, 5)])
+def test_every_message_says_whose_time_it_has(compression: Compression, kind: TimestampType, timestamp: int) -> None:
+    builder = MessageSetBuilder(1, compression, timestamp_type=kind, log_append_time=5)
+    for value in (b"a", b"b"):
+        builder.append(7, None, value)
+    batches = list(walk(builder.build()))
+    assert len(batches) == (1 if compression else 2)
+    assert {(batch.timestamp_type, batch.max_timestamp) for batch in batches} == {(kind, timestamp)}
+
+
 def test_a_compression_and_a_type_of_timestamps_may_be_numbers() -> None:
     builder = MessageSetBuilder(1, 1, timestamp_type=1, log_append_time=5)  # type: ignore[arg-type]  # enumerations are
     builder.append(7, None, b"v")

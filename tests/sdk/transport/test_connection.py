@@ -30,6 +30,7 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.versions import VersionRange as V
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
+from kafkawire.sdk.transport.stream import TcpNetwork
 from kafkawire.sdk.transport.wire import Address, Wire
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
 
@@ -146,7 +147,7 @@ def test_version_that_carries_a_field() -> None:
 def test_nobody_listens() -> None:
     async def run() -> None:
         network = ScriptedBroker().network
-        with pytest.raises(ConnectFailed, match="cannot connect to elsewhere:1: nothing listens") as caught:
+        with pytest.raises(ConnectFailed, match="cannot connect to elsewhere:1: tcp: nothing listens") as caught:
             await BrokerConnection.open(network, Address("elsewhere", 1), SETTINGS)
         assert caught.value.retriable
 
@@ -161,6 +162,16 @@ def test_a_broker_that_never_answers_the_handshake() -> None:
             await BrokerConnection.open(broker.network, BROKER, SETTINGS._replace(connect_timeout_ms=20))
         await asyncio.sleep(0)
         assert broker.links == []
+
+    asyncio.run(run())
+
+
+def test_a_host_with_a_long_label() -> None:
+    """Metadata may name such a host; the user's own addresses are checked when they are read."""
+
+    async def run() -> None:
+        with pytest.raises(ConnectFailed, match="dns: a part of the name has 70 characters, at most 63 allowed"):
+            await BrokerConnection.open(TcpNetwork(), Address("x" * 70, 9092), SETTINGS)
 
     asyncio.run(run())
 
@@ -186,9 +197,14 @@ def test_a_lost_connection_fails_all_pending_requests() -> None:
         waiting = [connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0) for _ in range(2)]
         await asyncio.sleep(0)
         broker.stop()
+        errors = []
         for future in waiting:
-            with pytest.raises(ConnectionLost, match="connection to broker:9092 was lost: closed by the broker"):
+            with pytest.raises(
+                ConnectionLost, match="connection to broker:9092 was lost: closed by the broker"
+            ) as caught:
                 await future
+            errors.append(caught.value)
+        assert errors[0] is not errors[1]
         assert not connection.is_open
         with pytest.raises(ConnectionLost, match="has ended"):
             connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0)

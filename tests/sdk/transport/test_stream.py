@@ -1,20 +1,27 @@
 """Frames arrive as they were sent, however the stream is cut; hostile lengths disconnect; `drain` waits for slow peers.
 
-Method: the protocol is driven as the event loop drives it, with a transport that only notes; then once over a real
-socket.
+Method: the protocol is driven as the event loop drives it, with a transport that only notes; then over real sockets,
+with TLS too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 from collections.abc import Iterable
 
 import pytest
 
+from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.frames import FrameTooLarge, frame
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.transport import stream
+from kafkawire.sdk.transport.sockets import Endpoint
 from kafkawire.sdk.transport.stream import RECEIVE_BUFFER_BYTES, FrameProtocol, TcpNetwork
+from kafkawire.sdk.transport.tls import PemFiles, tls_context
 from kafkawire.sdk.transport.wire import Address, Wire
+from tests.certificates import Certificates
 
 SMALL = [b"", b"a", b"\x00" * 300]
 BIG = [bytes(range(256)) * 300, b"b", bytes(RECEIVE_BUFFER_BYTES - 4), bytes(RECEIVE_BUFFER_BYTES - 3), b"c"]
@@ -177,5 +184,177 @@ def test_over_a_socket() -> None:
             assert await client.lost is None
             assert await accepted[0].lost is None
             assert accepted[0].frames == [*SMALL, *BIG]
+
+    asyncio.run(run())
+
+
+# ----------------------------------------------------------------------------------------------------------------- TLS
+
+
+async def serve(context: ssl.SSLContext | None) -> tuple[asyncio.Server, Address, list[Notes]]:
+    """Listen as a broker called localhost, and return what its connections receive."""
+    accepted: list[Notes] = []
+
+    def accept(wire: Wire) -> Notes:
+        accepted.append(Notes(wire))
+        return accepted[-1]
+
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: FrameProtocol(accept), "127.0.0.1", 0, ssl=context)
+    return server, Address("localhost", server.sockets[0].getsockname()[1]), accepted
+
+
+def refused(context: ssl.SSLContext | None, tls: PemFiles | ssl.SSLContext | None) -> tuple[Exception, list[str]]:
+    """Return the error that a connection meets, and the states that it went through."""
+    states: list[str] = []
+
+    async def run() -> Exception:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)  # the server's side of it
+        server, address, _ = await serve(context)
+        async with server:
+            with pytest.raises((ssl.SSLError, ConnectionError)) as caught:
+                await TcpNetwork(tls=tls).open(address, Notes, lambda state: states.append(state.value))
+        return caught.value
+
+    return asyncio.run(run()), states
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_over_tls(certificates: Certificates, made: bool) -> None:
+    """Frames of every size arrive both ways, whoever made the context; closing is seen."""
+    pem = PemFiles(str(certificates.authority), str(certificates.client))
+
+    async def run() -> None:
+        states: list[str] = []
+        server, address, accepted = await serve(certificates.context(certificates.broker, wants_client=True))
+        async with server:
+            network = TcpNetwork(tls=tls_context(pem) if made else pem)
+            client = await network.open(address, Notes, lambda state: states.append(state.value))
+            for content in [*SMALL, *BIG]:
+                client.wire.write([frame(content)])
+                await client.wire.drain()
+            while len(accepted[0].frames) < len(SMALL + BIG):
+                await asyncio.sleep(0)
+            accepted[0].wire.write([frame(content) for content in BIG])
+            while len(client.frames) < len(BIG):
+                await asyncio.sleep(0)
+            client.wire.close()
+            assert await client.lost is None
+            assert await accepted[0].lost is None
+            assert accepted[0].frames == [*SMALL, *BIG]
+            assert client.frames == BIG
+            assert states == ["dns", "tcp", "tls"]
+
+    asyncio.run(run())
+
+
+def test_an_authority_that_is_not_trusted(certificates: Certificates) -> None:
+    error, states = refused(certificates.context(certificates.stranger), PemFiles(str(certificates.authority)))
+    assert isinstance(error, ssl.SSLCertVerificationError)
+    assert states[-1] == "tls"
+
+
+def test_a_certificate_for_another_host(certificates: Certificates) -> None:
+    error, _ = refused(certificates.context(certificates.elsewhere), PemFiles(str(certificates.authority)))
+    assert isinstance(error, ssl.SSLCertVerificationError)
+    assert "localhost" in error.verify_message
+
+
+def test_tls_to_a_port_without_it(certificates: Certificates) -> None:
+    """The server takes the handshake for the length of a frame, and disconnects."""
+    _, states = refused(None, PemFiles(str(certificates.authority)))
+    assert states[-1] == "tls"
+
+
+def test_a_server_that_does_not_answer_the_handshake(certificates: Certificates) -> None:
+    """Whoever gives up leaves no socket open."""
+
+    async def run() -> None:
+        states: list[str] = []
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            address = Address("localhost", listening.getsockname()[1])
+            network = TcpNetwork(tls=PemFiles(str(certificates.authority)))
+            opening = asyncio.ensure_future(network.open(address, Notes, lambda state: states.append(state.value)))
+            while "tls" not in states:
+                await asyncio.sleep(0)
+            opening.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await opening
+
+    asyncio.run(run())
+
+
+def test_another_address_of_the_name_may_have_the_right_certificate(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If none has, the first failure of TLS is the one that is reported, not that of a later address."""
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: None)
+        wrong, first, _ = await serve(certificates.context(certificates.stranger))
+        right, second, _ = await serve(certificates.context(certificates.broker))
+        ports = [first.port, second.port]
+
+        async def endpoints(address: Address) -> list[Endpoint]:
+            return [Endpoint(socket.AF_INET, ("127.0.0.1", port)) for port in ports]
+
+        monkeypatch.setattr(stream, "resolve", endpoints)
+        network = TcpNetwork(tls=PemFiles(str(certificates.authority)))
+        async with wrong:
+            async with right:
+                client = await network.open(Address("localhost", 1), Notes)
+                client.wire.close()
+                await client.lost
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await network.open(Address("localhost", 1), Notes)
+
+    asyncio.run(run())
+
+
+def test_certificates_that_cannot_be_used() -> None:
+    async def run() -> None:
+        with pytest.raises(ConfigurationError, match="No such file"):
+            await TcpNetwork(tls=PemFiles("/nowhere.pem")).open(Address("localhost", 1), Notes)
+
+    asyncio.run(run())
+
+
+def test_closing_does_not_wait_for_the_peer(certificates: Certificates) -> None:
+    """A connection closed as the last thing that a program does leaves nothing open."""
+
+    async def run() -> None:
+        server, address, _ = await serve(certificates.context(certificates.broker))
+        async with server:
+            client = await TcpNetwork(tls=PemFiles(str(certificates.authority))).open(address, Notes)
+            client.wire.close()
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert client.lost.done()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("mebibytes", [1, 3, 30])
+@pytest.mark.parametrize("is_secured", [False, True])
+def test_what_was_written_before_closing_arrives(certificates: Certificates, is_secured: bool, mebibytes: int) -> None:
+    """As always with TCP, that holds if nothing from the peer is unread: so one frame comes from there first."""
+    content = bytes(mebibytes * 1024 * 1024)
+
+    async def run() -> None:
+        server, address, accepted = await serve(certificates.context(certificates.broker) if is_secured else None)
+        async with server:
+            network = TcpNetwork(tls=PemFiles(str(certificates.authority)) if is_secured else None)
+            client = await network.open(address, Notes)
+            while not (accepted and accepted[0].wire.is_open):
+                await asyncio.sleep(0)
+            accepted[0].wire.write([frame(b"hello")])
+            while not client.frames:
+                await asyncio.sleep(0)
+            client.wire.write([frame(content)])
+            client.wire.close()
+            await client.lost
+            await accepted[0].lost
+            assert accepted[0].frames == [content]
 
     asyncio.run(run())

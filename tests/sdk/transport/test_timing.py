@@ -6,10 +6,20 @@ Method: operations that finish when the test lets them.
 from __future__ import annotations
 
 import asyncio
+import traceback
+from threading import get_ident
 
 import pytest
 
-from kafkawire.sdk.transport.timing import SingleFlight, random_fraction, sleep_ms
+from kafkawire.sdk.errors import ConnectionLost
+from kafkawire.sdk.transport.timing import (
+    SingleFlight,
+    in_thread,
+    random_fraction,
+    random_text,
+    sleep_ms,
+    together,
+)
 
 
 def test_callers_join_a_running_operation() -> None:
@@ -51,6 +61,23 @@ def test_all_callers_get_the_error_and_the_next_run_is_new() -> None:
     asyncio.run(run())
 
 
+def test_each_caller_gets_an_error_of_its_own() -> None:
+    """Otherwise one traceback would show the calls of all of them."""
+
+    async def run() -> None:
+        async def fail() -> None:
+            raise ConnectionLost("no") from OSError("why")
+
+        flight: SingleFlight[None] = SingleFlight()
+        results = await asyncio.gather(*(flight.run(1, fail) for _ in range(1_000)), return_exceptions=True)
+        errors = [result for result in results if isinstance(result, ConnectionLost)]
+        assert len({id(error) for error in errors}) == 1_000
+        assert all(isinstance(error.__cause__, OSError) for error in errors)
+        assert len({len(traceback.extract_tb(error.__traceback__)) for error in errors}) == 1
+
+    asyncio.run(run())
+
+
 def test_close_cancels_what_runs() -> None:
     async def run() -> None:
         flight: SingleFlight[bool] = SingleFlight()
@@ -66,3 +93,36 @@ def test_close_cancels_what_runs() -> None:
 def test_fraction_and_pause() -> None:
     assert all(0 <= random_fraction() < 1 for _ in range(100))
     asyncio.run(sleep_ms(0))
+
+
+def test_random_texts_differ_and_fit_into_a_nonce() -> None:
+    found = {random_text() for _ in range(1000)}
+    assert len(found) == 1000
+    assert all(text.isalnum() and text.isascii() and len(text) == 36 for text in found)
+
+
+def test_what_blocks_runs_beside_the_loop() -> None:
+    async def run() -> None:
+        assert await in_thread(get_ident) != get_ident()
+
+    asyncio.run(run())
+
+
+def test_together_ends_when_all_have_ended_and_raises_the_first_error() -> None:
+    ended: list[int] = []
+
+    async def work(number: int) -> int:
+        await asyncio.sleep(0)
+        ended.append(number)
+        if number in (1, 3):
+            raise ValueError(number)
+        return number
+
+    async def run() -> None:
+        assert await together(work(number) for number in (4, 5, 6)) == [4, 5, 6]
+        ended.clear()
+        with pytest.raises(ValueError, match="1"):
+            await together(work(number) for number in range(5))
+        assert ended == [0, 1, 2, 3, 4]
+
+    asyncio.run(run())

@@ -47,6 +47,8 @@ def test_addresses(text: str | list[str], expected: list[tuple[str, int]]) -> No
         ("[host]:9092", "expected host:port, an IPv6 address in brackets"),
         ("a:1;b:2", "expected host:port, an IPv6 address in brackets"),
         ("http://host:9092", "expected host:port, an IPv6 address in brackets"),
+        ("x" * 64, "a part of the host has 64 characters, at most 63 allowed"),
+        (f"kafka.{'x' * 70}.org:9092", "a part of the host has 70 characters, at most 63 allowed"),
         ("two words:1", "expected host:port, an IPv6 address in brackets"),
     ],
 )
@@ -55,6 +57,11 @@ def test_refused(text: str | list[str], reason: str) -> None:
         addresses(text)
     assert str(caught.value).startswith("bootstrap_servers=")
     assert reason in str(caught.value)
+
+
+def test_a_long_name() -> None:
+    name = ".".join(["x" * 63] * 3)
+    assert addresses(name) == (Address(name, 9092),)
 
 
 def test_listening_names_its_port() -> None:

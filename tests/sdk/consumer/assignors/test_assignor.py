@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
+from kafkawire.sdk.client.options import ASSIGNOR_NAMES
 from kafkawire.sdk.consumer.assignors import ASSIGNORS, Assignor
 from kafkawire.sdk.consumer.assignors.assignor import partitions_of, sorted_members, subscribed_topics
 from kafkawire.sdk.consumer.consumer_protocol import Subscription
@@ -22,6 +23,7 @@ def test_names_and_protocols() -> None:
         "cooperative-sticky": True,
     }
     assert all(assignor.name == name for name, assignor in ASSIGNORS.items())
+    assert tuple(ASSIGNORS) == ASSIGNOR_NAMES
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=list(ASSIGNORS))

@@ -30,6 +30,7 @@ from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from kafkawire.sdk.protocol.messages.vote import VoteResponse
 from kafkawire.sdk.protocol.primitives import reject_null
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Message
@@ -50,6 +51,12 @@ from kafkawire.sdk.protocol.schema import Message
         (MetadataRequest, 12, "8080808004", "topics at byte 1: 1073741823 elements announced, 0 bytes left"),
         (ResponseHeader, 1, "00000000 01 05 ffffffff0f", "unknown_tags at byte 6: tagged field of -1 bytes"),
         (ResponseHeader, 1, "00000000 01 05 8080808008", "unknown_tags at byte 6: tagged field of -2147483648 bytes"),
+        (
+            VoteResponse,
+            0,
+            "0000 01 01 00 ff01",
+            "unknown_tags at byte 5: tag 0 is not valid in this version: it belongs to a field of others",
+        ),
         (MetadataRequest, 12, "8180808070", "allow_auto_topic_creation at byte 6: 1 bytes needed, 0 left"),
         (MetadataRequest, 12, "8180808008", "allow_auto_topic_creation at byte 6: 1 bytes needed, 0 left"),
         (MetadataRequest, 1, "00000002 0000 0001", r"topics[1].name at byte 7: 1 bytes needed, 0 left"),

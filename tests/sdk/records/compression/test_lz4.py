@@ -31,6 +31,13 @@ def test_lz4_header_checksums() -> None:
         assert decompress(Compression.LZ4, any_checksum, magic=0) == SAMPLE
 
 
+def test_lz4_frames_cut_around_the_end_of_the_header() -> None:
+    frame = compress(Compression.LZ4, SAMPLE)
+    for size, reason in ((6, "ends in its header"), (7, "ends early"), (8, "ends early")):
+        with pytest.raises(DecodeError, match=f"lz4: {reason}"):
+            decompress(Compression.LZ4, frame[:size])
+
+
 @pytest.mark.parametrize("options", [{"block_linked": True}, {"content_checksum": True}, {"store_size": True}])
 def test_lz4_frames_of_others(options: Any) -> None:
     settings = {"block_linked": False, "store_size": False, **options}
@@ -118,8 +125,15 @@ def test_lz4_an_empty_raw_block_ends_the_frame(block_checksum: bool) -> None:
 
 def test_lz4_levels_below_3_compress_as_3() -> None:
     """Kafka takes the slower compressor for every explicit level."""
-    frames = [compress(Compression.LZ4, SAMPLE * 50, level) for level in (1, 2, 3)]
-    assert frames == [frames[2]] * 3
+    text = bytes(random.Random(1).choices(b"ab", k=1000))
+    frames = [compress(Compression.LZ4, text, level) for level in (1, 2, 3)]
+    library = [
+        lz4.frame.compress(text, level, lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False)
+        for level in (0, 3, 4)
+    ]
+    assert len(set(library)) == 3
+    assert frames == [library[1]] * 3
+    assert compress(Compression.LZ4, text) == library[0]
 
 
 @pytest.mark.parametrize("block", range(256))

@@ -39,9 +39,21 @@ def test_zstd_does_not_believe_what_is_declared() -> None:
 def test_zstd_frames_without_a_size_name_the_limit() -> None:
     stream = zstandard.ZstdCompressor().compressobj()
     unsized = stream.compress(SAMPLE) + stream.flush()
-    for data, limit in ((unsized, len(SAMPLE) - 1), (unsized * 2, len(SAMPLE)), (unsized, 0)):
+    stream = zstandard.ZstdCompressor().compressobj()
+    byte = stream.compress(b"a") + stream.flush()
+    for data, limit in ((unsized, len(SAMPLE) - 1), (unsized * 2, len(SAMPLE)), (unsized, 0), (byte, 0)):
         with pytest.raises(DecodeError, match=f"zstd: more than the {limit} bytes"):
             decompress(Compression.ZSTD, data, limit)
+
+
+def test_zstd_a_damaged_frame_is_not_called_too_long() -> None:
+    """However little room there is for what its blocks could hold."""
+    stream = zstandard.ZstdCompressor(write_checksum=True).compressobj()
+    frame = bytearray(stream.compress(SAMPLE) + stream.flush())
+    assert decompress(Compression.ZSTD, bytes(frame), len(SAMPLE)) == SAMPLE
+    frame[-1] ^= 1
+    with pytest.raises(DecodeError, match=r"zstd: .*checksum"):
+        decompress(Compression.ZSTD, bytes(frame), len(SAMPLE))
 
 
 def test_zstd_takes_no_more_memory_than_the_limit_has_left() -> None:
@@ -102,6 +114,7 @@ DAMAGED_EMPTY_FRAMES = {
     "declared, reserved bit": "28b52ffd2800010000",
     "declared, dictionary": "28b52ffd210500010000",
     "declared, with content": "28b52ffd2000090000" + "61",
+    "declared, with content in the first of two blocks": "28b52ffd805800000000" + "08000061" + "010000",
 }
 
 

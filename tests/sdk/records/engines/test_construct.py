@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.tables.record_formats import FORMATS
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES, FORMATS
 from kafkawire.sdk.records import MessageSetBuilder
-from kafkawire.sdk.records.engines.construct import form
+from kafkawire.sdk.records.engines import python_batch
+from kafkawire.sdk.records.engines.construct import ConstructBatch, form
+from tests.sdk.records.conftest import batch_of
 
 
 def parsed(name: str, data: bytes) -> Any:
@@ -45,3 +47,33 @@ def test_a_count_beyond_the_data_is_where_it_says() -> None:
         parsed("Record", bytes.fromhex("0e 00 00 00 01 02 61 14"))
     assert (caught.value.path, caught.value.reason) == ("headers", "10 elements in 0 bytes")
     assert caught.value.offset == 8
+
+
+def batch_with(payload: bytes) -> bytes:
+    """Return a batch that says it has one record, whatever follows its header."""
+    data = batch_of([(0, None, b"a", ())])[:BATCH_HEADER_BYTES] + payload
+    return data[:8] + (len(data) - 12).to_bytes(4, "big") + data[12:]
+
+
+DAMAGED_RECORDS = {
+    "cut": ("12 00 00 00 01 02 61", "records[0] at byte 0: ends early, the records have 7 bytes"),
+    "length": ("0e 00 00 00 01 04 61 61 00", "records[0] at byte 0: a record of 7 bytes has a content of 8"),
+    "headers": ("0e 00 00 00 01 02 61 14", "records[0] at byte 0: 10 headers in 0 bytes"),
+    "more": ("0e 00 00 00 01 02 61 00 00", "records at byte 0: 1 bytes follow the last of 1 records"),
+}
+
+
+@pytest.mark.parametrize(("payload", "error"), DAMAGED_RECORDS.values(), ids=DAMAGED_RECORDS)
+def test_errors_are_those_of_the_other_engines(payload: str, error: str) -> None:
+    data = batch_with(bytes.fromhex(payload))
+    for batch_class in (ConstructBatch, python_batch.RecordBatch):
+        with pytest.raises(DecodeError) as caught:
+            batch_class(data).records()
+        assert str(caught.value) == error
+
+
+@pytest.mark.parametrize("payload", [payload for payload, _ in DAMAGED_RECORDS.values()], ids=DAMAGED_RECORDS)
+def test_what_only_this_engine_refuses_is_refused(monkeypatch: pytest.MonkeyPatch, payload: str) -> None:
+    monkeypatch.setattr(python_batch, "parts", lambda *_: iter(()))
+    with pytest.raises(DecodeError, match=r"^records"):
+        ConstructBatch(batch_with(bytes.fromhex(payload))).records()

@@ -65,6 +65,15 @@ def test_a_batch_must_be_there(position: int) -> None:
         RecordBatch(bytes(61), position)
 
 
+@pytest.mark.parametrize(("size", "left"), [(48, 61), (50, 61)])
+def test_a_wrong_length_is_where_it_says(size: int, left: int) -> None:
+    data = bytes(7) + bytes(8) + size.to_bytes(4, "big") + bytes(left - 12)
+    with pytest.raises(DecodeError) as caught:
+        RecordBatch(data, 7)
+    assert (caught.value.path, caught.value.offset) == ("batch_length", 7 + 8)
+    assert caught.value.reason == f"batch of {size + 12} bytes, at least 61 are needed and {left} are left"
+
+
 def test_damage_of_compressed_records_is_where_it_says() -> None:
     builder = BatchBuilder(2**20, Compression.LZ4)
     builder.append(0, None, b"value")

@@ -88,6 +88,15 @@ def test_a_delete_horizon_below_0_is_none(builder_class: type[BatchBuilder], del
     assert (batch.delete_horizon_ms, batch.base_timestamp) == (None, 5)
 
 
+def test_a_delete_horizon_of_0_is_one(builder_class: type[BatchBuilder]) -> None:
+    builder = builder_class(delete_horizon_ms=0)
+    assert builder.delete_horizon_ms == 0
+    builder.append(5, None, b"v")
+    batch = RecordBatch(builder.build())
+    assert (batch.delete_horizon_ms, batch.base_timestamp) == (0, 0)
+    assert batch.records()[0].timestamp == 5
+
+
 def test_a_batch_is_full(builder_class: type[BatchBuilder]) -> None:
     builder = builder_class(HEADER_BYTES + 20)
     assert builder.append(1, None, b"x" * 100) == 0  # the first is taken whatever its size

@@ -1,0 +1,213 @@
+"""What an admin does, as coroutines on the driver's side; both faces of the admin hand them over.
+
+Each sends requests to the broker in charge. Retriable errors are tried again until `api_timeout_ms` has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kafkawire.sdk.admin.descriptions import (
+    ClusterDescription,
+    ConfigEntry,
+    GroupDescription,
+    GroupListing,
+    GroupMemberDescription,
+    NewTopic,
+)
+from kafkawire.sdk.client.call import ANY_BROKER, CONTROLLER, Coordinator, Node
+from kafkawire.sdk.client.offset_queries import fetch_committed, list_offsets
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.client.requests import carries, check
+from kafkawire.sdk.protocol import messages
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables import enums
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.timing import together
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.client.metadata import Topic
+    from kafkawire.sdk.client.operations import Operations
+
+__all__ = ["Actions"]
+
+#: The version that an encoded assignment begins with.
+_VERSION_BYTES = 2
+
+#: Retriable when writing to a topic that is just being created, final when asking about it.
+_NO_SUCH_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+
+class Actions:
+    """What an admin does.
+
+    Args:
+        operations: carry the requests.
+        timeout_ms: how long a broker may take for creating or deleting topics.
+    """
+
+    def __init__(self, operations: Operations, timeout_ms: int) -> None:
+        self._operations = operations
+        self._timeout_ms = timeout_ms
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, bytes]:
+        """Create topics and return their ids; see `Admin.create_topics`."""
+        request = messages.CreateTopicsRequest([_creatable(topic) for topic in topics], self._timeout_ms)
+
+        def read(response: messages.CreateTopicsResponse) -> None:
+            for topic in response.topics:
+                check(topic.error_code, _said(f"create topic {topic.name}", topic.error_message))
+
+        response = await self._operations.request(CONTROLLER, request, messages.CreateTopicsResponse, read)
+        self._operations.router.metadata.invalidate()
+        return {topic.name: topic.topic_id for topic in response.topics}
+
+    async def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics; see `Admin.delete_topics`."""
+
+        def request(versions: Versions) -> tuple[Message, int]:
+            version = versions.version_for(messages.DeleteTopicsRequest)
+            if carries(messages.DeleteTopicsRequest, "topics", version):
+                states = [messages.DeleteTopicsRequest.DeleteTopicState(name) for name in names]
+                return messages.DeleteTopicsRequest(topics=states, timeout_ms=self._timeout_ms), version
+            return messages.DeleteTopicsRequest(topic_names=names, timeout_ms=self._timeout_ms), version
+
+        def read(response: messages.DeleteTopicsResponse) -> None:
+            for topic in response.responses:
+                check(topic.error_code, _said(f"delete topic {topic.name}", topic.error_message))
+
+        await self._operations.request(CONTROLLER, request, messages.DeleteTopicsResponse, read, final=_NO_SUCH_TOPIC)
+        self._operations.router.metadata.invalidate()
+
+    async def list_topics(self, include_internal: bool) -> dict[str, Topic]:
+        """Return all topics by name."""
+        topics = await self._operations.describe(None)
+        return {name: topic for name, topic in topics.items() if include_internal or not topic.is_internal}
+
+    async def describe_topics(self, names: Sequence[str]) -> dict[str, Topic]:
+        """Return topics by name; see `Admin.describe_topics`."""
+        return await self._operations.describe(names, final=_NO_SUCH_TOPIC)
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Return the cluster id, the controller and the brokers."""
+        await self._operations.describe(())
+        metadata = self._operations.router.metadata
+        return ClusterDescription(metadata.cluster_id, metadata.controller_id, dict(metadata.brokers))
+
+    async def list_groups(self) -> list[GroupListing]:
+        """Return the groups of all brokers, sorted by group id."""
+        await self._operations.describe(())
+
+        async def of_node(node_id: int) -> messages.ListGroupsResponse:
+            return await self._operations.request(
+                Node(node_id),
+                messages.ListGroupsRequest(),
+                messages.ListGroupsResponse,
+                lambda response: check(response.error_code, f"groups of node {node_id}"),
+            )
+
+        responses = await together(map(of_node, self._operations.router.metadata.brokers))
+        found = {
+            group.group_id: GroupListing(group.group_id, group.protocol_type, group.group_state, group.group_type)
+            for response in responses
+            for group in response.groups
+        }
+        return [found[group_id] for group_id in sorted(found)]
+
+    async def describe_groups(self, group_ids: Sequence[str]) -> dict[str, GroupDescription]:
+        """Return classic groups by group id; see `Admin.describe_groups`."""
+        groups = await together(self._describe_group(group_id) for group_id in group_ids)
+        return {group.group_id: group for group in groups}
+
+    async def describe_configs(
+        self, resource_type: enums.ConfigResourceType, name: str, keys: Collection[str] | None
+    ) -> dict[str, ConfigEntry]:
+        """Return a configuration; see `Admin.describe_configs`."""
+        resource = messages.DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type, name, None if keys is None else list(keys)
+        )
+        detail = f"configuration of {resource_type.name.lower()} {name}"
+
+        def read(response: messages.DescribeConfigsResponse) -> None:
+            for result in response.results:
+                check(result.error_code, _said(detail, result.error_message))
+
+        of_broker = resource_type == enums.ConfigResourceType.BROKER
+        response = await self._operations.request(
+            Node(int(name)) if of_broker else ANY_BROKER,
+            messages.DescribeConfigsRequest([resource]),
+            messages.DescribeConfigsResponse,
+            read,
+            final=_NO_SUCH_TOPIC,
+        )
+        return {
+            entry.name: ConfigEntry(entry.name, entry.value, entry.config_source, entry.read_only, entry.is_sensitive)
+            for result in response.results
+            for entry in result.configs
+        }
+
+    async def _describe_group(self, group_id: str) -> GroupDescription:
+        def read(response: messages.DescribeGroupsResponse) -> None:
+            check(response.groups[0].error_code, _said(f"group {group_id}", response.groups[0].error_message))
+
+        coordinator = Coordinator(enums.CoordinatorType.GROUP, group_id)
+        request = messages.DescribeGroupsRequest([group_id])
+        response = await self._operations.request(coordinator, request, messages.DescribeGroupsResponse, read)
+        group = response.groups[0]
+        members = tuple(
+            GroupMemberDescription(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                _assignment(member.member_assignment),
+            )
+            for member in group.members
+        )
+        return GroupDescription(group.group_id, group.group_state, group.protocol_data, members)
+
+    async def list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Return the first record at or after a time, for each partition; see `Admin.list_offsets`."""
+        return await list_offsets(self._operations, timestamps)
+
+    async def list_group_offsets(
+        self, group_id: str, partitions: Collection[TopicPartition] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets that a group has committed; see `Admin.list_group_offsets`."""
+        return await fetch_committed(self._operations, group_id, partitions)
+
+
+def _creatable(topic: NewTopic) -> messages.CreateTopicsRequest.CreatableTopic:
+    return messages.CreateTopicsRequest.CreatableTopic(
+        topic.name,
+        topic.partitions,
+        topic.replication_factor,
+        [
+            messages.CreateTopicsRequest.CreatableReplicaAssignment(number, brokers)
+            for number, brokers in topic.assignments.items()
+        ],
+        [messages.CreateTopicsRequest.CreatableTopicConfig(name, value) for name, value in topic.configs.items()],
+    )
+
+
+def _said(detail: str, message: str | None) -> str:
+    return f"{detail}: {message}" if message else detail
+
+
+def _assignment(data: Buffer) -> tuple[TopicPartition, ...]:
+    """Decode a member's assignment, which is empty during a rebalance."""
+    if len(data) <= _VERSION_BYTES:
+        return ()
+    version = int.from_bytes(bytes(data[:_VERSION_BYTES]), "big", signed=True)
+    from kafkawire.sdk.protocol.programs import program
+
+    highest = messages.ConsumerProtocolAssignment.SCHEMA.versions.last
+    message, _ = program(messages.ConsumerProtocolAssignment, min(version, highest)).decode(data, _VERSION_BYTES)
+    return tuple(
+        TopicPartition(topic.topic, partition)
+        for topic in message.assigned_partitions
+        for partition in topic.partitions
+    )

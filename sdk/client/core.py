@@ -1,0 +1,99 @@
+"""The part that all clients share: a router, machines and the driver that runs them, on either kind of event loop.
+
+A client's methods prepare what is to be done and hand it over; the asyncio faces await the promises that they get, the
+blocking ones (`kafkawire.sync`) wait for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from kafkawire.sdk.client.call import Call
+from kafkawire.sdk.client.link import Link
+from kafkawire.sdk.client.operations import Operations
+from kafkawire.sdk.client.options import ClientOptions
+from kafkawire.sdk.client.retry import Backoff
+from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.errors import Closed, KafkaWireError, LocalProtocolError
+from kafkawire.sdk.transport.connection import ConnectionSettings
+from kafkawire.sdk.transport.driven import Machine
+from kafkawire.sdk.transport.driver import Driver
+from kafkawire.sdk.transport.io_thread import IoThread
+from kafkawire.sdk.transport.promise import Promise, Result
+from kafkawire.sdk.transport.stream import TcpNetwork
+from kafkawire.sdk.transport.timing import random_fraction
+from kafkawire.sdk.transport.wire import Network
+
+__all__ = ["ClientCore"]
+
+
+class ClientCore:
+    """What runs a client between `start` and `close`.
+
+    Args:
+        name: of the client, for errors: `producer`.
+        options: of the client.
+        network: reaches the brokers; None for TCP.
+        creates_topics: whether asking for an unknown topic may create it, if the brokers allow that.
+
+    Attributes:
+        router: routes the client's calls.
+        machines: polled by the driver, in this order; fill it before `start`.
+        operations: what coroutines on the driver's side await.
+    """
+
+    def __init__(
+        self, name: str, options: ClientOptions, network: Network | None, *, creates_topics: bool = False
+    ) -> None:
+        self._name = name
+        self._io = options.io
+        self._thread: IoThread | None = None
+        self._is_started = False
+        backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, random_fraction)
+        settings = ConnectionSettings(options.client_id, options.connect_timeout_ms, options.request_timeout_ms)
+        self.router = Router(options, backoff, creates_topics=creates_topics)
+        self.machines: list[Machine] = []
+        self.driver: Driver[Link, Call] = Driver(
+            self.router, self.machines, network or TcpNetwork(options.max_frame_bytes), settings
+        )
+        self.operations = Operations(self.router, backoff, options.api_timeout_ms, self.driver.wake)
+
+    def start(self) -> Promise[None]:
+        """Begin, and connect to the cluster.
+
+        Returns:
+            A promise that is kept once the cluster is known, and fails with `ConnectFailed` once none of the bootstrap
+            servers could be reached.
+
+        Raises:
+            LocalProtocolError: the client was started already.
+        """
+        if self._is_started:
+            raise LocalProtocolError(f"the {self._name} was started already")
+        self._is_started = True
+        if self._io == "thread":
+            self._thread = IoThread(f"kafkawire {self._name}")
+        self.driver.start(self._thread.loop if self._thread is not None else None)
+
+        def refresh(promise: Promise[None], now_ms: int) -> None:
+            self.router.refresh(lambda error: promise.keep(None) if error is None else promise.fail(error))
+
+        return self.driver.ask(refresh)
+
+    def perform(self, work: Coroutine[Any, Any, Result]) -> Promise[Result]:
+        """Have a coroutine run on the driver's side, where it may await `operations`.
+
+        Raises:
+            Closed: the client has ended.
+        """
+        return self.driver.perform(work)
+
+    def end(self, error: KafkaWireError | None = None) -> Promise[None]:
+        """Fail everything that is unsettled, and disconnect; `released` must follow."""
+        return self.driver.end(error or Closed(f"the {self._name} is not started, or is closed"))
+
+    def released(self) -> None:
+        """Let go of the I/O thread, once the promise of `end` is settled."""
+        if self._thread is not None:
+            self._thread.stop()

@@ -1,0 +1,159 @@
+"""From a user's options to what connections need: certificates for TLS, an authenticator for each login.
+
+Mechanisms and their optional packages are imported by the first login that uses them.
+
+Source: `LoginManager` and `SaslClientCallbackHandler` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from kafkawire.sdk.client.security_options import SecurityOptions, TokenProvider
+from kafkawire.sdk.clock import now_ms
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.protocol.sasl.authenticator import Authenticator, Login
+from kafkawire.sdk.secret import Secret
+from kafkawire.sdk.transport.timing import in_thread, random_text
+from kafkawire.sdk.transport.tls import PemFiles
+from kafkawire.sdk.version import __version__
+
+if TYPE_CHECKING:
+    import ssl
+
+    from kafkawire.sdk.protocol.sasl.aws_msk_iam import AwsCredentials
+
+__all__ = ["login", "tls"]
+
+
+def tls(options: SecurityOptions) -> ssl.SSLContext | PemFiles | None:
+    """Return what `TcpNetwork` needs for TLS; None for plaintext."""
+    if not options.security_protocol.endswith("SSL"):
+        return None
+    if options.ssl_context is not None:
+        return options.ssl_context
+    key = options.ssl_keystore_key
+    if options.ssl_key_location is not None:
+        key = Secret(options.ssl_key_location)
+    return PemFiles(
+        options.ssl_truststore_certificates or options.ssl_truststore_location,
+        options.ssl_keystore_certificate_chain or options.ssl_keystore_location,
+        key,
+        options.ssl_key_password,
+        checks_hostname=bool(options.ssl_endpoint_identification_algorithm),
+    )
+
+
+def login(options: SecurityOptions) -> Login | None:
+    """Return what makes the authenticator of each login; None for connections without SASL."""
+    if not options.security_protocol.startswith("SASL_"):
+        return None
+    match options.sasl_mechanism:
+        case "OAUTHBEARER":
+            return _oauthbearer(options)
+        case "GSSAPI":
+            return _gssapi(options)
+        case "AWS_MSK_IAM":
+            return _aws_msk_iam(options)
+        case _:
+            return _password(options)
+
+
+def _password(options: SecurityOptions) -> Login:
+    mechanism, username, password = options.sasl_mechanism, options.sasl_username, options.sasl_password
+    assert mechanism is not None
+    assert username is not None
+    assert password is not None, "the options were checked"
+
+    async def plain(host: str) -> Authenticator:
+        from kafkawire.sdk.protocol.sasl.plain import PlainAuthenticator
+
+        return PlainAuthenticator(username, password)
+
+    async def scram(host: str) -> Authenticator:
+        from kafkawire.sdk.protocol.sasl.scram import ScramAuthenticator
+
+        is_token = options.sasl_scram_tokenauth
+        return ScramAuthenticator(mechanism, username, password, random_text(), is_token=is_token)
+
+    return plain if mechanism == "PLAIN" else scram
+
+
+def _oauthbearer(options: SecurityOptions) -> Login:
+    provide = _token_provider(options)
+
+    async def oauthbearer(host: str) -> Authenticator:
+        from kafkawire.sdk.protocol.sasl.oauthbearer import OAuthBearerAuthenticator
+
+        token = provide() if callable(provide) else provide
+        if isinstance(token, Awaitable):
+            token = await token
+        if isinstance(token, str):
+            token = Secret(token)
+        if not isinstance(token, Secret):
+            reason = f"expected a function that returns a string, it returned {type(token).__name__}"
+            raise ConfigurationError("sasl_oauthbearer_token", token, reason)
+        return OAuthBearerAuthenticator(token, options.sasl_oauthbearer_extensions)
+
+    return oauthbearer
+
+
+def _token_provider(options: SecurityOptions) -> Secret | TokenProvider:
+    if options.sasl_oauthbearer_token is not None:
+        return options.sasl_oauthbearer_token
+    from kafkawire.sdk.client.oidc import ClientCredentials
+
+    url, client_id = (
+        options.sasl_oauthbearer_token_endpoint_url,
+        options.sasl_oauthbearer_client_credentials_client_id,
+    )
+    secret = options.sasl_oauthbearer_client_credentials_client_secret
+    assert url is not None
+    assert client_id is not None
+    assert secret is not None, "the options were checked"
+    scope, encodes = options.sasl_oauthbearer_scope, options.sasl_oauthbearer_header_urlencode
+    return ClientCredentials(url, client_id, secret, scope, url_encodes=encodes).token
+
+
+def _gssapi(options: SecurityOptions) -> Login:
+    async def gssapi(host: str) -> Authenticator:
+        from kafkawire.sdk.protocol.sasl.gssapi import GssapiAuthenticator
+
+        # The first step asks the Kerberos server for a ticket, over the network.
+        return await in_thread(lambda: GssapiAuthenticator(options.sasl_kerberos_service_name, host))
+
+    return gssapi
+
+
+def _aws_msk_iam(options: SecurityOptions) -> Login:
+    async def aws_msk_iam(host: str) -> Authenticator:
+        from kafkawire.sdk.protocol.sasl.aws_msk_iam import AwsMskIamAuthenticator, region_of
+
+        region = options.sasl_aws_region or region_of(host)
+        credentials = await in_thread(_aws_credentials)  # perhaps from a file, perhaps over the network
+        return AwsMskIamAuthenticator(host, region, credentials, now_ms(), f"kafkawire/{__version__}")
+
+    return aws_msk_iam
+
+
+def _aws_credentials() -> AwsCredentials:
+    """Return what the usual places have: environment, files, the machine's role.
+
+    Raises:
+        ConfigurationError: the package `botocore` is not installed, or nothing provides credentials.
+    """
+    from kafkawire.sdk.protocol.sasl.aws_msk_iam import AwsCredentials
+
+    option, mechanism = "sasl_mechanism", "AWS_MSK_IAM"
+    try:
+        from botocore.session import Session
+    except ImportError as error:
+        reason = 'needs the package botocore: pip install "kafkawire[aws]"'
+        raise ConfigurationError(option, mechanism, reason) from error
+    found = Session().get_credentials()
+    if found is None:
+        raise ConfigurationError(option, mechanism, "botocore finds no AWS credentials")
+    frozen = found.get_frozen_credentials()
+    token = Secret(frozen.token) if frozen.token else None
+    return AwsCredentials(frozen.access_key, Secret(frozen.secret_key), token)

@@ -1,0 +1,152 @@
+"""Tokens for OAUTHBEARER from an OpenID Connect service, by client credentials.
+
+Needs aiohttp (the extra `oauth`), which is imported by the first request. A token is kept until most of its life is
+over; logins that want one at the same time share a request.
+
+Source: RFC 6749 §4.4 (client credentials), KIP-768; `ClientCredentialsJwtRetriever` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import NoReturn
+from urllib.parse import quote_plus, urlsplit
+
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.errors import ConfigurationError, KafkaWireError
+from kafkawire.sdk.secret import Secret
+from kafkawire.sdk.transport.timing import SingleFlight
+
+__all__ = ["RESPONSE_BYTES_MAX", "ClientCredentials", "TokenRefused", "TokenUnavailable"]
+
+#: A token has a few KiB.
+RESPONSE_BYTES_MAX = 1024 * 1024
+
+#: A service that does not answer must not use up the time of the whole connection.
+REQUEST_TIMEOUT_SECONDS = 10
+
+#: How much of its life a token is used; the rest is for the clocks of others.
+_USED_SHARE = 0.8
+
+#: How much of the service's reason goes into an error.
+_SHOWN_CHARACTERS = 200
+
+#: Hosts to which a secret may travel without TLS: this machine.
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class TokenRefused(KafkaWireError):
+    """The service for tokens refuses this client."""
+
+
+class TokenUnavailable(KafkaWireError):
+    """The service for tokens cannot be reached, or does not answer as it should."""
+
+    retriable = True
+
+
+class ClientCredentials:
+    """Fetches tokens.
+
+    Args:
+        url: of the token endpoint; https, except on this machine.
+        client_id: who asks.
+        client_secret: the password of that client.
+        scope: what the token should allow; None not to say.
+        url_encodes: whether id and secret are encoded as RFC 6749 demands. Kafka's client does not by default, and
+            services that do not expect it exist.
+
+    Raises:
+        ConfigurationError: the URL cannot be used.
+    """
+
+    def __init__(
+        self, url: str, client_id: str, client_secret: Secret, scope: str | None = None, *, url_encodes: bool = False
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOOPBACK):
+            option = "sasl_oauthbearer_token_endpoint_url"
+            raise ConfigurationError(option, url, "expected https://, as a secret is sent there")
+        self._url = url
+        self._host = parts.netloc.rpartition("@")[2]
+        self._client_id = client_id
+        self._client_secret = client_secret
+        self._scope = scope
+        self._url_encodes = url_encodes
+        self._token: Secret | None = None
+        self._use_until_ms = 0.0
+        self._fetching: SingleFlight[Secret] = SingleFlight()
+
+    async def token(self) -> Secret:
+        """Return a token that is valid for some time to come.
+
+        Raises:
+            TokenRefused: the service refuses this client.
+            TokenUnavailable: the service cannot be reached, or does not answer as it should.
+            ConfigurationError: aiohttp is not installed.
+        """
+        if self._token is not None and monotonic_ms() < self._use_until_ms:
+            return self._token
+        return await self._fetching.run("token", self._fetch)
+
+    async def _fetch(self) -> Secret:
+        asked_ms = monotonic_ms()
+        status, answer = await self._post()
+        if status != 200:
+            self._refused(status, answer)
+        token = answer.get("access_token")
+        if not isinstance(token, str):
+            raise TokenUnavailable(f"{self._host} answered without an access_token")
+        lifetime_seconds = answer.get("expires_in")
+        seconds = lifetime_seconds if isinstance(lifetime_seconds, int | float) else 0
+        self._use_until_ms = asked_ms + seconds * 1000 * _USED_SHARE
+        self._token = Secret(token)
+        return self._token
+
+    async def _post(self) -> tuple[int, Mapping[str, object]]:
+        """Return the status and the JSON object of an answer, an empty one if it is none."""
+        try:
+            import aiohttp
+        except ImportError as error:
+            option = "sasl_oauthbearer_token_endpoint_url"
+            raise ConfigurationError(option, self._url, 'needs aiohttp: pip install "kafkawire[oauth]"') from error
+        form = {"grant_type": "client_credentials"} | ({"scope": self._scope} if self._scope else {})
+        headers = {"Accept": "application/json", "Authorization": f"Basic {self._basic()}"}
+        timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_SECONDS)
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=timeout) as session,
+                # A redirection would take the secret elsewhere.
+                session.post(self._url, data=form, headers=headers, allow_redirects=False) as response,
+            ):
+                data = bytearray()
+                async for chunk in response.content.iter_any():
+                    data += chunk
+                    if len(data) > RESPONSE_BYTES_MAX:
+                        raise TokenUnavailable(f"{self._host}: over {RESPONSE_BYTES_MAX} bytes, no token has so many")
+                return response.status, _json_object(bytes(data))
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise TokenUnavailable(f"{self._host}: {str(error) or type(error).__name__}") from error
+
+    def _basic(self) -> str:
+        pair = [self._client_id, self._client_secret.reveal()]
+        if self._url_encodes:
+            pair = [quote_plus(text) for text in pair]
+        return base64.b64encode(":".join(pair).encode()).decode()
+
+    def _refused(self, status: int, answer: Mapping[str, object]) -> NoReturn:
+        said = ": ".join(str(answer[name]) for name in ("error", "error_description") if name in answer)
+        text = f"{self._host} answered with status {status}: {said or 'no reason given':.{_SHOWN_CHARACTERS}}"
+        # RFC 6749 §5.2: 400 and 401 are about this client; the rest may pass.
+        raise TokenRefused(text) if status in (400, 401, 403) else TokenUnavailable(text)
+
+
+def _json_object(data: bytes) -> Mapping[str, object]:
+    import json
+
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,147 @@
+"""What a coroutine on the driver's side awaits: requests that the router carries, and the metadata of topics.
+
+For work in several steps that nothing else depends upon, an admin's above all; producers and consumers decide in
+machines. Retries are the router's: an operation says what counts as an error and when it is too late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeVar, cast
+
+from kafkawire.sdk.client.call import ANY_BROKER, Call, Target
+from kafkawire.sdk.client.metadata import Topic
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.retry import Attempts, Backoff
+from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.promise import Promise
+
+__all__ = ["Operations"]
+
+Response = TypeVar("Response", bound=Message)
+
+
+class Operations:
+    """Requests of one client that coroutines await.
+
+    Args:
+        router: carries them.
+        backoff: the pauses of `attempts`.
+        timeout_ms: for a whole operation, retries included.
+        wake: has the driver look at the router.
+    """
+
+    def __init__(self, router: Router, backoff: Backoff, timeout_ms: int, wake: Callable[[], None]) -> None:
+        self.router = router
+        self._backoff = backoff
+        self._timeout_ms = timeout_ms
+        self._wake = wake
+
+    def attempts(self) -> Attempts:
+        """Return the attempts at an operation that begins now."""
+        return Attempts(self._backoff, monotonic_ms() + self._timeout_ms)
+
+    async def request(
+        self,
+        target: Target,
+        request: Message | Callable[[Versions], tuple[Message, int | None]],
+        response: type[Response],
+        check: Callable[[Response], object] | None = None,
+        *,
+        deadline_ms: int | None = None,
+        retries: bool = True,
+        final: Collection[ErrorCode] = (),
+    ) -> Response:
+        """Send a request and return its response.
+
+        Args:
+            target: the broker in charge.
+            request: or what returns it and its version, where its shape depends on that.
+            response: the class of its response.
+            check: raises the error that a response carries.
+            deadline_ms: when to give up; None for the timeout of the operations, from now.
+            retries: whether what is retriable is tried again.
+            final: retriable codes that are not.
+
+        Raises:
+            KafkaWireError: the last error.
+        """
+
+        def error_of(message: Message) -> KafkaWireError | None:
+            try:
+                if check is not None:
+                    check(cast("Response", message))
+            except KafkaWireError as error:
+                return error
+            return None
+
+        def done(call: Call, now_ms: int) -> None:
+            if call.error is not None:
+                promise.fail(call.error)
+            else:
+                promise.keep(cast("Response", call.result))
+
+        call = Call(
+            target,
+            (lambda _: (request, None)) if isinstance(request, Message) else request,
+            response,
+            monotonic_ms() + self._timeout_ms if deadline_ms is None else deadline_ms,
+            done,
+            check=error_of,
+            retries=retries,
+            final=final,
+        )
+        promise: Promise[Response] = Promise(call.cancel)
+        self.router.submit(call, monotonic_ms())
+        self._wake()
+        return await promise
+
+    async def describe(
+        self, names: Collection[str] | None, *, deadline_ms: int | None = None, final: Collection[ErrorCode] = ()
+    ) -> dict[str, Topic]:
+        """Ask a broker about topics.
+
+        Args:
+            names: of the topics; None for all topics of the cluster.
+            deadline_ms: when to give up; None for the timeout of the operations, from now.
+            final: retriable codes that end it.
+
+        Raises:
+            BrokerError: the error of the first topic that cannot be described.
+        """
+        asked = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+        metadata = self.router.metadata
+
+        def check(response: MetadataResponse) -> None:
+            metadata.update(response, monotonic_ms(), is_complete=names is None)
+            for name in names or ():
+                if name not in metadata.topics:
+                    code = metadata.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                    raise BrokerError(code, f"topic {name}")
+
+        request = MetadataRequest(asked, allow_auto_topic_creation=False)
+        await self.request(ANY_BROKER, request, MetadataResponse, check, deadline_ms=deadline_ms, final=final)
+        chosen = metadata.topics if names is None else names
+        return {name: metadata.topics[name] for name in chosen if name in metadata.topics}
+
+    def leaders(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """Return partitions by the node id of their leader.
+
+        Raises:
+            BrokerError: a partition has no leader now, or does not exist.
+        """
+        found: dict[int, list[TopicPartition]] = {}
+        for partition in partitions:
+            leader = self.router.metadata.leader(partition)
+            if leader is None:
+                known = self.router.metadata.partition(partition) is not None
+                code = ErrorCode.LEADER_NOT_AVAILABLE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                raise BrokerError(code, f"partition {partition}")
+            found.setdefault(leader, []).append(partition)
+        return found

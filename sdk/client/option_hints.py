@@ -1,0 +1,193 @@
+"""What options of other Kafka clients are called here, or what to do if there is no such option.
+
+Read when somebody used a name that is no option, and for docs/options.md. Names are compared with dots for
+underscores, so `compression_type` and `compression.type` are the same, and names that differ from Kafka's own only in
+that need no entry.
+
+Source: the options of Apache Kafka 4.3 (Java), librdkafka 2.16 with confluent-kafka, kafka-python 3.0, aiokafka 0.14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from kafkawire.sdk.options import Options
+
+__all__ = ["MISSING", "ON_THE_ROADMAP", "SYNONYMS", "hint", "synonyms"]
+
+#: Names of other clients, separated by spaces, by the option that does the same here.
+SYNONYMS: Final[Mapping[str, str]] = {
+    "batch_size": "max.batch.size",
+    "bootstrap_servers": "brokers metadata.broker.list servers",
+    "compression": "compression.codec",
+    "delivery_timeout_ms": "message.timeout.ms",
+    "enable_auto_commit": "auto.commit.enable",
+    "fetch_max_wait_ms": "fetch.wait.max.ms",
+    "linger_ms": "queue.buffering.max.ms",
+    "max_frame_bytes": "receive.message.max.bytes",
+    "max_partition_fetch_bytes": "fetch.message.max.bytes",
+    "max_poll_interval_ms": "rebalance.timeout.ms",
+    "max_request_size": "message.max.bytes",
+    "metadata_max_age_ms": "topic.metadata.refresh.interval.ms",
+    "acks": "request.required.acks",
+    "request_timeout_ms": "socket.timeout.ms",
+    "retries": "message.send.max.retries",
+    "sasl_kerberos_service_name": "sasl.kerberos.name",
+    "sasl_mechanism": "sasl.mechanisms",
+    "sasl_oauthbearer_client_credentials_client_id": "sasl.oauthbearer.client.id",
+    "sasl_oauthbearer_client_credentials_client_secret": "sasl.oauthbearer.client.secret",
+    "sasl_oauthbearer_token": "oauth.cb oauthbearer.token.refresh.cb sasl.oauth.token.provider",
+    "sasl_password": "sasl.plain.password",
+    "sasl_username": "sasl.plain.username",
+    "ssl_endpoint_identification_algorithm": "ssl.check.hostname",
+    "ssl_key_location": "ssl.keyfile",
+    "ssl_key_password": "ssl.password",
+    "ssl_keystore_certificate_chain": "ssl.certificate.pem",
+    "ssl_keystore_key": "ssl.key.pem",
+    "ssl_keystore_location": "ssl.certfile ssl.certificate.location",
+    "ssl_truststore_certificates": "ssl.ca.pem",
+    "ssl_truststore_location": "ssl.ca.location ssl.cafile",
+}
+
+#: Names of options that a later release brings, by what docs/roadmap.md calls it. A name that ends with a dot, here and
+#: below, stands for all that begin with it.
+ON_THE_ROADMAP: Final[Mapping[str, str]] = {
+    "transactions": "transactional.id transaction.timeout.ms transaction.two.phase.commit.enable",
+    "KIP-848": "group.protocol group.remote.assignor",
+    "KIP-932": "share.",
+}
+
+#: Names of options that have no counterpart, by what to do instead.
+MISSING: Final[Mapping[str, str]] = {
+    "topics follow the servers: Consumer(servers, 'orders', 'payments')": "topic topics",
+    "pass bytes or text to send": "key.serializer value.serializer",
+    "records hold bytes; decode record.key and record.value": "key.deserializer value.deserializer",
+    "versions are negotiated with each broker": (
+        "api.version api.version.request api.version.request.timeout.ms api.version.fallback.ms "
+        "api.version.auto.timeout.ms broker.version.fallback"
+    ),
+    "the client runs on the event loop that awaits start": "loop",
+    "await the Delivery that send returns": (
+        "dr.cb dr.msg.cb on.delivery delivery.report.only.error produce.offset.report"
+    ),
+    "send never waits: it raises BufferFull; await drain, or use send_many": "max.block.ms",
+    "the buffer is counted in bytes: use buffer_memory": "queue.buffering.max.messages queue.buffering.max.kbytes",
+    "batches are counted in bytes: use batch_size": "batch.num.messages",
+    "records without a key fill one batch after the other, those with one go to the partition of their key": (
+        "partitioner.ignore.keys partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms "
+        "sticky.partitioning.linger.ms"
+    ),
+    "use partitioner": "partitioner.cb",
+    "each codec compresses with its default level": (
+        "compression.level compression.gzip.level compression.lz4.level compression.zstd.level"
+    ),
+    "pass listener to Consumer": "rebalance.cb on.assign on.revoke on.lost",
+    "await commit, which raises the error": "offset.commit.cb on.commit default.offset.commit.callback",
+    "a record is stored as finished when the next one is asked for; commit others with commit(offsets)": (
+        "enable.auto.offset.store"
+    ),
+    "compare position with end_offsets": "enable.partition.eof",
+    "use getmany(timeout_ms=…), or asyncio.timeout around a read": "consumer.timeout.ms",
+    "records of open and aborted transactions are returned, too": "isolation.level",
+    "fetch_max_bytes also limits what is fetched ahead": (
+        "queued.max.messages.kbytes queued.min.messages fetch.queue.backoff.ms"
+    ),
+    "records are fetched from the leaders": "client.rack",
+    "read topics by name; internal ones are like the others": "exclude.internal.topics topic.blacklist",
+    "a producer creates missing topics if the brokers allow it, a consumer never does": "allow.auto.create.topics",
+    "each fetch names all of its partitions": "enable.incremental.fetch.sessions",
+    "retry_backoff_ms and retry_backoff_max_ms rule all pauses between attempts": (
+        "reconnect.backoff.ms reconnect.backoff.max.ms reconnect.backoff.jitter.ms fetch.error.backoff.ms "
+        "topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.fast.cnt"
+    ),
+    "connect_timeout_ms limits each attempt; start raises when no server can be reached": (
+        "bootstrap.timeout.ms socket.connection.setup.timeout.max.ms"
+    ),
+    "pass network to the client to reach brokers in another way": (
+        "client.dns.lookup broker.address.family broker.address.ttl selector kafka.client proxy.url socks5.proxy "
+        "socket.options socket.cb connect.cb closesocket.cb resolve.cb socket.keepalive.enable socket.nagle.disable "
+        "receive.buffer.bytes send.buffer.bytes socket.send.buffer.bytes socket.receive.buffer.bytes"
+    ),
+    "the client logs to the loggers below kafkawire": "debug log.cb log.level log.queue logger log.connection.close",
+    "errors are raised where they matter, and logged": "error.cb",
+    "the client has no metrics": (
+        "metric.reporters metrics.enabled metrics.num.samples metrics.recording.level metrics.sample.window.ms "
+        "metric.group.prefix enable.metrics.push statistics.interval.ms stats.cb throttle.cb"
+    ),
+    "wrap the calls of the client": "interceptor.classes interceptors plugin.library.paths",
+    "an admin needs bootstrap_servers": "bootstrap.controllers",
+    'choose security_protocol "SSL" or "SASL_SSL"': "ssl",
+    "set it on an ssl.SSLContext, and pass that as ssl_context": (
+        "enable.ssl.certificate.verification security.providers ssl.ca ssl.ca.certificate.stores ssl.certificate "
+        "ssl.certificate.verify.cb ssl.cipher.suites ssl.ciphers ssl.crl.location ssl.crlfile ssl.curves.list "
+        "ssl.enabled.protocols ssl.engine. ssl.key ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.providers "
+        "ssl.secure.random.implementation ssl.sigalgs.list ssl.trustmanager.algorithm"
+    ),
+    "certificates and keys are PEM, only a private key has a password: ssl_key_password": (
+        "ssl.keystore.password ssl.truststore.password"
+    ),
+    "name user and password by sasl_username and sasl_password": "sasl.jaas.config",
+    "pass a function as sasl_oauthbearer_token": (
+        "enable.sasl.oauthbearer.unsecure.jwt sasl.client.callback.handler.class sasl.login. "
+        "sasl.oauthbearer.assertion. sasl.oauthbearer.clock. sasl.oauthbearer.config sasl.oauthbearer.expected. "
+        "sasl.oauthbearer.grant.type sasl.oauthbearer.iat. sasl.oauthbearer.jti. sasl.oauthbearer.jwks. "
+        "sasl.oauthbearer.jwt. sasl.oauthbearer.metadata. sasl.oauthbearer.method sasl.oauthbearer.scope.claim.name "
+        "sasl.oauthbearer.sub. https.ca.location https.ca.pem"
+    ),
+    "log in to Kerberos beforehand, with kinit or a keytab": (
+        "sasl.kerberos.domain.name sasl.kerberos.keytab sasl.kerberos.kinit. sasl.kerberos.min. "
+        "sasl.kerberos.principal sasl.kerberos.ticket."
+    ),
+    "kafkawire has nothing like it": (
+        "background.event.cb builtin.features config.providers consume.callback.max.messages consume.cb "
+        "coordinator.query.interval.ms default.topic.conf enable.random.seed enabled.events group.protocol.type "
+        "internal. log.thread.name message.copy.max.bytes metadata.recovery. msg.order.cmp "
+        "offset.store. opaque open.cb queue.buffering.backpressure.threshold queuing.strategy socket.blocking.max.ms "
+        "socket.max.fails topic.metadata.propagation.max.ms topic.metadata.refresh.sparse"
+    ),
+}
+
+
+def hint(name: str, kind: type[Options], clients: Mapping[str, type[Options]]) -> str | None:
+    """Return what to say about a name that is not among the options of a client.
+
+    Args:
+        name: as the user wrote it.
+        kind: the options of the client that was given it.
+        clients: the options of each client, by its class.
+
+    Returns:
+        None if the name is not known.
+    """
+    dotted = name.replace("_", ".").replace("-", ".").lower()
+    for owner, options in {kind.__name__: kind, **clients}.items():
+        own = _own_name(dotted, options)
+        if own is None:
+            continue
+        if options is kind:
+            return f"no such option; here it is {own}"
+        return f"no such option here; {own} is an option of {owner}"
+    for feature, names in ON_THE_ROADMAP.items():
+        if _is_among(dotted, names):
+            return f"no such option yet; on the roadmap: {feature}"
+    for advice, names in MISSING.items():
+        if _is_among(dotted, names):
+            return f"no such option; {advice}"
+    return None
+
+
+def synonyms(kind: type[Options]) -> Iterator[tuple[str, str]]:
+    """Give each name of another client, dotted, with the option of `kind` that it stands for."""
+    return ((name, own) for own, names in SYNONYMS.items() if own in kind.OPTIONS for name in names.split())
+
+
+def _own_name(dotted: str, options: type[Options]) -> str | None:
+    if dotted in options.KAFKA_NAMES:
+        return options.KAFKA_NAMES[dotted]
+    by_dotted = {own.replace("_", "."): own for own in options.OPTIONS} | dict(synonyms(options))
+    return by_dotted.get(dotted)
+
+
+def _is_among(dotted: str, names: str) -> bool:
+    return any(dotted == name or (name.endswith(".") and dotted.startswith(name)) for name in names.split())

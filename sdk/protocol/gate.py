@@ -1,0 +1,185 @@
+"""The states of a client's connection: what must happen before requests may be sent, and again later.
+
+    dns → tcp → tls → versions → sasl → ready ⇄ re-authentication
+
+The network reports the first three. The gate then asks for the broker's versions, logs in, and, if the broker limits
+the session, says when to log in again. It is part of `ClientConnection`, which carries its requests and holds back
+those of others while the broker takes none.
+
+Source: `SaslClientAuthenticator` in Apache Kafka; KIP-43, KIP-152, KIP-368 (re-authentication).
+"""
+
+from enum import Enum
+from math import inf
+
+from kafkawire.sdk.errors import BrokerError, LocalProtocolError, RemoteProtocolError
+from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
+from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kafkawire.sdk.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kafkawire.sdk.protocol.negotiation import Negotiation
+from kafkawire.sdk.protocol.sasl.authenticator import Authenticator
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["CHALLENGE_BYTES_MAX", "ROUNDS_MAX", "ConnectionState", "Gate"]
+
+#: As much as Kafka's brokers take themselves (`sasl.server.max.receive.size`); a Kerberos token has up to 64 KiB.
+CHALLENGE_BYTES_MAX = 512 * 1024
+
+#: Challenges of one login. Kerberos, the longest, needs four; a hostile broker could go on for ever.
+ROUNDS_MAX = 16
+
+#: The part of a session after which the client logs in again, lowest and highest: those of Kafka's own client.
+_SESSION_SHARE_MIN = 0.85
+_SESSION_SHARE_MAX = 0.95
+
+#: The first version of SaslHandshake after which tokens travel in SaslAuthenticate; before, they had no header.
+_HANDSHAKE_VERSION_MIN = 1
+
+#: How much of what the broker says goes into an error.
+_SHOWN_CHARACTERS = 200
+
+
+class ConnectionState(Enum):
+    """How far a connection is; the values of the first five name the phase in which connecting failed."""
+
+    RESOLVING = "dns"
+    CONNECTING = "tcp"
+    TLS = "tls"
+    VERSIONS = "versions"
+    AUTHENTICATION = "sasl"
+    READY = "ready"
+    REAUTHENTICATION = "re-authentication"
+
+
+class Gate:
+    """The state of one connection, and what must be asked next.
+
+    Args:
+        negotiation: learns the broker's versions.
+        authenticates: whether the connection must log in.
+
+    Attributes:
+        state: see `ConnectionState`.
+        reauthenticate_at_ms: when to log in again; infinite if the session has no end.
+        session_ends_ms: when the broker stops taking requests, estimated not to be too late.
+    """
+
+    def __init__(self, negotiation: Negotiation, *, authenticates: bool) -> None:
+        self.state = ConnectionState.RESOLVING
+        self.reauthenticate_at_ms = inf
+        self.session_ends_ms = inf
+        self._negotiation = negotiation
+        self._authenticates = authenticates
+        self._authenticator: Authenticator | None = None
+        # Of the latest login.
+        self._rounds: int
+        self._began_ms: int
+        self._share: float
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether the broker takes only requests of the gate now."""
+        return self._authenticator is not None or self.state in (
+            ConnectionState.VERSIONS,
+            ConnectionState.AUTHENTICATION,
+        )
+
+    @property
+    def wants_login(self) -> bool:
+        """Whether the connection waits for its first `log_in`."""
+        return self.state is ConnectionState.AUTHENTICATION and self._authenticator is None
+
+    def start(self) -> Message:
+        """Return the first request; the broker is connected, TLS included."""
+        self.state = ConnectionState.VERSIONS
+        return self._negotiation.request()
+
+    def log_in(self, authenticator: Authenticator, now_ms: int, fraction: float) -> Message:
+        """Begin to log in, for the first time or again, and return the first request of the login.
+
+        Args:
+            authenticator: for this login alone.
+            now_ms: the time now, monotonic.
+            fraction: a random number in [0, 1), so that connections that began together do not log in again together.
+
+        Raises:
+            LocalProtocolError: the connection is not in a state to log in.
+            RemoteProtocolError: the broker has no SASL that is known here.
+        """
+        if not self.wants_login and (self.state is not ConnectionState.READY or not self._authenticates):
+            raise LocalProtocolError(f"a login cannot begin in the state {self.state.value!r}")
+        for key, lowest in ((ApiKey.SASL_HANDSHAKE, _HANDSHAKE_VERSION_MIN), (ApiKey.SASL_AUTHENTICATE, 0)):
+            api = APIS[key]
+            if not self._negotiation.offers(api) or self._negotiation.version_for(api) < lowest:
+                raise RemoteProtocolError(f"the broker does not offer {api.name} in version {lowest} or later")
+        if self.state is ConnectionState.READY:
+            self.state = ConnectionState.REAUTHENTICATION
+        self._authenticator = authenticator
+        self._rounds = 0
+        self._began_ms = now_ms
+        self._share = _SESSION_SHARE_MIN + (_SESSION_SHARE_MAX - _SESSION_SHARE_MIN) * fraction
+        return SaslHandshakeRequest(authenticator.mechanism)
+
+    def receive(self, response: Message) -> Message | None:
+        """Take the response to a request of the gate.
+
+        Returns:
+            The next request; None if there is none now: the connection is ready, or it waits for `log_in`.
+
+        Raises:
+            BrokerError: the broker refuses the login.
+            RemoteProtocolError: the broker breaks the rules.
+        """
+        if isinstance(response, ApiVersionsResponse):
+            return self._versions_known(response)
+        assert self._authenticator is not None, "only a login has further responses"
+        if isinstance(response, SaslHandshakeResponse):
+            if response.error_code != ErrorCode.NONE:
+                raise BrokerError(response.error_code, _handshake_refusal(self._authenticator.mechanism, response))
+            return SaslAuthenticateRequest(self._authenticator.first_message())
+        assert isinstance(response, SaslAuthenticateResponse)
+        return self._challenged(self._authenticator, response)
+
+    def _versions_known(self, response: ApiVersionsResponse) -> Message | None:
+        if not self._negotiation.receive(response):
+            return self._negotiation.request()
+        self.state = ConnectionState.AUTHENTICATION if self._authenticates else ConnectionState.READY
+        return None
+
+    def _challenged(self, authenticator: Authenticator, response: SaslAuthenticateResponse) -> Message | None:
+        if response.error_code != ErrorCode.NONE:
+            reason = f"{authenticator.mechanism}: {_printable(response.error_message or 'the broker gives no reason')}"
+            raise BrokerError(response.error_code, reason)
+        self._rounds += 1
+        if len(response.auth_bytes) > CHALLENGE_BYTES_MAX:
+            size = len(response.auth_bytes)
+            raise RemoteProtocolError(f"SASL challenge of {size} bytes, at most {CHALLENGE_BYTES_MAX} allowed")
+        answer = authenticator.respond(bytes(response.auth_bytes))
+        if answer is None:
+            self._authenticated(response.session_lifetime_ms)
+            return None
+        if self._rounds >= ROUNDS_MAX:
+            raise RemoteProtocolError(f"the login is not complete after {ROUNDS_MAX} challenges")
+        return SaslAuthenticateRequest(answer)
+
+    def _authenticated(self, lifetime_ms: int) -> None:
+        """The broker counts from the end of the login; from its beginning the session ends a little early."""
+        self._authenticator = None
+        self.state = ConnectionState.READY
+        self.session_ends_ms = self._began_ms + lifetime_ms if lifetime_ms > 0 else inf
+        self.reauthenticate_at_ms = self._began_ms + lifetime_ms * self._share if lifetime_ms > 0 else inf
+
+
+def _handshake_refusal(mechanism: str, response: SaslHandshakeResponse) -> str:
+    if response.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+        return "this listener of the broker does not use SASL, or not now"
+    offered = ", ".join(sorted(response.mechanisms)) or "none"
+    return f"the mechanism {mechanism} was refused, the broker offers {_printable(offered)}"
+
+
+def _printable(text: str) -> str:
+    """Return what may be shown of a text from the broker."""
+    short = text[:_SHOWN_CHARACTERS]
+    return "".join(character if character.isprintable() else "?" for character in short)

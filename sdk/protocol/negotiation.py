@@ -1,0 +1,74 @@
+"""Which version of each API a client uses with one broker.
+
+A client asks ApiVersions in its highest version; a broker that does not know that version says which ones it knows, and
+the client asks again. Part of `ClientConnection`, which sends what is asked here.
+
+Source: Kafka protocol guide, "Retrieving supported API versions"; KIP-511.
+"""
+
+from kafkawire.sdk.errors import RemoteProtocolError, UnsupportedVersion
+from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafkawire.sdk.protocol.schema import Api
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.versions import VersionRange
+from kafkawire.sdk.version import __version__
+
+__all__ = ["Negotiation"]
+
+
+class Negotiation:
+    """The versions that both sides know.
+
+    Attributes:
+        request_version: of the ApiVersions request that comes next.
+    """
+
+    def __init__(self) -> None:
+        self.request_version = APIS[ApiKey.API_VERSIONS].versions.last
+        self._versions: dict[int, VersionRange] | None = None
+
+    def request(self) -> ApiVersionsRequest:
+        """Return the request that asks the broker, to be sent in `request_version`."""
+        return ApiVersionsRequest(client_software_name="kafkawire", client_software_version=__version__)
+
+    def receive(self, response: ApiVersionsResponse) -> bool:
+        """Learn which versions the broker speaks.
+
+        Returns:
+            True when done; False when the broker does not know the version that was asked in: ask again.
+
+        Raises:
+            RemoteProtocolError: the broker refuses for another reason, or refuses the lowest version too.
+        """
+        ours = APIS[ApiKey.API_VERSIONS].versions
+        offered = {entry.api_key: VersionRange(entry.min_version, entry.max_version) for entry in response.api_keys}
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION and self.request_version > ours.first:
+            theirs = offered.get(ApiKey.API_VERSIONS, VersionRange(ours.first, ours.first))
+            self.request_version = max(ours.first, min(theirs.last, self.request_version - 1))
+            return False
+        if response.error_code != ErrorCode.NONE:
+            raise RemoteProtocolError(f"ApiVersions was refused with error code {response.error_code}")
+        self._versions = offered
+        return True
+
+    def version_for(self, api: Api) -> int:
+        """Return the highest version that both sides know; the highest stable one of ours before negotiation.
+
+        Raises:
+            UnsupportedVersion: there is none.
+        """
+        ours = api.stable_versions
+        if self._versions is None:
+            return ours.last
+        if api.key not in self._versions:
+            raise UnsupportedVersion(f"{api.name}: the broker does not offer it")
+        theirs = self._versions[api.key]
+        if not ours & theirs:
+            raise UnsupportedVersion(f"{api.name}: versions {ours} are known here, the broker offers {theirs}")
+        return (ours & theirs).last
+
+    def offers(self, api: Api) -> bool:
+        """Return whether a version is known to both sides; False before negotiation."""
+        theirs = (self._versions or {}).get(api.key)
+        return theirs is not None and bool(api.versions & theirs)

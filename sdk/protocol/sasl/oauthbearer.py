@@ -1,0 +1,88 @@
+"""OAUTHBEARER: a bearer token, with extensions if the broker wants some.
+
+A broker that refuses the token sends a JSON text as its challenge; the client acknowledges it, and the broker then ends
+the login with an error.
+
+Source: RFC 7628, RFC 6750 (what a token may contain), KIP-255, KIP-342 (extensions).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+from kafkawire.sdk.errors import BrokerError, ConfigurationError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.secret import Secret
+
+__all__ = ["OAuthBearerAuthenticator", "check_extensions"]
+
+#: How much of the broker's reason goes into an error.
+_SHOWN_CHARACTERS = 100
+
+_SEPARATOR = "\x01"
+#: `b64token` of RFC 6750.
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+_EXTENSION_NAME = re.compile(r"[A-Za-z]+")
+_EXTENSION_VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
+
+
+class OAuthBearerAuthenticator:
+    """One login with a token.
+
+    Args:
+        token: as it follows the word "Bearer".
+        extensions: further names and values for the broker.
+
+    Raises:
+        ConfigurationError: the token or an extension contains what it must not.
+    """
+
+    mechanism = "OAUTHBEARER"
+
+    def __init__(self, token: Secret, extensions: Mapping[str, str] | None = None) -> None:
+        if not _TOKEN.fullmatch(token.reveal()):
+            raise ConfigurationError(
+                "sasl_oauthbearer_token", token, "expected letters, digits and ._~+/-, as RFC 6750 has it"
+            )
+        self._token = token
+        self._extensions = check_extensions("sasl_oauthbearer_extensions", extensions or {})
+        self._refusal = ""
+
+    def first_message(self) -> bytes:
+        pairs = "".join(f"{name}={value}{_SEPARATOR}" for name, value in self._extensions.items())
+        return f"n,,{_SEPARATOR}auth=Bearer {self._token.reveal()}{_SEPARATOR}{pairs}{_SEPARATOR}".encode()
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Take the broker's last word: empty if it accepts the token, else why not."""
+        if self._refusal:
+            raise BrokerError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"OAUTHBEARER: {self._refusal}")
+        if not challenge:
+            return None
+        self._refusal = _reason(challenge)
+        return _SEPARATOR.encode()
+
+
+def check_extensions(option: str, extensions: Mapping[str, str]) -> dict[str, str]:
+    """Return a copy of the extensions.
+
+    Raises:
+        ConfigurationError: a name or value contains what it must not, or a name is "auth".
+    """
+    for name, value in extensions.items():
+        known = isinstance(name, str) and _EXTENSION_NAME.fullmatch(name) and name != "auth"
+        if not known:
+            raise ConfigurationError(option, extensions, f'{name!r}: a name consists of letters, and is not "auth"')
+        if not isinstance(value, str) or not _EXTENSION_VALUE.fullmatch(value):
+            raise ConfigurationError(option, extensions, f"{name}: a value must be printable ASCII and not empty")
+    return dict(extensions)
+
+
+def _reason(challenge: bytes) -> str:
+    """Return the status in the broker's JSON text; what that text is not, counts as refused too."""
+    try:
+        status = json.loads(challenge)["status"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        status = "the broker refused the token and did not say why"
+    return f"{status!s:.{_SHOWN_CHARACTERS}}"

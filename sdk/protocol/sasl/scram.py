@@ -1,0 +1,48 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 as a client's login: the password does not travel, and the broker proves itself.
+
+`kafkawire.sdk.protocol.scram` computes the messages; this module puts them in order.
+
+Source: RFC 5802, RFC 7677; `ScramSaslClient` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from kafkawire.sdk.errors import RemoteProtocolError
+from kafkawire.sdk.protocol.scram import ScramClient
+from kafkawire.sdk.secret import Secret
+
+__all__ = ["ScramAuthenticator"]
+
+
+class ScramAuthenticator:
+    """One login with a password that only proofs of are sent.
+
+    Args:
+        mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
+        username: who logs in, or the id of a delegation token.
+        password: of the user, or the token's HMAC.
+        nonce: printable ASCII without commas, random and used once.
+        is_token: whether this is a delegation token.
+
+    Raises:
+        ConfigurationError: the mechanism is unknown, or a value cannot be used.
+    """
+
+    def __init__(self, mechanism: str, username: str, password: Secret, nonce: str, *, is_token: bool = False) -> None:
+        self.mechanism = mechanism
+        extensions = {"tokenauth": "true"} if is_token else None
+        self._client = ScramClient(mechanism, username, password.reveal(), nonce, extensions)
+        self._challenges = 0
+
+    def first_message(self) -> bytes:
+        return self._client.first_message()
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Prove that the password is known here; then check that the broker knows it too."""
+        self._challenges += 1
+        if self._challenges == 1:
+            return self._client.receive_first(challenge)
+        if self._challenges == 2:
+            self._client.receive_final(challenge)
+            return None
+        raise RemoteProtocolError(f"{self.mechanism}: a challenge after the login was complete")

@@ -1,0 +1,60 @@
+"""What a program gives as the content of a record, checked before any of it is buffered.
+
+Text becomes UTF-8. A number is refused, as confluent-kafka and kafka-python do, since nothing says which of its
+encodings readers expect. Names of headers are text; their values are bytes, text or None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kafkawire.sdk.errors import EncodeError
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records.engines.builder_options import checked_content, checked_name
+
+__all__ = ["HeadersInput", "record_content", "record_headers"]
+
+#: Headers as a program gives them: pairs of a name and a value in order, or a mapping if names are unique.
+HeadersInput = Iterable[tuple[str, Buffer | str | None]] | Mapping[str, Buffer | str | None]
+
+
+def record_content(path: str, value: object) -> Buffer | None:
+    """Return a key or a value as bytes.
+
+    Args:
+        path: what the error names.
+        value: bytes, another contiguous buffer, text, or None.
+
+    Raises:
+        EncodeError: it is something else, or has half a surrogate pair.
+    """
+    if value is None or type(value) is bytes:
+        return value
+    if isinstance(value, str):
+        try:
+            return str.encode(value)  # not the method of a derived class
+        except UnicodeEncodeError as error:
+            raise EncodeError(path, f"{value!r:.100} has no UTF-8: {error.reason}") from error
+    if isinstance(value, int | float):
+        reason = f"expected bytes, text or None, got {value!r:.100}; encode numbers as your readers expect them"
+        raise EncodeError(path, reason)
+    return checked_content(path, value)
+
+
+def record_headers(headers: HeadersInput) -> tuple[tuple[str, Buffer | None], ...]:
+    """Return headers as pairs of a name and bytes.
+
+    Raises:
+        EncodeError: they are not pairs, a name is not text, or a value is refused by `record_content`.
+    """
+    items: object = headers.items() if isinstance(headers, Mapping) else headers
+    if not isinstance(items, Iterable) or isinstance(items, str | bytes):
+        raise EncodeError("headers", f"expected pairs of a name and a value, got {items!r:.100}")
+    found = []
+    for pair in items:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise EncodeError("headers", f"expected pairs of a name and a value, among them is {pair!r:.100}")
+        name, value = pair
+        checked_name(name)
+        found.append((name, record_content(f"headers[{name!r}]", value)))
+    return tuple(found)

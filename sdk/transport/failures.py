@@ -1,0 +1,58 @@
+"""Why a broker could not be reached: how far the connection came, what went wrong, and what is probably the cause.
+
+Source: the module `ssl`, whose reasons are OpenSSL's.
+"""
+
+from __future__ import annotations
+
+import ssl
+
+from kafkawire.sdk.errors import AuthenticationFailed, ConnectFailed, KafkaWireError
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES, FrameTooLarge
+from kafkawire.sdk.protocol.gate import ConnectionState
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["connect_failed"]
+
+#: How TLS records of alerts and handshakes begin; read as the length of a frame, each is over 300 MB.
+_TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
+
+_LOGIN = (ConnectionState.AUTHENTICATION, ConnectionState.REAUTHENTICATION)
+
+
+def connect_failed(address: Address, state: ConnectionState, error: Exception) -> ConnectFailed:
+    """Return the error that tells a user why a connection failed.
+
+    Args:
+        address: of the broker.
+        state: how far the connection was.
+        error: what went wrong; becomes the cause.
+    """
+    tls_error = error if isinstance(error, ssl.SSLError) else error.__cause__
+    if isinstance(tls_error, ssl.SSLError) and (reason := _refused_by_tls(tls_error)):
+        failed: ConnectFailed = AuthenticationFailed(address, reason, ConnectionState.TLS.value)
+    elif state in _LOGIN and isinstance(error, KafkaWireError) and not error.retriable:
+        failed = AuthenticationFailed(address, error, ConnectionState.AUTHENTICATION.value)
+    else:
+        phase = ConnectionState.AUTHENTICATION if state in _LOGIN else state
+        failed = ConnectFailed(address, _reason(state, error), phase.value)
+    failed.__cause__ = error
+    return failed
+
+
+def _refused_by_tls(error: ssl.SSLError) -> str | None:
+    """Return why one side does not trust the other; None if the handshake failed for another reason."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the broker's certificate is not trusted: {error.verify_message}"
+    if "ALERT" not in (error.reason or ""):
+        return None
+    hint = "; it wants a certificate of this client, see ssl_keystore_location" if "CERTIFICATE" in error.reason else ""
+    return f"the broker ended the handshake: {error.reason}{hint}"
+
+
+def _reason(state: ConnectionState, error: Exception) -> str:
+    if state is ConnectionState.TLS:
+        return f"the handshake failed: {str(error) or type(error).__name__}; does this port use TLS?"
+    if isinstance(error, FrameTooLarge) and error.length.to_bytes(LENGTH_BYTES, "big", signed=True)[:2] in _TLS_RECORDS:
+        return 'the broker answers in TLS: set security_protocol to "SSL" or "SASL_SSL"'
+    return str(error) or type(error).__name__

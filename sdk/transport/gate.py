@@ -1,0 +1,170 @@
+"""Drives the gate of one connection: versions and login when it opens, and a new login before each session ends.
+
+The decisions are those of `ClientConnection`; here are the timer, the task and the waiting. Requests go on while the
+credentials for a new login are fetched; they are held back only while the broker checks them.
+
+Source: KIP-368 (re-authentication).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from math import isinf
+
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.errors import KafkaWireError, RequestTimedOut
+from kafkawire.sdk.protocol.connection import ClientConnection
+from kafkawire.sdk.protocol.gate import ConnectionState
+from kafkawire.sdk.protocol.sasl.authenticator import Authenticator, Login
+from kafkawire.sdk.transport.failures import connect_failed
+from kafkawire.sdk.transport.timing import random_fraction
+from kafkawire.sdk.transport.wire import Address, Wire
+
+__all__ = ["CREDENTIALS_PAUSE_MS", "CredentialsUnavailable", "GateDriver"]
+
+logger = logging.getLogger("kafkawire.security")
+
+#: Pause before credentials are asked for again; a session lasts minutes, and a service that is down does not come back
+#: faster for being asked more often.
+CREDENTIALS_PAUSE_MS = 1_000
+
+
+class CredentialsUnavailable(KafkaWireError):
+    """What provides tokens or other credentials failed; its error is the cause, and is not quoted."""
+
+    retriable = True
+
+
+class GateDriver:
+    """The gate of one connection.
+
+    Args:
+        protocol: decides.
+        wire: carries the bytes.
+        address: of the broker.
+        login: makes authenticators; None if the connection does not log in.
+        timeout_ms: for each re-authentication; the first login has that of the connection.
+        end: ends the connection with an error.
+    """
+
+    def __init__(
+        self,
+        protocol: ClientConnection,
+        wire: Wire,
+        address: Address,
+        login: Login | None,
+        timeout_ms: int,
+        end: Callable[[KafkaWireError], None],
+    ) -> None:
+        self._protocol = protocol
+        self._wire = wire
+        self._address = address
+        self._login = login
+        self._timeout_ms = timeout_ms
+        self._end = end
+        self._moved: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ended: KafkaWireError | None = None
+
+    async def open(self) -> None:
+        """Pass the gate for the first time.
+
+        Raises:
+            KafkaWireError: the connection ended, or may not be used.
+        """
+        self._protocol.start()
+        self._write()
+        await self._pass()
+        self._schedule()
+
+    def step(self) -> None:
+        """Go on: the connection received a response to a request of the gate."""
+        self._write()
+        if self._moved is not None and not self._moved.done():
+            self._moved.set_result(None)
+
+    def close(self, error: KafkaWireError) -> None:
+        """Give up: the connection has ended."""
+        self._ended = error
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._moved is not None and not self._moved.done():
+            self._moved.set_exception(error)
+        elif self._task is not None:
+            self._task.cancel()
+
+    async def _pass(self) -> None:
+        while self._protocol.state is not ConnectionState.READY:
+            if self._protocol.wants_login:
+                self._log_in(await self._authenticator())
+            if self._ended is not None:
+                raise self._ended
+            self._moved = asyncio.get_running_loop().create_future()
+            try:
+                await self._moved
+            finally:
+                self._moved = None
+
+    async def _authenticator(self) -> Authenticator:
+        assert self._login is not None, "a connection without a login never wants one"
+        try:
+            return await self._login(self._address.host)
+        except KafkaWireError:
+            raise
+        except Exception as error:
+            raise CredentialsUnavailable(f"no credentials: {type(error).__name__} was raised") from error
+
+    def _log_in(self, authenticator: Authenticator) -> None:
+        if self._ended is None:
+            self._protocol.log_in(authenticator, monotonic_ms(), random_fraction())
+            self._write()
+
+    def _write(self) -> None:
+        if parts := self._protocol.take_outgoing():
+            self._wire.write(parts)
+
+    def _schedule(self) -> None:
+        due_ms = self._protocol.reauthenticate_at_ms
+        if not isinf(due_ms) and self._ended is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(0, due_ms - monotonic_ms()) / 1000, self._begin_again)
+
+    def _begin_again(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._reauthenticate())
+
+    async def _reauthenticate(self) -> None:
+        try:
+            authenticator = await self._fresh_authenticator()
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                self._log_in(authenticator)
+                await self._pass()
+        except TimeoutError:
+            self._fail(RequestTimedOut(f"{self._address} did not re-authenticate within {self._timeout_ms} ms"))
+        except KafkaWireError as error:
+            if error is not self._ended:
+                self._fail(connect_failed(self._address, ConnectionState.REAUTHENTICATION, error))
+        else:
+            logger.debug("authenticated again at %s", self._address)
+            self._schedule()
+
+    def _fail(self, error: KafkaWireError) -> None:
+        self._task = None  # it is this task that ends the connection: nobody else is to be cancelled
+        self._end(error)
+
+    async def _fresh_authenticator(self) -> Authenticator:
+        """Return an authenticator; while the session lasts, a failure to make one is not the end."""
+        while True:
+            try:
+                async with asyncio.timeout(self._timeout_ms / 1000):
+                    return await self._authenticator()
+            except TimeoutError:
+                failure: KafkaWireError = CredentialsUnavailable(f"no credentials within {self._timeout_ms} ms")
+            except KafkaWireError as error:
+                failure = error
+            if not failure.retriable or monotonic_ms() + CREDENTIALS_PAUSE_MS >= self._protocol.session_ends_ms:
+                raise failure
+            logger.warning("no new credentials for %s, asking again: %s", self._address, failure)
+            await asyncio.sleep(CREDENTIALS_PAUSE_MS / 1000)

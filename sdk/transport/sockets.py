@@ -1,0 +1,109 @@
+"""From a name to a connected socket: every address of the name is tried, a slow one does not hold up the next.
+
+Source: RFC 8305 ("happy eyeballs"), of which this is the racing of connections; KIP-302 (all addresses of a name).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from typing import NamedTuple
+
+from kafkawire.sdk.transport.wire import LABEL_CHARACTERS_MAX, Address
+
+__all__ = ["ADDRESSES_MAX", "ATTEMPT_DELAY_MS", "Endpoint", "connect_one", "resolve"]
+
+#: How long an attempt may take before the next address is tried beside it; RFC 8305 recommends it.
+ATTEMPT_DELAY_MS = 250
+
+#: A name with more addresses is a mistake, and each may cost a connection.
+ADDRESSES_MAX = 32
+
+
+class Endpoint(NamedTuple):
+    """One address of a name, as `socket` has it."""
+
+    family: int
+    address: tuple[str, int, *tuple[int, ...]]
+
+    def __str__(self) -> str:
+        return str(Address(*self.address[:2]))
+
+
+async def resolve(address: Address) -> list[Endpoint]:
+    """Return the addresses of a name, in the order in which they should be tried.
+
+    Raises:
+        OSError: the name is unknown, or not a name.
+    """
+    longest = max(map(len, address.host.split(".")))
+    if longest > LABEL_CHARACTERS_MAX:
+        raise OSError(f"a part of the name has {longest} characters, at most {LABEL_CHARACTERS_MAX} allowed")
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(*address, type=socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise OSError(f"{address.host!r} is not the name of a host") from error
+    endpoints = [
+        Endpoint(family, (str(target[0]), address.port, *map(int, target[2:]))) for family, *_, target in found
+    ]
+    return list(dict.fromkeys(endpoints))[:ADDRESSES_MAX]
+
+
+async def connect_one(endpoints: list[Endpoint]) -> tuple[socket.socket, Endpoint]:
+    """Return a socket connected to the first endpoint that answers.
+
+    Raises:
+        OSError: none does; the text says why, endpoint by endpoint.
+    """
+    loop = asyncio.get_running_loop()
+    waiting = list(endpoints)
+    attempts: dict[asyncio.Task[socket.socket], Endpoint] = {}
+    reasons: list[str] = []
+    first_error: BaseException | None = None
+    try:
+        while waiting or attempts:
+            if waiting:
+                endpoint = waiting.pop(0)
+                attempts[loop.create_task(_connect(endpoint))] = endpoint
+            pause_seconds = ATTEMPT_DELAY_MS / 1000 if waiting else None
+            done, _ = await asyncio.wait(attempts, timeout=pause_seconds, return_when=asyncio.FIRST_COMPLETED)
+            for attempt in done:
+                endpoint, error = attempts.pop(attempt), attempt.exception()
+                if error is None:
+                    return attempt.result(), endpoint
+                first_error = first_error or error
+                reasons.append(_reason(error) if len(endpoints) == 1 else f"{endpoint}: {_reason(error)}")
+        raise OSError("; ".join(reasons) or "there is no address to try") from first_error
+    finally:
+        _abandon(attempts)
+
+
+async def _connect(endpoint: Endpoint) -> socket.socket:
+    # asyncio sends small writes at once (TCP_NODELAY) only if the protocol is named.
+    made = socket.socket(endpoint.family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        made.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(made, endpoint.address)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _reason(error: BaseException) -> str:
+    number = error.errno if isinstance(error, OSError) else None
+    return str(error) if number is None else os.strerror(number)
+
+
+def _abandon(attempts: dict[asyncio.Task[socket.socket], Endpoint]) -> None:
+    """Close what the losers of the race have opened, or will."""
+    for attempt in attempts:
+        attempt.cancel()
+    for attempt in attempts:
+        attempt.add_done_callback(_close)
+
+
+def _close(attempt: asyncio.Task[socket.socket]) -> None:
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result().close()

@@ -1,0 +1,93 @@
+"""TLS for connections to brokers: certificates as PEM, verified by default.
+
+Source: KIP-651 (PEM files and texts); the module `ssl`.
+"""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.secret import Secret
+
+__all__ = ["PemFiles", "tls_context"]
+
+
+class PemFiles(NamedTuple):
+    """Where trust and identity come from; each is a path, or the PEM text itself.
+
+    Attributes:
+        authorities: certificates of the authorities that are trusted; None for those of the system.
+        certificate: this client's certificate chain, perhaps with its private key; None to show none.
+        key: the private key, if it is not with the certificate.
+        key_password: decrypts the private key.
+        checks_hostname: whether the broker's certificate must be for the name that the client connects to.
+    """
+
+    authorities: str | None = None
+    certificate: str | None = None
+    key: Secret | None = None
+    key_password: Secret | None = None
+    checks_hostname: bool = True
+
+
+def tls_context(pem: PemFiles) -> ssl.SSLContext:
+    """Return the context for connections: TLS 1.2 or later, certificates verified.
+
+    Raises:
+        ConfigurationError: a file cannot be read, is not PEM, or the private key does not fit.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = pem.checks_hostname
+    if pem.authorities is None:
+        context.load_default_certs()
+    else:
+        _load_authorities(context, pem.authorities)
+    if pem.certificate is not None:
+        _load_identity(context, pem.certificate, pem.key, pem.key_password)
+    return context
+
+
+def _load_authorities(context: ssl.SSLContext, authorities: str) -> None:
+    try:
+        if _is_text(authorities):
+            # Bundles have comments between the certificates, also in other alphabets.
+            context.load_verify_locations(cadata=authorities.encode("ascii", "ignore").decode())
+        else:
+            context.load_verify_locations(cafile=authorities)
+    except (OSError, ValueError) as error:
+        raise _unusable("ssl_truststore_location", authorities, error) from error
+
+
+def _load_identity(context: ssl.SSLContext, certificate: str, key: Secret | None, password: Secret | None) -> None:
+    key_pem = None if key is None else key.reveal()
+    # `ssl` reads files only, so a text becomes one for as long as that takes; nobody else can read it.
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            context.load_cert_chain(
+                _as_file(certificate, Path(folder, "certificate")),
+                None if key_pem is None else _as_file(key_pem, Path(folder, "key")),
+                # Without a password OpenSSL would ask for one on the terminal.
+                password=lambda: password.reveal() if password is not None else "",
+            )
+        except (OSError, ValueError) as error:
+            raise _unusable("ssl_keystore_location", certificate, error) from error
+
+
+def _is_text(pem: str) -> bool:
+    return "-----BEGIN" in pem
+
+
+def _as_file(pem: str, path: Path) -> str:
+    if not _is_text(pem):
+        return pem
+    path.write_text(pem)
+    return str(path)
+
+
+def _unusable(option: str, pem: str, error: Exception) -> ConfigurationError:
+    return ConfigurationError(option, "PEM text" if _is_text(pem) else pem, f"cannot be used: {error}")

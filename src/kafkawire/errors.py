@@ -1,0 +1,56 @@
+"""The errors that kafkawire raises, what each means, and what to do about it.
+
+    try:
+        raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "topic payments")
+    except KafkaWireError as error:
+        assert isinstance(error, BrokerError) and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert not error.retriable
+
+All of them are `KafkaWireError`. They can be pickled and copied; `__cause__` is the error behind an error.
+"""
+
+from __future__ import annotations
+
+from kafkawire.sdk.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    BufferFull,
+    Closed,
+    ConfigurationError,
+    ConnectFailed,
+    ConnectionLost,
+    DecodeError,
+    DeliveryTimedOut,
+    EncodeError,
+    KafkaWireError,
+    LocalProtocolError,
+    NoOffset,
+    PartialBatch,
+    RecordTooLarge,
+    RemoteProtocolError,
+    RequestTimedOut,
+    UnsupportedVersion,
+)
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = [
+    "AuthenticationFailed",
+    "BrokerError",
+    "BufferFull",
+    "Closed",
+    "ConfigurationError",
+    "ConnectFailed",
+    "ConnectionLost",
+    "DecodeError",
+    "DeliveryTimedOut",
+    "EncodeError",
+    "ErrorCode",
+    "KafkaWireError",
+    "LocalProtocolError",
+    "NoOffset",
+    "PartialBatch",
+    "RecordTooLarge",
+    "RemoteProtocolError",
+    "RequestTimedOut",
+    "UnsupportedVersion",
+]

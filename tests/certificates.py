@@ -1,0 +1,81 @@
+"""Certificates for tests, made anew by the program `openssl`: two authorities, brokers, a client.
+
+Every file is PEM, private keys are PKCS #8, as Apache Kafka wants them.
+"""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from pathlib import Path
+
+__all__ = ["KEY_PASSWORD", "Certificates"]
+
+#: Of `client_locked.key`.
+KEY_PASSWORD = "the key's own password"
+
+_DAYS = "2"
+_NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+
+
+class Certificates:
+    """The files in a folder.
+
+    Args:
+        folder: an empty one.
+
+    Attributes:
+        authority: signs all but `stranger`.
+        broker: certificate and private key of a broker called localhost, in one file.
+        elsewhere: the same of a broker called elsewhere.example.
+        stranger: the same of a broker called localhost, signed by another authority.
+        client: certificate and private key of a client whose common name is "client".
+        client_certificate, client_key: the same in two files.
+        client_locked_key: the key again, encrypted with `KEY_PASSWORD`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.authority = self._authority("authority")
+        self._authority("other")
+        self.broker = self._issued("broker", "DNS:localhost")
+        self.elsewhere = self._issued("elsewhere", "DNS:elsewhere.example")
+        self.stranger = self._issued("stranger", "DNS:localhost", authority="other")
+        self.client = self._issued("client", "DNS:client")
+        self.client_certificate, self.client_key = folder / "client.crt", folder / "client.key"
+        self.client_locked_key = folder / "client_locked.key"
+        self._openssl(
+            "pkcs8", "-topk8", "-in", "client.key", "-out", "client_locked.key", "-passout", f"pass:{KEY_PASSWORD}"
+        )
+
+    def context(self, identity: Path, *, wants_client: bool = False) -> ssl.SSLContext:
+        """Return the context of a broker."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(identity)
+        if wants_client:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(self.authority)
+        return context
+
+    def _authority(self, name: str) -> Path:
+        usage = "keyUsage=critical,keyCertSign,cRLSign"
+        subject = f"/CN=kafkawire test {name}"
+        self._openssl(
+            *("req", "-x509", *_NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.crt"),
+            *("-days", _DAYS, "-subj", subject, "-addext", usage),
+        )
+        return self._folder / f"{name}.crt"
+
+    def _issued(self, name: str, names: str, authority: str = "authority") -> Path:
+        self._openssl("req", *_NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        extensions = self._folder / f"{name}.ext"
+        extensions.write_text(f"subjectAltName={names}\n")
+        signer = ("-CA", f"{authority}.crt", "-CAkey", f"{authority}.key", "-CAcreateserial")
+        request = ("-req", "-in", f"{name}.csr", "-out", f"{name}.crt", "-extfile", extensions.name)
+        self._openssl("x509", *request, *signer, "-days", _DAYS)
+        both = self._folder / f"{name}.pem"
+        both.write_text((self._folder / f"{name}.key").read_text() + (self._folder / f"{name}.crt").read_text())
+        return both
+
+    def _openssl(self, *arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=self._folder, check=True, capture_output=True)

@@ -1,0 +1,138 @@
+"""Actions of an admin try again what is retriable, at whichever broker is in charge by then.
+
+Method: the scripted broker in memory refuses a few times. What each action sends and returns is in test_admin.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.admin.admin import Admin
+from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.errors import BrokerError, Closed, RequestTimedOut
+from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsResponse
+from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsResponse
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.scripted_broker import BROKER, StoringBroker
+
+T0 = TopicPartition("t", 0)
+
+
+def admin(broker: StoringBroker, **options: Any) -> Admin:
+    """Return an admin that does not wait long before it tries again."""
+    return Admin(str(BROKER), network=broker.network, retry_backoff_ms=1, retry_backoff_max_ms=5, **options)
+
+
+def created(code: int) -> CreateTopicsResponse:
+    return CreateTopicsResponse(topics=[CreateTopicsResponse.CreatableTopicResult("a", error_code=code)])
+
+
+def listed(code: int) -> ListOffsetsResponse:
+    partition = ListOffsetsResponse.ListOffsetsPartitionResponse(0, code, timestamp=-1, offset=7)
+    return ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse("t", [partition])])
+
+
+def test_another_controller_is_found() -> None:
+    async def run() -> None:
+        broker = StoringBroker()
+        for code in (ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_CONTROLLER, ErrorCode.NONE):
+            broker.script(ApiKey.CREATE_TOPICS, lambda request, code=code: created(code))
+        async with admin(broker) as client:
+            await client.create_topics("a")
+        assert len(broker.asked(ApiKey.CREATE_TOPICS)) == 3
+
+    asyncio.run(run())
+
+
+def test_another_leader_is_found() -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        for code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE):
+            broker.script(ApiKey.LIST_OFFSETS, lambda request, code=code: listed(code))
+        async with admin(broker) as client:
+            assert await client.list_offsets({T0: OffsetTimestamp.LATEST}) == {T0: OffsetAndTimestamp(7, -1)}
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("partition", "code"),
+    [(TopicPartition("gone", 0), "UNKNOWN_TOPIC_OR_PARTITION"), (TopicPartition("t", 9), "UNKNOWN_TOPIC_OR_PARTITION")],
+)
+def test_offsets_of_what_does_not_exist(partition: TopicPartition, code: str) -> None:
+    async def run() -> None:
+        async with admin(StoringBroker({"t": 1}), api_timeout_ms=100) as client:
+            with pytest.raises(BrokerError, match=f"{code}.*{partition.topic}"):
+                await client.list_offsets({partition: OffsetTimestamp.LATEST})
+
+    asyncio.run(run())
+
+
+def test_many_groups_at_once() -> None:
+    def described(request: Request) -> DescribeGroupsResponse:
+        (group_id,) = request.message.groups
+        return DescribeGroupsResponse(groups=[DescribeGroupsResponse.DescribedGroup(group_id=group_id)])
+
+    async def run() -> None:
+        broker = StoringBroker()
+        broker.responders[ApiKey.DESCRIBE_GROUPS] = described
+        wanted = [f"group-{number}" for number in range(500)]
+        async with admin(broker) as client:
+            assert list(await client.describe_groups(wanted)) == wanted
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("io", ["loop", "thread"])
+def test_closing_ends_what_waits(io: Any) -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        asked = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def silent(request: Request) -> Message | None:
+            loop.call_soon_threadsafe(asked.set)
+            return None
+
+        broker.responders[ApiKey.LIST_OFFSETS] = silent
+        client = admin(broker, io=io)
+        await client.start()
+        waiting = asyncio.ensure_future(client.list_offsets({T0: OffsetTimestamp.LATEST}))
+        await asked.wait()
+        await client.close()
+        with pytest.raises(Closed, match="the admin is not started, or is closed"):
+            await waiting
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_call_leaves_the_admin_in_order() -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        broker.script(ApiKey.LIST_OFFSETS, lambda request: None)
+        async with admin(broker, request_timeout_ms=100) as client:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.02):
+                    await client.list_offsets({T0: OffsetTimestamp.LATEST})
+            assert await client.list_topics()
+
+    asyncio.run(run())
+
+
+def test_a_silent_broker_does_not_outlast_the_limit() -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        broker.responders[ApiKey.LIST_OFFSETS] = lambda request: None
+        async with admin(broker, api_timeout_ms=100) as client:
+            with pytest.raises(RequestTimedOut):
+                await client.list_offsets({T0: OffsetTimestamp.LATEST})
+
+    asyncio.run(run())

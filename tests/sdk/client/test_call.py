@@ -1,0 +1,53 @@
+"""A call ends once, and says what it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.client.call import ANY_BROKER, CONTROLLER, Call, Coordinator, Node, Target
+from kafkawire.sdk.errors import Closed
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkawire.sdk.protocol.tables.enums import CoordinatorType
+
+
+def call(ends: list[tuple[Call, int]], target: Target = ANY_BROKER) -> Call:
+    """Return a call that notes its end."""
+    return Call(
+        target,
+        lambda _: (HeartbeatRequest(), None),
+        HeartbeatResponse,
+        1_000,
+        lambda call, now_ms: ends.append((call, now_ms)),
+    )
+
+
+def test_it_ends_once() -> None:
+    ends: list[tuple[Call, int]] = []
+    one = call(ends)
+    response = HeartbeatResponse()
+    one.settle(response, None, 5)
+    one.settle(None, Closed("late"), 6)
+    assert ends == [(one, 5)]
+    assert (one.result, one.error, one.done) == (response, None, True)
+
+
+def test_a_cancelled_call_tells_nobody() -> None:
+    ends: list[tuple[Call, int]] = []
+    one = call(ends)
+    one.cancel()
+    one.settle(None, Closed("late"), 6)
+    assert ends == []
+    assert one.done
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        (ANY_BROKER, "Heartbeat to any broker"),
+        (CONTROLLER, "Heartbeat to the controller"),
+        (Node(3), "Heartbeat to node 3"),
+        (Coordinator(CoordinatorType.TRANSACTION, "x"), "Heartbeat to the coordinator of transaction x"),
+    ],
+)
+def test_it_says_what_it_is(target: Target, text: str) -> None:
+    assert str(call([], target)) == text

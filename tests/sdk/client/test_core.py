@@ -1,0 +1,81 @@
+"""A client starts on either kind of event loop, says why it cannot, and leaves nothing behind.
+
+Method: the scripted broker in memory, and a network where nothing listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.client.core import ClientCore
+from kafkawire.sdk.client.options import ClientOptions, read_options
+from kafkawire.sdk.errors import Closed, ConnectFailed, LocalProtocolError
+from tests.sdk.scripted_broker import BROKER, ScriptedBroker
+
+IO: Any = pytest.mark.parametrize("io", ["loop", "thread"])
+
+
+def core(broker: ScriptedBroker, io: Any) -> ClientCore:
+    """Return a client of a broker."""
+    return ClientCore("reader", read_options(ClientOptions, str(BROKER), {"io": io}), broker.network)
+
+
+@IO
+def test_start_and_end(io: Any) -> None:
+    async def run() -> None:
+        client = core(ScriptedBroker({"t": 3}), io)
+        await client.start()
+        assert set(client.router.metadata.brokers) == {1}
+        assert len((await client.perform(client.operations.describe(["t"])))["t"].partitions) == 3
+        with pytest.raises(LocalProtocolError, match="the reader was started already"):
+            client.start()
+        await client.end()
+        client.released()
+        with pytest.raises(Closed, match="the reader is not started, or is closed"):
+            client.perform(client.operations.describe(["t"]))
+
+    asyncio.run(run())
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("kafkawire")] == []
+
+
+@IO
+def test_nothing_listens(io: Any) -> None:
+    async def run() -> None:
+        broker = ScriptedBroker()
+        broker.stop()
+        client = core(broker, io)
+        with pytest.raises(ConnectFailed, match=r"any broker: .*nothing listens"):
+            await client.start()
+        await client.end()
+        client.released()
+
+    asyncio.run(run())
+
+
+def test_a_blocking_caller_needs_no_event_loop() -> None:
+    client = core(ScriptedBroker({"t": 1}), "thread")
+    client.start().wait(5)
+    assert set(client.perform(client.operations.describe(None)).wait(5)) == {"t"}
+    client.end().wait(5)
+    client.released()
+
+
+@IO
+def test_a_defect_of_an_operation_is_raised_where_it_was_asked_for(io: Any) -> None:
+    async def broken() -> None:
+        raise TypeError("wrong argument")
+
+    async def run() -> None:
+        client = core(ScriptedBroker({"t": 1}), io)
+        await client.start()
+        with pytest.raises(TypeError, match="wrong argument"):
+            await client.perform(broken())
+        assert await client.perform(client.operations.describe(["t"])), "the client goes on"
+        await client.end()
+        client.released()
+
+    asyncio.run(run())

@@ -1,0 +1,124 @@
+"""Type checkers know every option: they accept good programs and refuse wrong names, values and types.
+
+Method: mypy and pyright read one program; a line that they must refuse says so in a comment, and exactly those lines
+are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import typing
+from pathlib import Path
+
+import pytest
+
+from kafkawire.reference_broker.keywords import BrokerKeywords
+from kafkawire.reference_broker.options import BrokerOptions
+from kafkawire.sdk.client import keywords
+from kafkawire.sdk.client.options import CLIENTS
+from kafkawire.sdk.options import Options
+
+ROOT = Path(__file__).parents[3]
+
+PROGRAM = """\
+import ssl
+from typing import Any, Unpack
+
+from kafkawire import Admin, Compression, Consumer, Producer, ProducerKeywords
+from kafkawire.testing import Broker, BrokerKeywords
+
+Producer("a:1", linger_ms=5, acks="all", compression="zstd", partitioner=lambda key, count: 0)
+Producer(["a:1"], acks=1, compression=Compression.LZ4, partitioner=None)
+Producer(bootstrap_servers="a:1")
+Consumer("a:1", "orders", "payments", group_id="g", assignors=["range"], auto_offset_reset="earliest")
+Consumer("a:1", group_id=None, assignors="range,sticky")
+Admin("a:1", api_timeout_ms=1_000)
+Admin("a:1", security_protocol="SSL", ssl_context=ssl.create_default_context())
+Admin("a:1", security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_username="alice", sasl_password="secret")
+Admin("a:1", security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_token=lambda: "token")
+Broker(num_partitions=3, log_segment_bytes=2**20, compression_type="zstd", auto_create_topics=False)
+settings: dict[str, Any] = {"linger.ms": "5"}
+Producer(**settings)
+
+
+def produce(servers: str, **options: Unpack[ProducerKeywords]) -> Producer:
+    return Producer(servers, **options)
+
+
+def broker(**options: Unpack[BrokerKeywords]) -> Broker:
+    return Broker(**options)
+
+
+produce("a:1", linger_ms=0)
+Producer("a:1", lingr_ms=5)  # refused
+Producer("a:1", linger_ms="5")  # refused
+Producer("a:1", linger_ms=None)  # refused
+Producer("a:1", compression="zstdd")  # refused
+Producer("a:1", acks=2)  # refused
+Producer("a:1", group_id="g")  # refused
+Producer("a:1", partitioner="murmur2")  # refused
+Producer(b"a:1")  # refused
+Consumer("a:1", ["orders"])  # refused
+Consumer("a:1", "orders", auto_offset_reset="smallest")  # refused
+Consumer("a:1", "orders", enable_auto_commit="false")  # refused
+Consumer("a:1", "orders", assignors=["rang"])  # refused
+Admin("a:1", linger_ms=5)  # refused
+Admin("a:1", security_protocol="TLS")  # refused
+Admin("a:1", ssl_context=True)  # refused
+Admin("a:1", sasl_mechanism="PLAIN", sasl_password=b"secret")  # refused
+Broker(num_partition=3)  # refused
+Broker(num_partitions="3")  # refused
+Broker(compression_type="zstdd")  # refused
+produce("a:1", lingr_ms=0)  # refused
+broker(num_partition=3)  # refused
+"""
+
+REFUSED = {number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# refused")}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("program") / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def run(*command: str) -> str:
+    environment = os.environ | {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+    assert result.returncode == 1, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_mypy(program: Path) -> None:
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    found = run(sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(program))
+    assert {int(line) for line in re.findall(r"program\.py:(\d+): error", found)} == REFUSED, found
+
+
+def test_pyright(program: Path) -> None:
+    pytest.importorskip("pyright", reason="pyright is not installed")
+    command = (sys.executable, "-m", "pyright")
+    if subprocess.run([*command, "--version"], capture_output=True, check=False).returncode:
+        pytest.skip("pyright cannot run on this machine")
+    found = json.loads(run(*command, "--outputjson", "--pythonpath", sys.executable, str(program)))
+    lines = {each["range"]["start"]["line"] + 1 for each in found["generalDiagnostics"] if each["severity"] == "error"}
+    assert lines == REFUSED, found["generalDiagnostics"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed"),
+    [
+        *((options, getattr(keywords, f"{name}Keywords")) for name, options in CLIENTS.items()),
+        (BrokerOptions, BrokerKeywords),
+    ],
+)
+def test_every_option_is_a_keyword_with_a_type(kind: type[Options], typed: type) -> None:
+    hints = typing.get_type_hints(typed)
+    assert hints.keys() == kind.OPTIONS.keys()
+    assert object not in hints.values()
+    assert not typed.__required_keys__  # type: ignore[attr-defined]  # of every TypedDict

@@ -1,0 +1,117 @@
+"""Metadata is asked for when it is stale, by one request at a time, and never more than once for each pause.
+
+Method: simulated brokers that contradict themselves for minutes; the requests are counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.schema import Message
+from tests.sdk.client.simulation import SILENT, Silent, Simulation, backoff, cluster, options
+
+
+@pytest.fixture
+def simulation() -> Simulation:
+    """A cluster of two nodes with two topics."""
+    simulation = Simulation(Router(options(metadata_max_age_ms=60_000), backoff()))
+    simulation.handlers[MetadataRequest] = cluster([1, 2], {"a": [1], "b": [2]})
+    return simulation
+
+
+def asked(simulation: Simulation) -> list[set[str | None] | None]:
+    """Return the names that each request asked for."""
+    found = [request.topics for request in simulation.requests(MetadataRequest)]
+    return [None if topics is None else {topic.name for topic in topics} for topics in found]
+
+
+def test_the_first_request_comes_at_once_and_the_next_by_age(simulation: Simulation) -> None:
+    simulation.router.metadata.wanted = {"a"}
+    simulation.run(59_000)
+    assert asked(simulation) == [{"a"}]
+    simulation.run(2_000)
+    assert asked(simulation) == [{"a"}, {"a"}]
+    assert simulation.sent[-1][0] - simulation.sent[0][0] >= 60_000
+
+
+def test_all_topics(simulation: Simulation) -> None:
+    simulation.router.metadata.wanted = None
+    simulation.run(100)
+    assert asked(simulation) == [None]
+    assert set(simulation.router.metadata.topics) == {"a", "b"}
+    simulation.handlers[MetadataRequest] = cluster([1, 2], {"b": [2]})
+    simulation.router.metadata.invalidate()
+    simulation.run(2_000)
+    assert set(simulation.router.metadata.topics) == {"b"}
+
+
+def test_a_topic_that_is_wanted_anew_does_not_wait(simulation: Simulation) -> None:
+    simulation.run(10)
+    metadata = simulation.router.metadata
+    assert metadata.wanted is not None
+    for names in ({"a"}, {"a", "b"}):
+        metadata.wanted |= names
+        simulation.run(5)
+        assert set(metadata.topics) == names
+
+
+@pytest.mark.parametrize("missing", ["gone", "b"])
+def test_a_missing_topic_is_asked_for_once_a_second_at_most(simulation: Simulation, missing: str) -> None:
+    simulation.router.metadata.wanted = {"a", missing}
+    simulation.run(1_000)
+    simulation.handlers[MetadataRequest] = cluster([1, 2], {"a": [1]})
+    simulation.router.metadata.invalidate()
+    before = len(asked(simulation))
+    simulation.run(60_000)
+    assert 55 <= len(asked(simulation)) - before <= 65
+    assert simulation.router.metadata.errors[missing] == 3
+    simulation.handlers[MetadataRequest] = cluster([1, 2], {"a": [1], missing: [1]})
+    simulation.run(1_100)
+    assert simulation.router.metadata.missing({"a", missing}) == []
+
+
+def test_metadata_that_is_contradicted_at_once_is_not_asked_for_at_once(simulation: Simulation) -> None:
+    simulation.run(1_000)
+    before = len(asked(simulation))
+    for _ in range(10_000):
+        simulation.router.metadata.invalidate()
+        simulation.run(1)
+    assert 10 <= len(asked(simulation)) - before <= 14, "pauses of 100, 200, 400, 800, then 1,000 ms"
+
+
+def test_after_a_calm_while_a_contradiction_is_believed_at_once(simulation: Simulation) -> None:
+    simulation.run(30_000)
+    simulation.router.metadata.invalidate()
+    before_ms = simulation.now_ms
+    simulation.run(10)
+    assert simulation.sent[-1][0] == before_ms
+
+
+def test_one_request_at_a_time(simulation: Simulation) -> None:
+    simulation.run(10)
+    simulation.handlers[MetadataRequest] = lambda request, version: SILENT
+    for _ in range(50):
+        simulation.router.metadata.invalidate()
+        simulation.run(200)
+    assert len(asked(simulation)) == 2
+
+
+def test_a_silent_broker_is_given_up_and_the_other_one_is_asked(simulation: Simulation) -> None:
+    simulation.run(10)
+    good = simulation.handlers[MetadataRequest]
+    silent: list[int] = []
+
+    def once(request: Any, version: int) -> Message | Exception | Silent | None:
+        silent.append(1)
+        return SILENT if len(silent) == 1 else good(request, version)
+
+    simulation.handlers[MetadataRequest] = once
+    simulation.router.metadata.wanted = {"a"}
+    simulation.run(31_000)
+    assert set(simulation.router.metadata.topics) == {"a"}
+    assert simulation.router.metadata.cluster_id == "simulated"
+    assert isinstance(good(MetadataRequest(None), 1), MetadataResponse)

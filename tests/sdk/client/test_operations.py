@@ -1,0 +1,112 @@
+"""Requests that coroutines await: answered, refused by their check, cancelled; topics described; leaders found.
+
+Method: a client core over the scripted broker in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kafkawire.sdk.client.call import ANY_BROKER
+from kafkawire.sdk.client.core import ClientCore
+from kafkawire.sdk.client.options import ClientOptions, read_options
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.scripted_broker import BROKER, ScriptedBroker
+
+
+def operating(test: Callable[[ScriptedBroker, ClientCore], Awaitable[None]]) -> None:
+    """Run a test on the driver's side, which is the caller's loop."""
+
+    async def run() -> None:
+        broker = ScriptedBroker({"t": 2, "u": 1})
+        options = read_options(
+            ClientOptions, str(BROKER), {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "api_timeout_ms": 300}
+        )
+        core = ClientCore("reader", options, broker.network)
+        await core.start()
+        try:
+            await test(broker, core)
+        finally:
+            await core.end()
+
+    asyncio.run(run())
+
+
+def test_a_check_that_raises_what_is_retriable_has_the_request_sent_again() -> None:
+    async def test(broker: ScriptedBroker, core: ClientCore) -> None:
+        codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 3
+
+        def check(response: MetadataResponse) -> None:
+            if codes:
+                raise BrokerError(codes.pop())
+
+        answer = await core.operations.request(ANY_BROKER, MetadataRequest([]), MetadataResponse, check)
+        assert answer.cluster_id == "scripted"
+        assert not codes
+
+    operating(test)
+
+
+def test_a_check_that_raises_what_is_final_ends_it() -> None:
+    async def test(broker: ScriptedBroker, core: ClientCore) -> None:
+        count = 0
+
+        def check(response: MetadataResponse) -> None:
+            nonlocal count
+            count += 1
+            raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+        with pytest.raises(BrokerError, match="CLUSTER_AUTHORIZATION_FAILED"):
+            await core.operations.request(ANY_BROKER, MetadataRequest([]), MetadataResponse, check)
+        assert count == 1
+
+    operating(test)
+
+
+def test_describing_topics() -> None:
+    async def test(broker: ScriptedBroker, core: ClientCore) -> None:
+        operations = core.operations
+        assert len((await operations.describe(["t"]))["t"].partitions) == 2
+        assert set(await operations.describe(None)) == {"t", "u"}
+        assert await operations.describe(()) == {}
+        with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION: topic gone"):
+            await operations.describe(["t", "gone"])
+
+    operating(test)
+
+
+def test_leaders() -> None:
+    async def test(broker: ScriptedBroker, core: ClientCore) -> None:
+        operations = core.operations
+        with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION: partition t-0"):
+            operations.leaders([TopicPartition("t", 0)])
+        await operations.describe(["t"])
+        both = [TopicPartition("t", 0), TopicPartition("t", 1)]
+        assert operations.leaders(both) == {1: both}
+        metadata = core.router.metadata
+        metadata.topics["t"].partitions[1] = metadata.topics["t"].partitions[1]._replace(leader=None)
+        with pytest.raises(BrokerError, match="LEADER_NOT_AVAILABLE: partition t-1"):
+            operations.leaders(both)
+
+    operating(test)
+
+
+def test_a_cancelled_request_is_not_sent_again() -> None:
+    async def test(broker: ScriptedBroker, core: ClientCore) -> None:
+        asked = asyncio.Event()
+        broker.script(ApiKey.METADATA, lambda request: asked.set())
+        work = asyncio.ensure_future(core.operations.request(ANY_BROKER, MetadataRequest([]), MetadataResponse))
+        await asked.wait()
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        assert [call.done for call in core.router._unsettled] == [True]
+
+    operating(test)

@@ -1,0 +1,107 @@
+"""Whoever comes from another client learns what an option is called here, or what to do instead.
+
+Method: a table of names and texts; the tables of names are held against our own options and the roadmap; every option
+of the installed kafka-python, asked in a process of its own because it uses deprecated functions, has an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafkawire.sdk.client.option_hints import MISSING, ON_THE_ROADMAP, SYNONYMS, hint, synonyms
+from kafkawire.sdk.client.options import CLIENTS, ConsumerOptions, ProducerOptions, read_options
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.options import Options
+
+ROOT = Path(__file__).parents[3]
+
+LIST_OPTIONS = """
+import json, kafka
+clients = {"Producer": kafka.KafkaProducer, "Consumer": kafka.KafkaConsumer, "Admin": kafka.KafkaAdminClient}
+print(json.dumps({name: list(client.DEFAULT_CONFIG) for name, client in clients.items()}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("client", "name", "text"),
+    [
+        ("Producer", "compression_type", "no such option; here it is compression"),
+        ("Producer", "compression.codec", "no such option; here it is compression"),
+        ("Producer", "max_batch_size", "no such option; here it is batch_size"),
+        ("Producer", "queue.buffering.max.ms", "no such option; here it is linger_ms"),
+        ("Producer", "max_in_flight_requests_per_connection", "no such option; here it is max_in_flight"),
+        ("Producer", "Linger-Ms", "no such option; here it is linger_ms"),
+        ("Producer", "servers", "no such option; here it is bootstrap_servers"),
+        ("Producer", "group_id", "no such option here; group_id is an option of Consumer"),
+        ("Producer", "fetch.wait.max.ms", "no such option here; fetch_max_wait_ms is an option of Consumer"),
+        ("Consumer", "acks", "no such option here; acks is an option of Producer"),
+        ("Admin", "compression_type", "no such option here; compression is an option of Producer"),
+        ("Consumer", "partition_assignment_strategy", "no such option; here it is assignors"),
+        ("Producer", "enable_idempotence", "no such option yet; on the roadmap: idempotence"),
+        ("Consumer", "group.protocol", "no such option yet; on the roadmap: KIP-848"),
+        ("Admin", "sasl_plain_username", "no such option; here it is sasl_username"),
+        ("Producer", "ssl.ca.location", "no such option; here it is ssl_truststore_location"),
+        ("Consumer", "sasl.mechanisms", "no such option; here it is sasl_mechanism"),
+        ("Producer", "ssl_ciphers", "no such option; set it on an ssl.SSLContext, and pass that as ssl_context"),
+        ("Producer", "sasl.login.class", "no such option; pass a function as sasl_oauthbearer_token"),
+        ("Producer", "value_serializer", "no such option; pass bytes or text to send"),
+        ("Consumer", "topics", "no such option; topics follow the servers: Consumer(servers, 'orders', 'payments')"),
+        ("Producer", "dr_cb", "no such option; await the Delivery that send returns"),
+        ("Producer", "opaque", "no such option; kafkawire has nothing like it"),
+        ("Producer", "lingr_ms", None),
+        ("Producer", "sslx", None),
+    ],
+)
+def test_hints(client: str, name: str, text: str | None) -> None:
+    assert hint(name, CLIENTS[client], CLIENTS) == text
+
+
+def test_errors_show_hints_and_no_secrets() -> None:
+    with pytest.raises(ConfigurationError, match=r"^compression_type='gzip': no such option; here it is compression$"):
+        read_options(ProducerOptions, "a", {"compression_type": "gzip"})
+    for name in ("sasl_plain_password", "ssl.key.pem", "ssl.ca.pem", "sasl.jaas.config", "ssl.keystore.password"):
+        with pytest.raises(ConfigurationError) as caught:
+            read_options(ConsumerOptions, "a", {name: "hush"})
+        assert "hush" not in str(caught.value)
+        assert str(caught.value).startswith(f"{name}=<hidden>: no such option; ")
+
+
+def test_every_option_of_kafka_python_has_an_answer() -> None:
+    listed = subprocess.run([sys.executable, "-c", LIST_OPTIONS], capture_output=True, text=True, check=True).stdout
+    for client, names in json.loads(listed).items():
+        kind = CLIENTS[client]
+        others = set(names) - kind.OPTIONS.keys()
+        assert len(others) > 20
+        assert [name for name in others if hint(name, kind, CLIENTS) is None] == []
+
+
+def test_tables_hold_no_option_of_our_own_and_no_name_twice() -> None:
+    """An option that is added under a name of the tables must leave them."""
+    own = {name for kind in CLIENTS.values() for name in all_names(kind)}
+    named = [
+        name for names in (*SYNONYMS.values(), *ON_THE_ROADMAP.values(), *MISSING.values()) for name in names.split()
+    ]
+    assert own.isdisjoint(named)
+    assert [name for name in own for prefix in named if prefix.endswith(".") and name.startswith(prefix)] == []
+    assert len(named) == len(set(named))
+    assert all(name == name.lower() and "_" not in name for name in named)
+
+
+def all_names(kind: type[Options]) -> set[str]:
+    return {name.replace("_", ".") for name in (*kind.OPTIONS, *kind.KAFKA_NAMES)}
+
+
+def test_synonyms_name_options_that_exist() -> None:
+    assert SYNONYMS.keys() <= {name for kind in CLIENTS.values() for name in kind.OPTIONS}
+    assert ("compression.codec", "compression") in synonyms(ProducerOptions)
+    assert ("compression.codec", "compression") not in synonyms(ConsumerOptions)
+
+
+def test_the_roadmap_says_so_too() -> None:
+    roadmap = (ROOT / "docs" / "roadmap.md").read_text("utf-8")
+    assert [feature for feature in ON_THE_ROADMAP if feature not in roadmap] == []

@@ -1,0 +1,47 @@
+"""Names that no topic can have are refused with the reason, and common mistakes with what to do.
+
+Method: a table of names.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.client.topics import LEGAL_NAME, checked_topic, checked_topics
+from kafkawire.sdk.errors import LocalProtocolError
+
+CHARACTERS = f"expected {LEGAL_NAME}"
+
+
+@pytest.mark.parametrize("name", ["t", "a.b_c-D9", "__consumer_offsets", "...", "a" * 249])
+def test_accepted(name: str) -> None:
+    assert checked_topic(name) == name
+    assert checked_topics([name, "t"]) == {name, "t"}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            ["a", "b"],
+            "topic ['a', 'b']: expected a string, got list; several topics are arguments of their own, *topics",
+        ),
+        (("a",), "topic ('a',): expected a string, got tuple; several topics are arguments of their own, *topics"),
+        (b"a", "topic b'a': expected a string, got bytes"),
+        (None, "topic None: expected a string, got NoneType"),
+        ("", f"topic '': {CHARACTERS}"),
+        (".", f"topic '.': {CHARACTERS}"),
+        ("..", f"topic '..': {CHARACTERS}"),
+        ("a b", f"topic 'a b': {CHARACTERS}"),
+        ("a\n", f"topic 'a\\n': {CHARACTERS}"),
+        ("grüße", f"topic 'grüße': {CHARACTERS}"),
+        ("broker:9092", f"topic 'broker:9092': {CHARACTERS}; the servers are the first argument"),
+        ("a" * 250, f"topic '{'a' * 250}': {CHARACTERS}"),
+    ],
+)
+def test_refused(name: object, message: str) -> None:
+    with pytest.raises(LocalProtocolError) as caught:
+        checked_topic(name)
+    assert str(caught.value) == message
+    with pytest.raises(LocalProtocolError):
+        checked_topics(["t", name])

@@ -1,0 +1,33 @@
+"""PLAIN sends what RFC 4616 says, once.
+
+Method: the message byte by byte; values that it cannot carry.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError, RemoteProtocolError
+from kafkawire.sdk.protocol.sasl.plain import PlainAuthenticator
+from kafkawire.sdk.secret import Secret
+
+
+def test_a_login() -> None:
+    subject = PlainAuthenticator("älice", Secret("pässword"))
+    assert subject.mechanism == "PLAIN"
+    assert subject.first_message() == "\0älice\0pässword".encode()
+    subject.respond(b"")
+
+
+def test_the_broker_has_nothing_to_say() -> None:
+    with pytest.raises(RemoteProtocolError, match="PLAIN: a challenge of 3 bytes"):
+        PlainAuthenticator("alice", Secret("x")).respond(b"abc")
+
+
+@pytest.mark.parametrize(
+    ("username", "password", "text"),
+    [("", "x", "sasl_username=''"), ("a\0b", "x", r"sasl_username='a\\x00b'"), ("a", "x\0y", "sasl_password=<hidden>")],
+)
+def test_values_that_cannot_be_sent(username: str, password: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        PlainAuthenticator(username, Secret(password))

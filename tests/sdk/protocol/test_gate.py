@@ -1,0 +1,218 @@
+"""The gate asks for versions, then logs in, then opens; it opens for nobody else, and says when to log in again.
+
+Method: a scripted authenticator and the broker's responses by hand, in order and out of it. The frames are in
+test_connection.py, the mechanisms in the folder `sasl`.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from kafkawire.sdk.errors import BrokerError, LocalProtocolError, RemoteProtocolError
+from kafkawire.sdk.protocol.gate import CHALLENGE_BYTES_MAX, ROUNDS_MAX, ConnectionState, Gate
+from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kafkawire.sdk.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kafkawire.sdk.protocol.negotiation import Negotiation
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+State = ConnectionState
+
+
+class Script:
+    """An authenticator that answers with what it was given; None ends the login."""
+
+    mechanism = "SCRIPT"
+
+    def __init__(self, *answers: bytes | None) -> None:
+        self.answers = list(answers)
+        self.challenges: list[bytes] = []
+
+    def first_message(self) -> bytes:
+        return b"first"
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        self.challenges.append(challenge)
+        return self.answers.pop(0)
+
+
+def versions(
+    error: int = 0, handshake: tuple[int, int] | None = (0, 1), authenticate: tuple[int, int] = (0, 0)
+) -> ApiVersionsResponse:
+    ranges = {ApiKey.SASL_HANDSHAKE: handshake, ApiKey.SASL_AUTHENTICATE: authenticate, ApiKey.API_VERSIONS: (0, 2)}
+    entries = [ApiVersionsResponse.ApiVersion(key, *each) for key, each in ranges.items() if each is not None]
+    return ApiVersionsResponse(error, entries)
+
+
+def asking(handshake: tuple[int, int] | None = (0, 1)) -> Gate:
+    """Return a gate that waits for a login."""
+    gate = Gate(Negotiation(), authenticates=True)
+    gate.start()
+    gate.receive(versions(handshake=handshake))
+    return gate
+
+
+def log_in(gate: Gate, now_ms: int = 0, lifetime_ms: int = 0, fraction: float = 0.0) -> None:
+    """Complete a login."""
+    gate.log_in(Script(None), now_ms, fraction)
+    gate.receive(SaslHandshakeResponse())
+    assert gate.receive(SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms)) is None
+
+
+def test_without_a_login() -> None:
+    gate = Gate(Negotiation(), authenticates=False)
+    assert (gate.state, gate.is_shut) == (State.RESOLVING, False)
+    assert isinstance(gate.start(), ApiVersionsRequest)
+    assert (gate.state, gate.is_shut) == (State.VERSIONS, True)
+    assert gate.receive(versions()) is None
+    assert (gate.state, gate.is_shut, gate.wants_login) == (State.READY, False, False)
+    assert (gate.reauthenticate_at_ms, gate.session_ends_ms) == (inf, inf)
+
+
+def test_an_older_broker_is_asked_for_its_versions_again() -> None:
+    gate = Gate(Negotiation(), authenticates=False)
+    gate.start()
+    assert isinstance(gate.receive(versions(ErrorCode.UNSUPPORTED_VERSION)), ApiVersionsRequest)
+    assert gate.state is State.VERSIONS
+    assert gate.receive(versions()) is None
+    assert gate.state is State.READY
+
+
+def test_a_login_of_two_rounds() -> None:
+    gate = asking()
+    assert (gate.state, gate.is_shut, gate.wants_login) == (State.AUTHENTICATION, True, True)
+    script = Script(b"second", None)
+    assert gate.log_in(script, 0, 0.0) == SaslHandshakeRequest("SCRIPT")
+    assert not gate.wants_login
+    assert gate.receive(SaslHandshakeResponse()) == SaslAuthenticateRequest(b"first")
+    assert gate.receive(SaslAuthenticateResponse(auth_bytes=b"one")) == SaslAuthenticateRequest(b"second")
+    assert gate.is_shut
+    assert gate.receive(SaslAuthenticateResponse(auth_bytes=b"two")) is None
+    assert (gate.state, gate.is_shut) == (State.READY, False)
+    assert script.challenges == [b"one", b"two"]
+    assert (gate.reauthenticate_at_ms, gate.session_ends_ms) == (inf, inf)
+
+
+@pytest.mark.parametrize(("fraction", "due_ms"), [(0.0, 1_850), (0.5, 1_900), (1.0, 1_950)])
+def test_a_session_with_an_end(fraction: float, due_ms: float) -> None:
+    """Kafka's client logs in again after 85 to 95 % of the session, counted here from the beginning of the login."""
+    gate = asking()
+    log_in(gate, now_ms=1_000, lifetime_ms=1_000, fraction=fraction)
+    assert gate.reauthenticate_at_ms == pytest.approx(due_ms)
+    assert gate.session_ends_ms == 2_000
+
+
+def test_the_shortest_session() -> None:
+    gate = asking()
+    log_in(gate, now_ms=1_000, lifetime_ms=1)
+    assert (gate.reauthenticate_at_ms, gate.session_ends_ms) == (1_000.85, 1_001)
+
+
+def test_logging_in_again() -> None:
+    gate = asking()
+    log_in(gate, now_ms=0, lifetime_ms=1_000)
+    gate.log_in(Script(None), 900, 0.0)
+    assert (gate.state, gate.is_shut, gate.wants_login) == (State.REAUTHENTICATION, True, False)
+    gate.receive(SaslHandshakeResponse())
+    gate.receive(SaslAuthenticateResponse(session_lifetime_ms=0))
+    assert (gate.state, gate.is_shut) == (State.READY, False)
+    assert (gate.reauthenticate_at_ms, gate.session_ends_ms) == (inf, inf)
+
+
+def test_a_login_at_the_wrong_time() -> None:
+    for authenticates, steps in ((True, 0), (True, 1), (False, 2)):
+        gate = Gate(Negotiation(), authenticates=authenticates)
+        if steps > 0:
+            gate.start()
+        if steps > 1:
+            gate.receive(versions())
+        with pytest.raises(LocalProtocolError, match=f"cannot begin in the state '{gate.state.value}'"):
+            gate.log_in(Script(None), 0, 0.0)
+
+
+def test_two_logins_at_once() -> None:
+    gate = asking()
+    gate.log_in(Script(None), 0, 0.0)
+    with pytest.raises(LocalProtocolError, match="cannot begin in the state 'sasl'"):
+        gate.log_in(Script(None), 0, 0.0)
+
+
+@pytest.mark.parametrize("handshake", [None, (0, 0)])
+def test_a_broker_whose_sasl_is_too_old(handshake: tuple[int, int] | None) -> None:
+    with pytest.raises(RemoteProtocolError, match="does not offer SaslHandshake in version 1 or later"):
+        asking(handshake).log_in(Script(None), 0, 0.0)
+
+
+def test_a_mechanism_that_the_broker_does_not_offer() -> None:
+    gate = asking()
+    gate.log_in(Script(None), 0, 0.0)
+    with pytest.raises(BrokerError, match="SCRIPT was refused, the broker offers PLAIN, SCRAM") as caught:
+        gate.receive(SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, ["SCRAM", "PLAIN"]))
+    assert caught.value.code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+
+
+def test_a_broker_that_offers_nothing() -> None:
+    gate = asking()
+    gate.log_in(Script(None), 0, 0.0)
+    with pytest.raises(BrokerError, match="the broker offers none"):
+        gate.receive(SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM))
+
+
+def test_a_listener_without_sasl() -> None:
+    gate = asking()
+    gate.log_in(Script(None), 0, 0.0)
+    with pytest.raises(BrokerError, match="this listener of the broker does not use SASL"):
+        gate.receive(SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE))
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("wrong password", "SCRIPT: wrong password$"),
+        (None, "gives no reason"),
+        ("a\nb\x1b[31m", r"SCRIPT: a\?b\?\[31m$"),
+        ("x" * 9999, "SCRIPT: x{200}$"),
+    ],
+)
+def test_a_login_that_is_refused(said: str | None, shown: str) -> None:
+    """The broker's reason is shown, in one line of bounded length."""
+    gate = asking()
+    gate.log_in(Script(None), 0, 0.0)
+    gate.receive(SaslHandshakeResponse())
+    with pytest.raises(BrokerError, match=shown) as caught:
+        gate.receive(SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, said))
+    assert not caught.value.retriable
+    assert gate.is_shut
+
+
+def test_a_challenge_is_bounded() -> None:
+    for size, fits in ((CHALLENGE_BYTES_MAX, True), (CHALLENGE_BYTES_MAX + 1, False)):
+        gate = asking()
+        gate.log_in(Script(None), 0, 0.0)
+        gate.receive(SaslHandshakeResponse())
+        response = SaslAuthenticateResponse(auth_bytes=bytes(size))
+        if fits:
+            gate.receive(response)
+        else:
+            with pytest.raises(RemoteProtocolError, match=f"of {size} bytes, at most {CHALLENGE_BYTES_MAX} allowed"):
+                gate.receive(response)
+
+
+def test_challenges_are_counted() -> None:
+    gate = asking()
+    gate.log_in(Script(*[b"more"] * ROUNDS_MAX), 0, 0.0)
+    gate.receive(SaslHandshakeResponse())
+    for _ in range(ROUNDS_MAX - 1):
+        assert gate.receive(SaslAuthenticateResponse()) is not None
+    with pytest.raises(RemoteProtocolError, match=f"not complete after {ROUNDS_MAX} challenges"):
+        gate.receive(SaslAuthenticateResponse())
+
+
+def test_the_count_starts_again_with_each_login() -> None:
+    gate = asking()
+    for _ in range(ROUNDS_MAX + 1):
+        log_in(gate)
+    assert gate.state is State.READY

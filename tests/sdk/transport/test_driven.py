@@ -1,0 +1,51 @@
+"""What decides does no I/O: the machines import nothing that could wait, connect, sleep or guess.
+
+Method: the imports of every machine's module, read from its source.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import kafkawire
+from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.transport import driven
+
+#: Modules that decide. A new machine is added here.
+MACHINES = (
+    "sdk/client/call.py",
+    "sdk/client/coordinators.py",
+    "sdk/client/link.py",
+    "sdk/client/metadata.py",
+    "sdk/client/metadata_refresh.py",
+    "sdk/client/retry.py",
+    "sdk/client/router.py",
+)
+
+#: Standard modules that wait, connect, read a clock or guess.
+IMPURE = {"asyncio", "os", "random", "secrets", "selectors", "socket", "ssl", "subprocess", "threading", "time"}
+
+#: Modules of ours that do.
+IMPURE_OURS = {"kafkawire.sdk.clock", "kafkawire.sdk.transport.connection", "kafkawire.sdk.transport.driver"}
+
+
+@pytest.mark.parametrize("path", MACHINES)
+def test_a_machine_imports_nothing_that_does_io(path: str) -> None:
+    source = (Path(kafkawire.__file__).parent / path).read_text("utf-8")
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+    assert not found & IMPURE_OURS
+    assert not {name.partition(".")[0] for name in found} & IMPURE
+
+
+def test_the_router_of_the_client_is_one_that_a_driver_drives() -> None:
+    wanted = {name for name in vars(driven.Router) if not name.startswith("_")}
+    assert wanted == {"answered", "close", "closed", "due_ms", "failed", "opened", "poll"}
+    assert wanted <= set(dir(Router))

@@ -1,0 +1,102 @@
+"""The text of a failed connection says how far it came, what went wrong, and what to do about it.
+
+Method: a table of errors, as `ssl` and sockets raise them; test_stream.py and tests/kafka/test_security.py meet the
+real ones.
+"""
+
+from __future__ import annotations
+
+import ssl
+
+import pytest
+
+from kafkawire.sdk.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    ConnectFailed,
+    ConnectionLost,
+    KafkaWireError,
+    RemoteProtocolError,
+    RequestTimedOut,
+)
+from kafkawire.sdk.protocol.frames import FrameTooLarge
+from kafkawire.sdk.protocol.gate import ConnectionState
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.failures import connect_failed
+from kafkawire.sdk.transport.wire import Address
+
+ADDRESS = Address("broker", 9092)
+STATE = ConnectionState
+REFUSED = BrokerError(ErrorCode.SASL_AUTHENTICATION_FAILED, "PLAIN: wrong password")
+
+
+def tls_error(reason: str) -> ssl.SSLError:
+    error = ssl.SSLError(1, f"[SSL: {reason}]")
+    error.reason = reason
+    return error
+
+
+def untrusted() -> ssl.SSLCertVerificationError:
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.reason = "CERTIFICATE_VERIFY_FAILED"
+    error.verify_message = "self-signed certificate"
+    return error
+
+
+def caused_by(cause: Exception) -> ConnectionLost:
+    lost = ConnectionLost("connection to broker:9092 was lost")
+    lost.__cause__ = cause
+    return lost
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "phase", "text"),
+    [
+        (STATE.RESOLVING, OSError("Name or service not known"), "dns", "dns: Name or service not known$"),
+        (STATE.CONNECTING, ConnectionRefusedError("Connection refused"), "tcp", "tcp: Connection refused$"),
+        (STATE.TLS, ConnectionResetError(), "tls", "tls: the handshake failed: ConnectionResetError; does this port"),
+        (STATE.TLS, tls_error("WRONG_VERSION_NUMBER"), "tls", "WRONG_VERSION_NUMBER.*; does this port use TLS"),
+        (STATE.VERSIONS, RemoteProtocolError("rubbish"), "versions", "versions: rubbish$"),
+        (STATE.VERSIONS, FrameTooLarge(0x15030300, 100), "versions", 'in TLS: set security_protocol to "SSL"'),
+        (STATE.VERSIONS, FrameTooLarge(0x16030100, 100), "versions", "in TLS"),
+        (STATE.VERSIONS, FrameTooLarge(0x48545450, 100), "versions", "versions: frame of 1213486160 bytes"),
+        (STATE.VERSIONS, FrameTooLarge(-1, 100), "versions", "versions: frame of -1 bytes"),
+        (STATE.VERSIONS, RequestTimedOut(""), "versions", "versions: RequestTimedOut$"),
+        (STATE.AUTHENTICATION, ConnectionLost("closed by the broker"), "sasl", "sasl: closed by the broker$"),
+        (STATE.REAUTHENTICATION, ConnectionLost("closed by the broker"), "sasl", "sasl: closed by the broker$"),
+    ],
+)
+def test_what_may_pass(state: ConnectionState, error: Exception, phase: str, text: str) -> None:
+    failed = connect_failed(ADDRESS, state, error)
+    assert type(failed) is ConnectFailed
+    assert failed.retriable
+    assert failed.phase == phase
+    assert failed.__cause__ is error
+    with pytest.raises(KafkaWireError, match=f"^cannot connect to broker:9092: .*{text}"):
+        raise failed
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "phase", "text"),
+    [
+        (STATE.TLS, untrusted(), "tls", "the broker's certificate is not trusted: self-signed certificate$"),
+        (STATE.TLS, tls_error("TLSV1_ALERT_INTERNAL_ERROR"), "tls", "ended the handshake: TLSV1_ALERT_INTERNAL_ERROR$"),
+        (
+            STATE.VERSIONS,
+            caused_by(tls_error("TLSV13_ALERT_CERTIFICATE_REQUIRED")),
+            "tls",
+            "CERTIFICATE_REQUIRED; it wants a certificate of this client, see ssl_keystore_location$",
+        ),
+        (STATE.AUTHENTICATION, REFUSED, "sasl", "sasl: SASL_AUTHENTICATION_FAILED: PLAIN: wrong password$"),
+        (STATE.REAUTHENTICATION, REFUSED, "sasl", "sasl: SASL_AUTHENTICATION_FAILED: PLAIN: wrong password$"),
+        (STATE.AUTHENTICATION, RemoteProtocolError("forged"), "sasl", "sasl: forged$"),
+    ],
+)  # fmt: skip
+def test_what_will_not_pass(state: ConnectionState, error: Exception, phase: str, text: str) -> None:
+    failed = connect_failed(ADDRESS, state, error)
+    assert type(failed) is AuthenticationFailed
+    assert not failed.retriable
+    assert failed.phase == phase
+    assert failed.__cause__ is error
+    with pytest.raises(KafkaWireError, match=f"^cannot connect to broker:9092: .*{text}"):
+        raise failed

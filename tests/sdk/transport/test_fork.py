@@ -1,0 +1,38 @@
+"""Children of the process are told that what they inherited is not theirs; what is gone is not kept alive for it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import weakref
+
+from kafkawire.sdk.transport import fork
+
+
+class Thing:
+    """Something that must not be used by a child."""
+
+    def __init__(self) -> None:
+        self.error: fork.Forked | None = None
+
+    def forked(self, error: fork.Forked) -> None:
+        self.error = error
+
+
+def test_only_the_child_is_told() -> None:
+    thing = Thing()
+    fork.watch(thing)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if thing.error is not None and "make one in the child" in str(thing.error) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert thing.error is None
+
+
+def test_what_is_watched_can_be_collected() -> None:
+    thing = Thing()
+    fork.watch(thing)
+    reference = weakref.ref(thing)
+    del thing
+    gc.collect()
+    assert reference() is None

@@ -1,0 +1,444 @@
+"""A connection opens after its login and not before, logs in again while requests go on, and never hangs in between.
+
+Method: the scripted broker in memory checks passwords, limits sessions, keeps silent or talks rubbish, in each state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.errors import (
+    AuthenticationFailed,
+    ConfigurationError,
+    ConnectFailed,
+    ConnectionLost,
+    KafkaWireError,
+    RequestTimedOut,
+)
+from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.frames import frame
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from kafkawire.sdk.protocol.messages.sasl_handshake import SaslHandshakeResponse
+from kafkawire.sdk.protocol.sasl.authenticator import Authenticator, Login
+from kafkawire.sdk.protocol.sasl.plain import PlainAuthenticator
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.secret import Secret
+from kafkawire.sdk.transport import gate
+from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
+from tests.sdk.scripted_broker import BROKER, ScriptedBroker
+
+PASSWORD = "hunter2"
+
+#: The requests of the gate, in their order.
+STEPS = [ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE]
+PHASES = ["versions", "sasl", "sasl"]
+
+Test = Callable[["SaslBroker"], Awaitable[None]]
+
+
+class SaslBroker(ScriptedBroker):
+    """A broker that knows one password, which its sessions may outlive.
+
+    Attributes:
+        lifetimes_ms: of the next sessions, then 0 for no limit.
+        refuses: whether it takes no password any more.
+        logins: how often somebody logged in.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"t": 1})
+        self.lifetimes_ms: list[int] = []
+        self.refuses = False
+        self.logins = 0
+        self.responders |= {
+            ApiKey.SASL_HANDSHAKE: lambda request: SaslHandshakeResponse(mechanisms=["PLAIN"]),
+            ApiKey.SASL_AUTHENTICATE: self._authenticate,
+        }
+
+    def _authenticate(self, request: Request) -> SaslAuthenticateResponse:
+        if self.refuses or bytes(request.message.auth_bytes) != f"\0alice\0{PASSWORD}".encode():
+            return SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, "wrong user or password")
+        self.logins += 1
+        lifetime_ms = self.lifetimes_ms.pop(0) if self.lifetimes_ms else 0
+        return SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms)
+
+    async def open(self, login: Login | None = None, timeout_ms: int = 2_000) -> BrokerConnection:
+        """Connect to it."""
+        settings = ConnectionSettings(connect_timeout_ms=timeout_ms, request_timeout_ms=2_000, login=login or plain)
+        return await BrokerConnection.open(self.network, BROKER, settings)
+
+
+async def plain(host: str) -> Authenticator:
+    assert host == BROKER.host
+    return PlainAuthenticator("alice", Secret(PASSWORD))
+
+
+def with_broker(test: Test) -> None:
+    """Run a test with a broker; no task may be left over."""
+
+    async def run() -> None:
+        broker = SaslBroker()
+        await test(broker)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert broker.links == []
+
+    asyncio.run(run())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until something is so, for two seconds at most."""
+    end_ms = monotonic_ms() + 2_000
+    while not condition():
+        assert monotonic_ms() < end_ms, "it did not become so"
+        await asyncio.sleep(0)
+
+
+def log_in_again(connection: BrokerConnection) -> None:
+    """Let the time of the next login come now."""
+    driver = connection._gate
+    assert driver._timer is not None
+    driver._timer.cancel()
+    driver._begin_again()
+
+
+async def ask(connection: BrokerConnection) -> list[str]:
+    response = await connection.request(MetadataRequest(None), MetadataResponse)
+    return [topic.name or "" for topic in response.topics]
+
+
+def test_a_login() -> None:
+    async def test(broker: SaslBroker) -> None:
+        connection = await broker.open()
+        assert await ask(connection) == ["t"]
+        assert broker.logins == 1
+        connection.close()
+
+    with_broker(test)
+
+
+def test_a_wrong_password() -> None:
+    async def test(broker: SaslBroker) -> None:
+        async def login(host: str) -> Authenticator:
+            return PlainAuthenticator("alice", Secret("guess-guess"))
+
+        with pytest.raises(AuthenticationFailed, match=r"sasl: .*PLAIN: wrong user or password") as caught:
+            await broker.open(login)
+        assert caught.value.phase == "sasl"
+        assert "guess-guess" not in str(caught.value)
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("step", range(3))
+def test_a_broker_that_stalls(step: int) -> None:
+    async def test(broker: SaslBroker) -> None:
+        broker.script(STEPS[step], lambda request: None)
+        with pytest.raises(ConnectFailed, match=f"{PHASES[step]}: no response within connect_timeout_ms=20") as caught:
+            await broker.open(timeout_ms=20)
+        assert caught.value.phase == PHASES[step]
+        assert caught.value.retriable
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\xff", b"HTTP/1.1 400 Bad Request", bytes(8)])
+@pytest.mark.parametrize("step", range(3))
+def test_a_broker_that_sends_garbage(step: int, garbage: bytes) -> None:
+    async def test(broker: SaslBroker) -> None:
+        def answer(request: Request) -> None:
+            broker.links[0].wire.write([frame(garbage)])
+
+        broker.script(STEPS[step], answer)
+        with pytest.raises(ConnectFailed, match=f"{PHASES[step]}: "):
+            await broker.open()
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("step", range(3))
+def test_a_broker_that_hangs_up(step: int) -> None:
+    async def test(broker: SaslBroker) -> None:
+        broker.script(STEPS[step], lambda request: broker.links[0].wire.close())
+        with pytest.raises(ConnectFailed, match=f"{PHASES[step]}: .*closed by the broker") as caught:
+            await broker.open()
+        assert caught.value.retriable
+
+    with_broker(test)
+
+
+def test_a_broker_that_hangs_up_while_credentials_are_fetched() -> None:
+    async def test(broker: SaslBroker) -> None:
+        async def login(host: str) -> Authenticator:
+            broker.links[0].wire.close()
+            await until(lambda: not broker.links)
+            return await plain(host)
+
+        with pytest.raises(ConnectFailed, match=r"sasl: .*closed by the broker"):
+            await broker.open(login)
+
+    with_broker(test)
+
+
+def test_credentials_that_never_come() -> None:
+    async def test(broker: SaslBroker) -> None:
+        async def login(host: str) -> Authenticator:
+            return await asyncio.get_running_loop().create_future()
+
+        with pytest.raises(ConnectFailed, match="sasl: no response within connect_timeout_ms=20"):
+            await broker.open(login, timeout_ms=20)
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "text"),
+    [
+        (ValueError(PASSWORD), ConnectFailed, "sasl: no credentials: ValueError was raised"),
+        (OSError("down"), ConnectFailed, "sasl: no credentials: OSError was raised"),
+        (ConfigurationError("sasl_mechanism", "GSSAPI", "needs gssapi"), ConfigurationError, "needs gssapi"),
+        (KafkaWireError("refused"), AuthenticationFailed, "sasl: refused"),
+    ],
+)
+def test_credentials_that_cannot_be_had(raised: Exception, kind: type[Exception], text: str) -> None:
+    """An error of a user's function is the cause, but is not quoted, as it may name a secret."""
+
+    async def test(broker: SaslBroker) -> None:
+        async def login(host: str) -> Authenticator:
+            raise raised
+
+        with pytest.raises(kind, match=text) as caught:
+            await broker.open(login)
+        assert PASSWORD not in str(caught.value)
+
+    with_broker(test)
+
+
+def test_cancelled_at_each_await() -> None:
+    """Wherever a caller gives up, the connection is closed and no task goes on."""
+
+    async def test(broker: SaslBroker) -> None:
+        for turns in range(40):
+            opening = asyncio.ensure_future(broker.open())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            if not opening.cancel():
+                (await opening).close()
+                assert turns > len(STEPS)
+                break
+            with pytest.raises(asyncio.CancelledError):
+                await opening
+            await until(lambda: not broker.links)
+        else:
+            pytest.fail("the connection never opened")
+
+    with_broker(test)
+
+
+# --------------------------------------------------------------------------------------------------- logging in again
+
+
+@pytest.mark.parametrize(("lifetime_ms", "least", "most"), [(60_000, 50, 57), (0, None, None)])
+def test_when_to_log_in_again(lifetime_ms: int, least: float | None, most: float | None) -> None:
+    """After 85 to 95 % of the session, in seconds; never, if the session has no end."""
+
+    async def test(broker: SaslBroker) -> None:
+        broker.lifetimes_ms = [lifetime_ms]
+        connection = await broker.open()
+        timer = connection._gate._timer
+        if least is None or most is None:
+            assert timer is None
+        else:
+            assert timer is not None
+            assert least < timer.when() - asyncio.get_running_loop().time() <= most
+        connection.close()
+        assert timer is None or timer.cancelled()
+
+    with_broker(test)
+
+
+def test_logging_in_again_while_requests_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "kafkawire.security")
+
+    async def test(broker: SaslBroker) -> None:
+        broker.lifetimes_ms = [30] * 5
+        connection = await broker.open()
+        while broker.logins < 6:
+            assert await asyncio.gather(*[ask(connection) for _ in range(5)]) == [["t"]] * 5
+        connection.close()
+
+    with_broker(test)
+    assert {record.getMessage() for record in caplog.records} == {"authenticated again at broker:9092"}
+
+
+def test_requests_wait_for_the_login_and_keep_their_order() -> None:
+    async def test(broker: SaslBroker) -> None:
+        pending: list[Request] = []
+        broker.lifetimes_ms = [20]
+        connection = await broker.open()
+        broker.script(ApiKey.SASL_HANDSHAKE, pending.append)
+        await until(lambda: bool(pending))
+        names = [[MetadataRequest.MetadataRequestTopic(name=f"t{number}")] for number in range(3)]
+        waiting = [connection.send(MetadataRequest(each), MetadataResponse) for each in names]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not any(future.done() for future in waiting)
+        link = broker.links[0]
+        link.wire.write(link.connection.respond(pending[0], SaslHandshakeResponse()))
+        late = connection.send(MetadataRequest([]), MetadataResponse)
+        responses = await asyncio.gather(*waiting, late)
+        assert [[topic.name for topic in each.topics] for each in responses] == [["t0"], ["t1"], ["t2"], []]
+        connection.close()
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_broker_that_stalls_when_the_client_logs_in_again(step: int) -> None:
+    async def test(broker: SaslBroker) -> None:
+        broker.lifetimes_ms = [20]
+        connection = await broker.open(timeout_ms=50)
+        broker.script(STEPS[step], lambda request: None)
+        await until(lambda: broker.asked(STEPS[step])[1:] != [])
+        with pytest.raises(RequestTimedOut, match="broker:9092 did not re-authenticate within 50 ms"):
+            await ask(connection)
+        assert not connection.is_open
+
+    with_broker(test)
+
+
+def test_a_password_that_was_changed() -> None:
+    async def test(broker: SaslBroker) -> None:
+        broker.lifetimes_ms = [30]
+        connection = await broker.open()
+        broker.refuses = True
+        broker.script(ApiKey.SASL_HANDSHAKE, lambda request: hold(request))
+        held: list[Request] = []
+
+        def hold(request: Request) -> None:
+            held.append(request)
+
+        await until(lambda: bool(held))
+        waiting = connection.send(MetadataRequest([]), MetadataResponse)
+        link = broker.links[0]
+        link.wire.write(link.connection.respond(held[0], SaslHandshakeResponse()))
+        with pytest.raises(AuthenticationFailed, match=r"sasl: .*wrong user or password"):
+            await waiting
+        assert not connection.is_open
+
+    with_broker(test)
+
+
+def test_credentials_that_fail_for_a_while(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """The session goes on meanwhile, and the log says why there may be trouble soon."""
+    monkeypatch.setattr(gate, "CREDENTIALS_PAUSE_MS", 1)
+    caplog.set_level(logging.WARNING, "kafkawire.security")
+    failures: list[Exception] = [ValueError(PASSWORD), OSError("down"), ValueError("again")]
+
+    async def test(broker: SaslBroker) -> None:
+        async def login(host: str) -> Authenticator:
+            if broker.logins and failures:
+                assert await ask(connection) == ["t"]
+                raise failures.pop()
+            return await plain(host)
+
+        broker.lifetimes_ms = [60_000]
+        connection = await broker.open(login)
+        log_in_again(connection)
+        await until(lambda: broker.logins == 2)
+        assert await ask(connection) == ["t"]
+        connection.close()
+
+    with_broker(test)
+    assert [record.getMessage() for record in caplog.records] == [
+        "no new credentials for broker:9092, asking again: no credentials: ValueError was raised",
+        "no new credentials for broker:9092, asking again: no credentials: OSError was raised",
+        "no new credentials for broker:9092, asking again: no credentials: ValueError was raised",
+    ]
+
+
+def test_credentials_that_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection ends when its session does."""
+    monkeypatch.setattr(gate, "CREDENTIALS_PAUSE_MS", 1)
+
+    async def test(broker: SaslBroker) -> None:
+        async def login(host: str) -> Authenticator:
+            if broker.logins:
+                raise OSError("down")
+            return await plain(host)
+
+        broker.lifetimes_ms = [60]
+        connection = await broker.open(login)
+        await until(lambda: not connection.is_open)
+        with pytest.raises(ConnectionLost, match="has ended") as caught:
+            connection.send(MetadataRequest([]), MetadataResponse)
+        assert isinstance(caught.value.__cause__, ConnectFailed)
+        assert "sasl: no credentials: OSError was raised" in str(caught.value.__cause__)
+
+    with_broker(test)
+
+
+def test_credentials_that_hang_when_the_client_logs_in_again() -> None:
+    """Each attempt to get them has a limit, and the connection ends when its session does."""
+
+    async def test(broker: SaslBroker) -> None:
+        async def login(host: str) -> Authenticator:
+            if broker.logins:
+                await asyncio.get_running_loop().create_future()
+            return await plain(host)
+
+        broker.lifetimes_ms = [500]
+        connection = await broker.open(login, timeout_ms=50)
+        log_in_again(connection)
+        await until(lambda: not connection.is_open)
+        with pytest.raises(ConnectionLost) as caught:
+            connection.send(MetadataRequest([]), MetadataResponse)
+        assert "sasl: no credentials within 50 ms" in str(caught.value.__cause__)
+
+    with_broker(test)
+
+
+def closers() -> dict[str, Callable[[SaslBroker, BrokerConnection], Any]]:
+    return {
+        "by the client": lambda broker, connection: connection.close(),
+        "by the broker": lambda broker, connection: broker.links[0].wire.close(),
+    }
+
+
+@pytest.mark.parametrize("who", ["by the client", "by the broker"])
+@pytest.mark.parametrize("where", ["credentials", "handshake", "pause"])
+def test_a_connection_that_ends_meanwhile(who: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No task and no timer is left, whatever the login was waiting for."""
+    if where == "pause":
+        monkeypatch.setattr(gate, "CREDENTIALS_PAUSE_MS", 10)
+
+    async def test(broker: SaslBroker) -> None:
+        reached = asyncio.Event()
+
+        async def login(host: str) -> Authenticator:
+            if broker.logins == 0 or where == "handshake":
+                return await plain(host)
+            reached.set()
+            if where == "pause":
+                raise OSError("down")
+            return await asyncio.get_running_loop().create_future()
+
+        broker.lifetimes_ms = [60_000]
+        connection = await broker.open(login)
+        broker.script(ApiKey.SASL_HANDSHAKE, lambda request: reached.set())
+        log_in_again(connection)
+        await reached.wait()
+        await asyncio.sleep(0)
+        closers()[who](broker, connection)
+        await until(lambda: not connection.is_open)
+
+    with_broker(test)

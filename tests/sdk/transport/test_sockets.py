@@ -1,0 +1,192 @@
+"""Every address of a name is tried, a slow one does not hold up the next, and no socket is left open.
+
+Method: names that a replaced `getaddrinfo` knows; listening sockets and closed ports of this machine, and attempts to
+connect that never end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.transport import sockets
+from kafkawire.sdk.transport.sockets import ADDRESSES_MAX, Endpoint, connect_one, resolve
+from kafkawire.sdk.transport.wire import Address
+
+
+def endpoint(port: int) -> Endpoint:
+    return Endpoint(socket.AF_INET, ("127.0.0.1", port))
+
+
+def listening() -> tuple[socket.socket, int]:
+    """Return a socket that accepts connections, and its port."""
+    server = socket.create_server(("127.0.0.1", 0))
+    return server, server.getsockname()[1]
+
+
+def closed_port() -> int:
+    server, port = listening()
+    server.close()
+    return port
+
+
+#: Where connecting never ends in these tests.
+STUCK = endpoint(1)
+
+
+def with_stuck(test: Callable[[], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
+    """Run a test while connecting to STUCK takes for ever, and return the sockets that were made."""
+    made: list[socket.socket] = []
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        connect = loop.sock_connect
+
+        async def sock_connect(sock: socket.socket, address: Any) -> None:
+            made.append(sock)
+            if address == STUCK.address:
+                await loop.create_future()
+            await connect(sock, address)
+
+        monkeypatch.setattr(loop, "sock_connect", sock_connect)
+        await test()
+
+    asyncio.run(run())
+    return made
+
+
+def test_a_name() -> None:
+    async def run() -> None:
+        found = await resolve(Address("localhost", 9092))
+        assert {each.address[0] for each in found} <= {"127.0.0.1", "::1"}
+        assert {each.address[1] for each in found} == {9092}
+
+    asyncio.run(run())
+
+
+def test_an_address() -> None:
+    async def run() -> None:
+        assert [str(each) for each in await resolve(Address("127.0.0.1", 1))] == ["127.0.0.1:1"]
+        assert [str(each) for each in await resolve(Address("::1", 1))] == ["[::1]:1"]
+
+    asyncio.run(run())
+
+
+def test_addresses_are_tried_once_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async def getaddrinfo(host: str, port: int, **options: int) -> list[Any]:
+            assert options == {"type": socket.SOCK_STREAM}
+            numbers = [1, 1, 2, *range(ADDRESSES_MAX * 2)]
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"10.0.0.{number}", port)) for number in numbers]
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+        found = [str(each) for each in await resolve(Address("many", 5))]
+        assert found[:4] == ["10.0.0.1:5", "10.0.0.2:5", "10.0.0.0:5", "10.0.0.3:5"]
+        assert len(found) == ADDRESSES_MAX
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("host", "text"),
+    [
+        ("x" * 70, "a part of the name has 70 characters, at most 63 allowed"),
+        ("a." + "x" * 64 + ".org", "a part of the name has 64 characters"),
+        ("a..b", "is not the name of a host"),
+        ("no-such-host.invalid", "."),
+    ],
+)
+def test_no_name(host: str, text: str) -> None:
+    async def run() -> None:
+        with pytest.raises(OSError, match=text):
+            await resolve(Address(host, 9092))
+
+    asyncio.run(run())
+
+
+def test_the_first_that_answers() -> None:
+    async def run() -> None:
+        server, port = listening()
+        with server:
+            connected, found = await connect_one([endpoint(closed_port()), endpoint(port), STUCK])
+            with connected:
+                assert found == endpoint(port)
+                assert connected.getpeername()[1] == port
+                assert connected.proto == socket.IPPROTO_TCP  # else asyncio does not set TCP_NODELAY
+
+    asyncio.run(run())
+
+
+def test_none_answers() -> None:
+    async def run() -> None:
+        first, second = closed_port(), closed_port()
+        reason = f"127.0.0.1:{first}: Connection refused; 127.0.0.1:{second}: Connection refused"
+        with pytest.raises(OSError, match=reason) as caught:
+            await connect_one([endpoint(first), endpoint(second)])
+        assert isinstance(caught.value.__cause__, ConnectionRefusedError)
+        with pytest.raises(OSError, match=r"^Connection refused$"):
+            await connect_one([endpoint(first)])
+
+    asyncio.run(run())
+
+
+def test_no_addresses() -> None:
+    async def run() -> None:
+        with pytest.raises(OSError, match="there is no address to try"):
+            await connect_one([])
+
+    asyncio.run(run())
+
+
+def test_a_slow_address_does_not_hold_up_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "ATTEMPT_DELAY_MS", 1)
+    server, port = listening()
+
+    async def test() -> None:
+        connected, found = await connect_one([STUCK, endpoint(port)])
+        connected.close()
+        assert found == endpoint(port)
+
+    with server:
+        made = with_stuck(test, monkeypatch)
+    assert [each.fileno() for each in made] == [-1, -1]
+
+
+def test_cancelling_leaves_no_socket_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "ATTEMPT_DELAY_MS", 1)
+
+    async def test() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await connect_one([STUCK, STUCK])
+
+    made = with_stuck(test, monkeypatch)
+    assert [each.fileno() for each in made] == [-1, -1]
+
+
+def test_two_that_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is returned, the other closed."""
+    made: list[socket.socket] = []
+
+    async def run() -> None:
+        gate = asyncio.Event()
+
+        async def connect(target: Endpoint) -> socket.socket:
+            made.append(socket.socket())
+            if len(made) == 2:
+                gate.set()
+            await gate.wait()
+            return made[0] if target == STUCK else made[1]
+
+        monkeypatch.setattr(sockets, "_connect", connect)
+        monkeypatch.setattr(sockets, "ATTEMPT_DELAY_MS", 1)
+        connected, _ = await connect_one([STUCK, endpoint(2)])
+        await asyncio.sleep(0)
+        assert sorted(each.fileno() == -1 for each in made) == [False, True]
+        connected.close()
+
+    asyncio.run(run())

@@ -1,0 +1,133 @@
+"""Certificates are taken from files and from texts, verified unless told otherwise, and named when they cannot be used.
+
+Method: contexts looked into, and handshakes between two of them in memory.
+"""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.secret import Secret
+from kafkawire.sdk.transport.tls import PemFiles, tls_context
+from tests.certificates import KEY_PASSWORD, Certificates
+
+
+def handshake(client: ssl.SSLContext, server: ssl.SSLContext, name: str = "localhost") -> ssl.SSLObject:
+    """Let two contexts shake hands and return the server's end."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    near = client.wrap_bio(to_client, to_server, server_hostname=name)
+    far = server.wrap_bio(to_server, to_client, server_side=True)
+    for end in (near, far) * 4:
+        try:
+            end.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+    assert near.version() is not None
+    return far
+
+
+def test_defaults() -> None:
+    context = tls_context(PemFiles())
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_an_authority(certificates: Certificates, as_text: bool) -> None:
+    text = f"Autorit\u00e9 de certification\n{certificates.authority.read_text()}"
+    authorities = text if as_text else str(certificates.authority)
+    context = tls_context(PemFiles(authorities))
+    handshake(context, certificates.context(certificates.broker))
+    for stranger in (certificates.stranger, certificates.elsewhere):
+        with pytest.raises(ssl.SSLCertVerificationError):
+            handshake(context, certificates.context(stranger))
+
+
+def test_a_host_that_is_not_checked(certificates: Certificates) -> None:
+    context = tls_context(PemFiles(str(certificates.authority), checks_hostname=False))
+    handshake(context, certificates.context(certificates.elsewhere))
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(context, certificates.context(certificates.stranger))
+
+
+def test_without_an_authority_those_of_the_system_count(certificates: Certificates) -> None:
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(tls_context(PemFiles()), certificates.context(certificates.broker))
+
+
+def identities(certificates: Certificates) -> dict[str, tuple[str, Secret | None, Secret | None]]:
+    """Return certificate, key and password in every form."""
+    whole, certificate = certificates.client, certificates.client_certificate
+    key, locked = certificates.client_key, certificates.client_locked_key
+    password = Secret(KEY_PASSWORD)
+    return {
+        "one file": (str(whole), None, None),
+        "one text": (whole.read_text(), None, None),
+        "two files": (str(certificate), Secret(str(key)), None),
+        "two texts": (certificate.read_text(), Secret(key.read_text()), None),
+        "a file and a text": (str(certificate), Secret(key.read_text()), None),
+        "a locked file": (str(certificate), Secret(str(locked)), password),
+        "a locked text": (certificate.read_text(), Secret("\n" + locked.read_text()), password),
+        "a password that is not needed": (str(whole), None, password),
+    }
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("one file", "one text", "two files", "two texts", "a file and a text", "a locked file", "a locked text"),
+        "a password that is not needed",
+    ],
+)
+def test_a_client_that_shows_who_it_is(certificates: Certificates, form: str) -> None:
+    certificate, key, password = identities(certificates)[form]
+    context = tls_context(PemFiles(str(certificates.authority), certificate, key, password))
+    server_end = handshake(context, certificates.context(certificates.broker, wants_client=True))
+    shown = server_end.getpeercert()
+    assert shown is not None
+    assert shown["subject"] == ((("commonName", "client"),),)
+
+
+@pytest.mark.parametrize(
+    ("pem", "text"),
+    [
+        (PemFiles("/nowhere/ca.pem"), "ssl_truststore_location='/nowhere/ca.pem': cannot be used: .*No such file"),
+        (PemFiles("-----BEGIN CERTIFICATE-----\nx"), "ssl_truststore_location='PEM text': cannot be used"),
+        (PemFiles("-----BEGIN CERT\u00e4"), "ssl_truststore_location='PEM text': cannot be used"),
+        (PemFiles(__file__), "ssl_truststore_location=.*cannot be used"),
+        (PemFiles(None, "/nowhere/a.pem"), "ssl_keystore_location='/nowhere/a.pem': cannot be used: .*No such file"),
+        (PemFiles(None, "-----BEGIN CERTIFICATE-----\nx"), "ssl_keystore_location='PEM text': cannot be used"),
+    ],
+)  # fmt: skip
+def test_files_that_cannot_be_used(pem: PemFiles, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        tls_context(pem)
+
+
+@pytest.mark.parametrize("password", [None, Secret("hunter2"), Secret("x" * 5000)])
+def test_a_locked_key_without_its_password(certificates: Certificates, password: Secret | None) -> None:
+    """It fails instead of asking on the terminal."""
+    locked = Secret(certificates.client_locked_key.read_text())
+    with pytest.raises(ConfigurationError, match=r"ssl_keystore_location=.*cannot be used") as caught:
+        tls_context(PemFiles(None, str(certificates.client_certificate), locked, password))
+    assert "hunter2" not in str(caught.value)
+    assert "PRIVATE KEY" not in str(caught.value)
+
+
+def test_a_key_of_another_certificate(certificates: Certificates) -> None:
+    key = Secret(certificates.broker.read_text())
+    with pytest.raises(ConfigurationError, match=r"(?i)key.values.mismatch"):
+        tls_context(PemFiles(None, str(certificates.client_certificate), key))
+
+
+def test_texts_leave_no_files_behind(
+    certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    tls_context(PemFiles(None, certificates.client.read_text()))
+    assert list(tmp_path.iterdir()) == []
