@@ -142,7 +142,7 @@ MISSING: Final[Mapping[str, str]] = {
     "kafkawire has nothing like it": (
         "background.event.cb builtin.features config.providers consume.callback.max.messages consume.cb "
         "coordinator.query.interval.ms default.topic.conf enable.random.seed enabled.events group.protocol.type "
-        "internal. log.thread.name message.copy.max.bytes metadata.recovery. msg.order.cmp "
+        "enable.gapless.guarantee internal. log.thread.name message.copy.max.bytes metadata.recovery. msg.order.cmp "
         "offset.store. opaque open.cb queue.buffering.backpressure.threshold queuing.strategy socket.blocking.max.ms "
         "socket.max.fails topic.metadata.propagation.max.ms topic.metadata.refresh.sparse"
     ),

@@ -24,12 +24,14 @@ from tests.sdk.scripted_broker import BROKER, StoringBroker
 GRACE_SECONDS = 0.5
 
 
-def producing(test: Callable[[StoringBroker, Producer], Awaitable[None]], **options: object) -> None:
+def producing(test: Callable[[StoringBroker, Producer], Awaitable[None]], **options: Any) -> None:
     """Run a test with a broker that has topic t, and a started producer that the test closes."""
+
+    options.setdefault("linger_ms", 0)
 
     async def run() -> None:
         broker = StoringBroker({"t": 1})
-        producer = Producer(str(BROKER), network=broker.network, **{"linger_ms": 0, **options})
+        producer = Producer(str(BROKER), network=broker.network, **options)
         await producer.start()
         await test(broker, producer)
         await producer.close(flush=False)
@@ -155,6 +157,22 @@ def test_records_from_other_threads() -> None:
             assert mine == [b"%d:%04d" % (number, each) for each in range(500)]
 
     producing(test, batch_size=1024)
+
+
+def test_an_io_thread_delivers_while_the_event_loop_is_blocked() -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        settled = threading.Event()
+        async with Producer(str(BROKER), network=broker.network, io="thread", linger_ms=0) as producer:
+            delivery = producer.send("t", b"v", on_delivery=lambda delivery: settled.set())
+            assert settled.wait(10), "this thread, the event loop's, waits here"
+            assert (await delivery).offset == 0
+            assert await producer.send_many("t", [b"w"] * 10) == 10
+            await producer.flush()
+        assert len(broker.values("t")) == 11
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("kafkawire")]
+
+    asyncio.run(run())
 
 
 def test_callbacks_run_on_the_event_loop() -> None:
