@@ -23,6 +23,7 @@ from kafkawire.sdk.errors import (
     RecordTooLarge,
     RemoteProtocolError,
 )
+from kafkawire.sdk.producer.core import ProducerCore
 from kafkawire.sdk.producer.producer import Producer
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.frames import frame
@@ -45,6 +46,12 @@ def producing(test: Callable[[StoringBroker, Producer], Awaitable[None]], **opti
             await test(broker, producer)
 
     asyncio.run(run())
+
+
+def core_of(producer: Producer) -> ProducerCore:
+    """Return what runs a producer that is started."""
+    assert producer._core is not None
+    return producer._core
 
 
 def refused(code: ErrorCode) -> Callable[[Request], ProduceResponse]:
@@ -105,9 +112,9 @@ def test_a_refused_record_leaves_no_trace(given: dict[str, Any], message: str) -
         for topic in ("t",) if "partition" in given else ("t", "unknown"):
             with pytest.raises(LocalProtocolError, match=message):
                 producer.send(topic, **{"value": b"v", **given})
-        assert producer._core.accumulator.bytes_held == 0
-        assert not producer._core.accumulator.news
-        assert set(producer._core.accumulator.topics) <= {"t"}
+        assert core_of(producer).accumulator.bytes_held == 0
+        assert not core_of(producer).accumulator.news
+        assert set(core_of(producer).accumulator.topics) <= {"t"}
         await producer.flush()
         assert (await producer.send("t", b"second")).offset == 1
         assert broker.values("t") == [b"first", b"second"]
@@ -120,7 +127,7 @@ def test_a_topic_that_cannot_be(topic: Any) -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         with pytest.raises(LocalProtocolError, match=r"topic .*: expected"):
             producer.send(topic, b"v")
-        assert set(producer._core.accumulator.topics) <= {"t"}
+        assert set(core_of(producer).accumulator.topics) <= {"t"}
         assert (await producer.send("t", b"v")).offset == 0
 
     producing(test)
@@ -201,9 +208,8 @@ def test_without_acknowledgement() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         assert (await producer.send("t", b"v")).offset == -1
         # The broker has it after the frame was delivered; an answered request waits for that.
-        assert producer._core is not None
-        await producer._core.client.driver.ask(
-            lambda promise, now_ms: producer._core.client.router.refresh(lambda error: promise.keep(None))
+        await core_of(producer).client.driver.ask(
+            lambda promise, now_ms: core_of(producer).client.router.refresh(lambda error: promise.keep(None))
         )
         assert broker.values("t") == [b"v"]
 
@@ -347,8 +353,7 @@ def test_an_unknown_topic_that_never_comes() -> None:
         producer.send("never", b"v")
         with pytest.raises(DeliveryTimedOut):
             await producer.flush()
-        assert producer._core is not None
-        assert producer._core.accumulator.bytes_held == 0
+        assert core_of(producer).accumulator.bytes_held == 0
 
     producing(test, delivery_timeout_ms=50, request_timeout_ms=45)
 
