@@ -50,7 +50,7 @@ def producing(test: Callable[[StoringBroker, Producer], Awaitable[None]], **opti
 
 def core_of(producer: Producer) -> ProducerCore:
     """Return what runs a producer that is started."""
-    assert producer._core is not None
+    assert producer._core
     return producer._core
 
 
@@ -207,10 +207,9 @@ def test_compression(compression: str) -> None:
 def test_without_acknowledgement() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         assert (await producer.send("t", b"v")).offset == -1
-        # The broker has it after the frame was delivered; an answered request waits for that.
-        await core_of(producer).client.driver.ask(
-            lambda promise, now_ms: core_of(producer).client.router.refresh(lambda error: promise.keep(None))
-        )
+        # An answered request waits for the frame before it.
+        client = core_of(producer).client
+        await client.driver.ask(lambda promise, _: client.router.refresh(lambda error: promise.keep(None)))
         assert broker.values("t") == [b"v"]
 
     producing(test, acks=0)
