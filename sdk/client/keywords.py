@@ -80,6 +80,8 @@ class ProducerKeywords(ClientKeywords, total=False):
     retries: int
     delivery_timeout_ms: int
     max_in_flight: int
+    enable_idempotence: bool | None
+    metadata_max_idle_ms: int
     partitioner: Partitioner | None
 
 

@@ -79,6 +79,7 @@ class Metadata:
         controller_id: node id of the broker that takes requests for the controller, None if not known.
         wanted: names of the topics to keep up to date; None for all topics of the cluster.
         updates: how many responses it has taken.
+        changes: grows whenever something may have changed.
     """
 
     def __init__(self, max_age_ms: int = 300_000) -> None:
@@ -89,6 +90,7 @@ class Metadata:
         self.controller_id: int | None = None
         self.wanted: set[str] | None = set()
         self.updates = 0
+        self.changes = 0
         self._names: dict[bytes, str] = {}
         self._max_age_ms = max_age_ms
         self._updated_ms: int | None = None
@@ -114,6 +116,7 @@ class Metadata:
             self._update_topic(topic)
         self._updated_ms = now_ms
         self.updates += 1
+        self.changes += 1
 
     def stale_ms(self) -> int:
         """Return when it is time to ask again, in the past if it is now: also while a topic is missing."""
@@ -163,7 +166,14 @@ class Metadata:
             return False
         moved = known._replace(leader=leader, leader_epoch=leader_epoch)
         self.topics[partition.topic].partitions[partition.partition] = moved
+        self.changes += 1
         return True
+
+    def drop(self, name: str) -> None:
+        """Forget a topic that is not wanted any more."""
+        if self.wanted is not None:
+            self.wanted.discard(name)
+        self._forget(name)
 
     def _update_topic(self, topic: MetadataResponse.MetadataResponseTopic) -> None:
         name = topic.name or self._names.get(topic.topic_id)

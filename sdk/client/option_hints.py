@@ -53,7 +53,6 @@ SYNONYMS: Final[Mapping[str, str]] = {
 #: Names of options that a later release brings, by what docs/roadmap.md calls it. A name that ends with a dot, here and
 #: below, stands for all that begin with it.
 ON_THE_ROADMAP: Final[Mapping[str, str]] = {
-    "idempotence": "enable.idempotence enable.gapless.guarantee",
     "transactions": "transactional.id transaction.timeout.ms transaction.two.phase.commit.enable",
     "KIP-848": "group.protocol group.remote.assignor",
     "KIP-932": "share.",
@@ -141,7 +140,7 @@ MISSING: Final[Mapping[str, str]] = {
     "kafkawire has nothing like it": (
         "background.event.cb builtin.features config.providers consume.callback.max.messages consume.cb "
         "coordinator.query.interval.ms default.topic.conf enable.random.seed enabled.events group.protocol.type "
-        "internal. log.thread.name message.copy.max.bytes metadata.max.idle.ms metadata.recovery. msg.order.cmp "
+        "enable.gapless.guarantee internal. log.thread.name message.copy.max.bytes metadata.recovery. msg.order.cmp "
         "offset.store. opaque open.cb queue.buffering.backpressure.threshold queuing.strategy socket.blocking.max.ms "
         "socket.max.fails topic.metadata.propagation.max.ms topic.metadata.refresh.sparse"
     ),

@@ -26,6 +26,7 @@ from kafkawire.sdk.options import (
     literal,
     number,
     option,
+    parse_boolean,
     parse_integer,
     read_text,
     text,
@@ -103,6 +104,12 @@ def _assignors(name: str, value: object) -> tuple[str, ...]:
     if not chosen or not set(chosen) <= set(ASSIGNOR_NAMES):
         raise ConfigurationError(name, value, f"expected some of {', '.join(ASSIGNOR_NAMES)}")
     return chosen
+
+
+def _optional_flag(name: str, value: object) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise ConfigurationError(name, value, "expected True, False or None")
+    return value
 
 
 def _partitioner(name: str, value: object) -> Partitioner | None:
@@ -185,8 +192,11 @@ class ProducerOptions(ClientOptions):
         retries: how often a batch may be retried, within `delivery_timeout_ms`.
         delivery_timeout_ms: longest time from `send` to the acknowledgement; at least `linger_ms` and
             `request_timeout_ms` together.
-        max_in_flight: most produce requests on one connection that wait for their response. Above 1, a batch that is
-            retried may be stored after a later batch of the same partition.
+        max_in_flight: most produce requests on one connection that wait for their response. Without idempotence, a
+            batch that is retried may be stored after a later batch of the same partition if this is above 1.
+        enable_idempotence: True to store each record once and in order, whatever is retried, or fail; None to do so
+            unless another option or the cluster rules it out; False to do without.
+        metadata_max_idle_ms: a topic that nothing was sent to for so long is forgotten.
         partitioner: chooses the partition of records with a key; None for Kafka's own. Records without a key fill one
             batch after the other.
     """
@@ -202,6 +212,10 @@ class ProducerOptions(ClientOptions):
     retries: int = number(INT32_MAX, 0, kafka="retries")
     delivery_timeout_ms: int = number(120_000, 1, kafka="delivery.timeout.ms")
     max_in_flight: int = number(5, 1, 1000, kafka="max.in.flight.requests.per.connection")
+    enable_idempotence: bool | None = option(
+        None, _optional_flag, "bool | None", kafka="enable.idempotence", parse=parse_boolean
+    )
+    metadata_max_idle_ms: int = number(300_000, 5_000, kafka="metadata.max.idle.ms")
     partitioner: Partitioner | None = option(None, _partitioner, "Partitioner | None", kafka="partitioner.class")
 
     ORDERS: ClassVar[tuple[Order, ...]] = (

@@ -125,6 +125,14 @@ class Router:
         link.wanted = True
         return None
 
+    def trouble(self, node_id: int | None = None) -> KafkaWireError | None:
+        """Return why a broker, or any broker if none is named, cannot be reached; None if nothing went wrong."""
+        if node_id is not None:
+            link = self._link_to(node_id, Purpose.DATA)
+            return None if link is None else link.attempts.last_error
+        errors = [link.attempts.last_error for link in self._candidates()]
+        return errors[0] if errors and all(errors) else None
+
     def refresh(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
         """Refresh the metadata as soon as the backoff allows, then call `on_done`, with the error if it failed."""
         if self._closed is not None:

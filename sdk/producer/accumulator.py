@@ -1,369 +1,437 @@
-"""Records on their way to the brokers: in open batches, in sealed ones, and in flight.
+"""Records on their way into batches: the structure that an application's threads and the sender share.
 
-`send` appends to the open batch of a partition; the sender takes what is ready for a broker and reports the outcome.
-Batches of a partition leave in order; when one must be retried, later ones wait until all in flight have come back. No
-I/O and no clock.
+`send` puts a record into the open batch of its partition; the sender learns by `news` of new and full batches, and of
+records whose topic is not known yet. One lock keeps them apart; the native engine appends without it while the open
+batch has room, since nothing else runs in between.
 
-Source: Apache Kafka, `RecordAccumulator`, `ProducerBatch`.
+Source: Apache Kafka, `RecordAccumulator`, `BuiltInPartitioner`; KIP-480, KIP-794 (sticky and adaptive partitions).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from threading import RLock
+from typing import Final
 
 from kafkawire.sdk.client.options import ProducerOptions
+from kafkawire.sdk.client.partitioner import murmur2_partition
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.errors import BufferFull, DeliveryTimedOut, KafkaWireError, RecordTooLarge
+from kafkawire.sdk.client.retry import Attempts, Backoff
+from kafkawire.sdk.client.topics import checked_topic
+from kafkawire.sdk.errors import BufferFull, KafkaWireError, LocalProtocolError, RecordTooLarge
+from kafkawire.sdk.producer.batch import ProducerBatch
+from kafkawire.sdk.producer.contents import (
+    FILL_ONE_AFTER_THE_OTHER,
+    TO_BE_CHOSEN,
+    Held,
+    checked_partition,
+)
+from kafkawire.sdk.producer.engine import Appender, Topic
+from kafkawire.sdk.producer.outcome import Outcome
+from kafkawire.sdk.producer.partition_queue import PartitionQueue
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
-from kafkawire.sdk.protocol.values import Buffer
-from kafkawire.sdk.records import BatchBuilder, HeadersLike
+from kafkawire.sdk.records import BatchBuilder
 
-__all__ = ["Accumulator", "PartitionQueue", "ProducerBatch"]
+__all__ = ["Accumulator", "ProducerTopic"]
 
-#: Upper bound of a record's size beyond its key, value and headers: lengths, deltas, attributes.
-_RECORD_OVERHEAD_BYTES = 32
+#: What a batch takes of `buffer_memory` at first; it takes twice as much whenever that is not enough.
+_FIRST_BYTES: Final = 1024
 
 
-class ProducerBatch:
-    """A record batch, from its first record until it is acknowledged or has failed.
+class ProducerTopic(Topic):
+    """A topic that records are sent to.
 
     Attributes:
-        partition: its destination.
-        builder: holds the records.
-        created_ms: when the first record was appended.
-        bytes_held: what it counts against `buffer_memory`.
-        failures: failed attempts so far.
-        number: grows from batch to batch of a producer.
-        base_offset: of the first record, once acknowledged; -1 with acks=0.
-        log_append_time_ms: the broker's timestamp for all records, -1 if they keep their own.
-        error: why it failed.
-        done: whether it is acknowledged or has failed.
-        on_done: called once, without arguments.
-        observed: whether anybody has awaited the outcome.
+        queues: by partition, of those that batches were made for.
+        held: records that wait until the topic is known, oldest first.
+        used_ms: when the last batch was made.
     """
 
-    __slots__ = (
-        "_sealed",
-        "base_offset",
-        "builder",
-        "bytes_held",
-        "created_ms",
-        "done",
-        "error",
-        "failures",
-        "log_append_time_ms",
-        "number",
-        "observed",
-        "on_done",
-        "partition",
-    )
+    __slots__ = ("held", "queues", "used_ms")
 
-    def __init__(self, number: int, partition: TopicPartition, builder: BatchBuilder, created_ms: int) -> None:
-        self.number = number
-        self.partition = partition
-        self.builder = builder
-        self.created_ms = created_ms
-        self.bytes_held = 0
-        self.failures = 0
-        self.base_offset = -1
-        self.log_append_time_ms = -1
-        self.error: KafkaWireError | None = None
-        self.done = False
-        self.on_done: list[Callable[[], None]] = []
-        self.observed = False
-        self._sealed: Buffer | None = None
-
-    def sealed(self) -> Buffer:
-        """Return the batch as it is sent; no more records can be added."""
-        if self._sealed is None:
-            self._sealed = self.builder.seal()
-        return self._sealed
-
-
-class PartitionQueue:
-    """The batches of one partition that are not in flight, oldest first; the last one may be open."""
-
-    __slots__ = ("batches", "in_flight", "not_before_ms", "partition", "returned")
-
-    def __init__(self, partition: TopicPartition) -> None:
-        self.partition = partition
-        self.batches: deque[ProducerBatch] = deque()
-        self.in_flight = 0
-        self.not_before_ms = 0
-        self.returned: list[ProducerBatch] = []
-
-    @property
-    def open(self) -> ProducerBatch | None:
-        """The batch that takes records, None if a new one is needed."""
-        if self.batches and self.batches[-1]._sealed is None:
-            return self.batches[-1]
-        return None
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.queues: dict[int, PartitionQueue] = {}
+        self.held: deque[Held] = deque()
+        self.used_ms = 0
 
 
 class Accumulator:
-    """All records of a producer that are not acknowledged yet.
+    """All records of a producer that are not settled yet.
 
     Args:
         options: limits and timeouts.
+        backoff: between the attempts at a batch.
+        clock: returns the time.
+        has_leader: returns whether a partition of a topic has one.
+        wake: has the sender look at the news.
 
     Attributes:
-        bytes_held: of all batches; at most `buffer_memory`.
-        unobserved: the first failed batch whose outcome nobody awaited.
+        appender: takes the records.
+        news: batches that were opened, partitions whose oldest batch is full, records that wait for their topic.
+        bytes_held: of all of these; at most `buffer_memory`.
+        unobserved: the first error of a record that nobody has asked for.
     """
 
-    def __init__(self, options: ProducerOptions) -> None:
-        self._options = options
-        self._queues: dict[TopicPartition, PartitionQueue] = {}
-        self._sendable: dict[TopicPartition, PartitionQueue] = {}
-        self._unfinished: dict[int, ProducerBatch] = {}
-        self._batches_made = 0
-        self.bytes_held = 0
-        self.unobserved: ProducerBatch | None = None
-
-    @property
-    def unfinished(self) -> list[ProducerBatch]:
-        """The batches that are neither acknowledged nor failed."""
-        return list(self._unfinished.values())
-
-    def append(
+    def __init__(
         self,
-        partition: TopicPartition,
-        key: Buffer | None,
-        value: Buffer | None,
-        headers: HeadersLike,
-        timestamp_ms: int,
-        now_ms: int,
-        admitted_bytes: int | None = None,
-    ) -> tuple[ProducerBatch, int, bool]:
-        """Append a record.
+        options: ProducerOptions,
+        backoff: Backoff,
+        clock: Callable[[], int],
+        has_leader: Callable[[str, int], bool],
+        wake: Callable[[], None],
+    ) -> None:
+        self._options = options
+        self._backoff = backoff
+        self._clock = clock
+        self._has_leader = has_leader
+        self._wake = wake
+        self._lock = RLock()
+        self._batches_made = 0
+        self._largest_bytes = min(options.max_request_size, options.buffer_memory)
+        self.appender = Appender(self, options.partitioner is not None)
+        self.topics: dict[str, ProducerTopic] = self.appender.topics  # type: ignore[assignment]  # all are made here
+        self.news: deque[ProducerBatch | PartitionQueue | Held] = deque()
+        self.bytes_held = 0
+        self.unobserved: Outcome | None = None
 
-        Args:
-            partition: its destination.
-            key: None for none.
-            value: None for a tombstone.
-            headers: (name, value) in order.
-            timestamp_ms: milliseconds since the epoch.
-            now_ms: the current time, monotonic.
-            admitted_bytes: what `admit` returned for the record, None if it was not called.
+    # The user's side.
 
-        Returns:
-            The batch, the record's index in it, and whether the sender should look: a batch was opened or filled.
+    def take(self, record: Held, number: int) -> tuple[Outcome, int]:
+        """Put a record into a batch, or hold it while its topic is not known; see `Owner.take`.
 
         Raises:
             BufferFull: `buffer_memory` is used up.
             RecordTooLarge: no request could carry the record.
+            LocalProtocolError: there is no such topic or partition.
         """
-        size = self.admit(key, value, headers) if admitted_bytes is None else admitted_bytes
-        queue = self._queues.get(partition)
-        if queue is None:
-            queue = self._queues[partition] = PartitionQueue(partition)
-        batch = queue.open
-        index = None if batch is None else batch.builder.append(timestamp_ms, key, value, headers)
-        is_new = index is None
-        if batch is None or index is None:
-            if batch is not None:  # it is full
-                batch.sealed()
-            batch, index = self._open(queue, size, now_ms), 0
-            batch.builder.append(timestamp_ms, key, value, headers)
-        batch.bytes_held += size
-        self.bytes_held += size
-        return batch, index, is_new
+        if BATCH_HEADER_BYTES + record.bound_bytes > self._largest_bytes:
+            options = self._options
+            name = "max_request_size" if self._largest_bytes == options.max_request_size else "buffer_memory"
+            raise RecordTooLarge(
+                f"record of up to {record.bound_bytes} bytes, {name}={self._largest_bytes} leaves "
+                f"{self._largest_bytes - BATCH_HEADER_BYTES}"
+            )
+        while True:
+            topic = self.topics.get(record.topic)
+            if topic is None or not topic.partitions:
+                with self._lock:
+                    self._check()
+                    outcome = self._hold(record)
+                if outcome is not None:
+                    return outcome, 0
+                continue
+            if number == TO_BE_CHOSEN:
+                try:
+                    number = self._choose(record, topic.partitions)
+                except _PartitionerFailed as error:
+                    return self.refused(record, error.reason), 0
+            with self._lock:
+                self._check()
+                if number < topic.partitions:  # it is not 0 either: the topic has not been forgotten meanwhile
+                    return self._append(topic, record, number)
+            number = TO_BE_CHOSEN
 
-    def fill(self, partition: TopicPartition, values: Sequence[Buffer | None], timestamp_ms: int) -> int:
+    def fill(self, name: str, values: Sequence[bytes | None], number: int | None, timestamp_ms: int) -> int:
         """Append records without keys and headers to the open batch of a partition, until one does not fit.
 
         Args:
-            partition: their destination.
+            name: of the topic.
             values: None for a tombstone.
+            number: of the partition; None for the one that such records go to now.
             timestamp_ms: milliseconds since the epoch.
 
         Returns:
-            How many were appended; 0 also if no batch is open, or if filling it could exceed `buffer_memory`.
+            How many were appended; 0 if `take` must open a batch first.
         """
-        queue = self._queues.get(partition)
-        batch = None if queue is None else queue.open
-        if batch is None or self.bytes_held + self._options.batch_size > self._options.buffer_memory:
-            return 0
-        size_before = batch.builder.size_bytes
+        with self._lock:
+            topic = self.topics.get(name)
+            if topic is None or not topic.partitions or self.appender.refusal is not None:
+                return 0
+            batch: ProducerBatch | None = topic.sticky if number is None else topic.open[number]
+            if batch is None or not self._grow(batch, batch.limit_bytes, partly=False):
+                return 0
+            before_bytes = batch.used_bytes
+            added = batch.builder.append_many(values, timestamp_ms)
+            batch.used_bytes = batch.builder.size_bytes
+            if number is None:
+                topic.sticky_bytes += batch.used_bytes - before_bytes
+            return added
+
+    def refused(self, record: Held, error: KafkaWireError) -> Outcome:
+        """Return the outcome of a record that goes nowhere."""
+        outcome = record.outcome or Outcome(TopicPartition(record.topic, -1))
+        self.note_failure(outcome)
+        outcome.fail(error)
+        return outcome
+
+    def _check(self) -> None:
+        if self.appender.refusal is not None:
+            raise self.appender.refusal.again()
+
+    def _hold(self, record: Held) -> Outcome | None:
+        """Keep a record until its topic is known; return None if it is known by now."""
+        topic = self.topics.get(record.topic)
+        if topic is not None and topic.partitions:
+            return None
+        if topic is None:
+            checked_topic(record.topic)
+        now_ms = self._clock()
+        self._admit(BATCH_HEADER_BYTES + record.bound_bytes, BATCH_HEADER_BYTES + record.bound_bytes)
+        if topic is None:
+            topic = self.topics[record.topic] = ProducerTopic(record.topic)
+        record.outcome = Outcome(TopicPartition(record.topic, -1))
+        record.deadline_ms = now_ms + self._options.delivery_timeout_ms
+        topic.held.append(record)
+        self._tell(record)
+        return record.outcome
+
+    def _choose(self, record: Held, count: int) -> int:
+        """Return the partition of a record, by what it holds."""
+        if record.partition is not None:
+            return checked_partition(record.topic, record.partition, count)
+        if record.key is None:
+            return FILL_ONE_AFTER_THE_OTHER
+        partitioner = self._options.partitioner
+        if partitioner is None:
+            return murmur2_partition(record.key, count)
         try:
-            return batch.builder.append_many(values, timestamp_ms)
-        finally:  # the records before an invalid one were appended
-            added_bytes = batch.builder.size_bytes - size_before
-            batch.bytes_held += added_bytes
-            self.bytes_held += added_bytes
+            return checked_partition(record.topic, partitioner(record.key, count), count)
+        except Exception as error:
+            failure = LocalProtocolError(f"the partitioner gave no partition for key {record.key!r:.100}: {error!r}")
+            failure.__cause__ = error
+            raise _PartitionerFailed(failure) from error
 
-    def admit(self, key: Buffer | None, value: Buffer | None, headers: HeadersLike) -> int:
-        """Return the upper bound of a record's size, if there is room for it.
+    def _append(self, topic: ProducerTopic, record: Held, number: int) -> tuple[Outcome, int]:
+        is_sticky = number == FILL_ONE_AFTER_THE_OTHER
+        while True:
+            if is_sticky:
+                number = self._stick(topic)
+            batch: ProducerBatch | None = topic.open[number]
+            if batch is None:
+                # What waited for its topic has waited since then.
+                held_ms = record.deadline_ms - self._options.delivery_timeout_ms if record.outcome else None
+                batch = self._open(topic, number, record.bound_bytes, held_ms)
+                break
+            if self._grow(batch, batch.used_bytes + record.bound_bytes, partly=True):
+                break
+            self.close(batch)
+            self._tell(batch.queue)
+        before_bytes = batch.used_bytes
+        index = batch.builder.append(record.timestamp_ms, record.key, record.value, record.headers)
+        assert index is not None, "the batch has room for it"
+        batch.used_bytes = batch.builder.size_bytes
+        if is_sticky:
+            topic.sticky = batch
+            topic.sticky_bytes += batch.used_bytes - before_bytes
+        return batch.outcome, index
 
-        Raises:
-            BufferFull, RecordTooLarge: see `append`.
-        """
-        size = _RECORD_OVERHEAD_BYTES + (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
-        for name, content in headers:
-            size += 4 * len(name) + (len(content) if content is not None else 0) + _RECORD_OVERHEAD_BYTES
-        limit = self._options.buffer_memory
-        if size + BATCH_HEADER_BYTES > self._options.max_request_size:
-            raise RecordTooLarge(
-                f"record of up to {size} bytes, max_request_size={self._options.max_request_size} leaves "
-                f"{self._options.max_request_size - BATCH_HEADER_BYTES}"
-            )
-        if self.bytes_held + size > limit:
-            raise BufferFull(
-                f"{self.bytes_held} bytes are not acknowledged yet, {size} more exceed buffer_memory={limit}; "
-                "await producer.drain() and send again, or use send_many"
-            )
-        return size
+    def _stick(self, topic: ProducerTopic) -> int:
+        """Return the partition that records without a key go to now: one after the other gets a batch's worth."""
+        number = topic.sticky_partition
+        if topic.sticky is not None:
+            return number
+        count = len(topic.open)
+        if (
+            number >= count
+            or number < 0
+            or topic.sticky_bytes >= self._options.batch_size
+            or not self._has_leader(topic.name, number)
+        ):
+            number = topic.sticky_partition = self._adapt(topic, count)
+            topic.sticky_bytes = 0
+        return number
 
-    def take(self, led: Callable[[TopicPartition], bool], now_ms: int) -> list[ProducerBatch]:
-        """Take the batches for one request to a broker: at most one of each partition.
+    def _adapt(self, topic: ProducerTopic, count: int) -> int:
+        """Return the less busy of two partitions that have a leader: that takes no look at all of them."""
+        fraction = self._backoff.fraction
+        start = int(fraction() * count)
+        chosen = [start, int(fraction() * count)]
+        led = [number for number in chosen if self._has_leader(topic.name, number)]
+        if led:
+            return min(led, key=lambda number: _load(topic.queues.get(number)))
+        others = ((start + step) % count for step in range(count))
+        return next((number for number in others if self._has_leader(topic.name, number)), start)
 
-        Args:
-            led: returns whether the broker leads a partition.
-            now_ms: the current time, monotonic.
+    # Batches and their memory; under the lock.
 
-        Returns:
-            Batches for one request, at most `max_request_size` bytes before compression, or a single one.
-        """
-        taken: list[ProducerBatch] = []
-        room = self._options.max_request_size
-        for queue in list(self._sendable.values()):
-            if not led(queue.partition) or self._due_ms(queue, now_ms) > now_ms:
-                continue
-            batch = queue.batches[0]
-            if taken and batch.bytes_held > room:
-                continue
-            queue.batches.popleft()
-            queue.in_flight += 1
-            batch.sealed()
-            room -= batch.bytes_held
-            taken.append(batch)
-            # Requeue the partition after the others, so that none starves.
-            del self._sendable[queue.partition]
-            self._note(queue)
-        return taken
-
-    def due_ms(self, now_ms: int) -> int | None:
-        """Return when the next batch may be sent, in the past if one is due; None if there is none."""
-        return min((self._due_ms(queue, now_ms) for queue in self._sendable.values()), default=None)
-
-    def waiting(self) -> Iterable[TopicPartition]:
-        """Return the partitions that have batches to send."""
-        return self._sendable.keys()
-
-    def flush(self) -> None:
-        """Seal all open batches, so that they are sent without lingering."""
-        for queue in self._sendable.values():
-            if queue.open is not None:
-                queue.open.sealed()
-
-    def succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
-        """Report that a batch in flight was acknowledged."""
-        batch.base_offset = base_offset
-        batch.log_append_time_ms = log_append_time_ms
-        batch.error = None
-        self._came_back(batch)
-        self._finish(batch)
-
-    def retry(self, batch: ProducerBatch, error: KafkaWireError, now_ms: int, pause_ms: float) -> None:
-        """Report that a batch in flight failed with a retriable error; out of time or retries, it fails for good.
-
-        Args:
-            batch: goes back to its place in the queue.
-            error: why it failed.
-            now_ms: the current time, monotonic.
-            pause_ms: how long no batch of the partition is sent.
-        """
-        batch.failures += 1
-        if batch.failures > self._options.retries:
-            self.fail(batch, error)
-            return
-        if now_ms >= batch.created_ms + self._options.delivery_timeout_ms:
-            self.fail(batch, self._timed_out(batch, error))
-            return
-        batch.error = error
-        queue = self._queues[batch.partition]
-        queue.returned.append(batch)
-        queue.not_before_ms = max(queue.not_before_ms, now_ms + int(pause_ms))
-        self._came_back(batch)
-
-    def fail(self, batch: ProducerBatch, error: KafkaWireError) -> None:
-        """Report that a batch in flight failed for good."""
-        batch.error = error
-        self._came_back(batch)
-        self._finish(batch)
-
-    def expire(self, now_ms: int) -> None:
-        """Fail batches that are past `delivery_timeout_ms` and not in flight."""
-        for queue in list(self._sendable.values()):
-            while queue.batches and now_ms >= queue.batches[0].created_ms + self._options.delivery_timeout_ms:
-                batch = queue.batches.popleft()
-                batch.sealed()
-                batch.error = self._timed_out(batch, batch.error)
-                self._finish(batch)
-            self._note(queue)
-
-    def abandon(self, error: KafkaWireError) -> None:
-        """Fail everything that is not in flight."""
-        for queue in self._queues.values():
-            batches: Iterable[ProducerBatch] = [*queue.returned, *queue.batches]
-            queue.returned.clear()
-            queue.batches.clear()
-            self._note(queue)
-            for batch in batches:
-                batch.error = error
-                self._finish(batch)
-
-    def _open(self, queue: PartitionQueue, size: int, now_ms: int) -> ProducerBatch:
-        builder = BatchBuilder(max(self._options.batch_size, size + BATCH_HEADER_BYTES), self._options.compression)
-        self._batches_made += 1
-        batch = ProducerBatch(self._batches_made, queue.partition, builder, now_ms)
-        batch.bytes_held = BATCH_HEADER_BYTES
-        self.bytes_held += BATCH_HEADER_BYTES
-        self._unfinished[batch.number] = batch
-        queue.batches.append(batch)
-        self._note(queue)
+    def _open(self, topic: ProducerTopic, number: int, bound_bytes: int, created_ms: int | None) -> ProducerBatch:
+        needed_bytes = BATCH_HEADER_BYTES + bound_bytes
+        options = self._options
+        limit_bytes = max(options.batch_size, needed_bytes)
+        queue = topic.queues.get(number)
+        if queue is None:
+            queue = PartitionQueue(TopicPartition(topic.name, number))
+        wished_bytes = min(max(_FIRST_BYTES, needed_bytes, queue.usual_bytes), limit_bytes)
+        admitted_bytes = self._admit(needed_bytes, wished_bytes)
+        topic.queues[number] = queue
+        builder = BatchBuilder(limit_bytes, options.compression)
+        now_ms = self._clock()
+        batch = self.new_batch(queue, builder, limit_bytes, now_ms if created_ms is None else created_ms)
+        batch.admitted_bytes = admitted_bytes
+        topic.open[number] = batch
+        topic.used_ms = now_ms
+        queue.waiting.append(batch)
+        self._tell(batch)
         return batch
 
-    def _note(self, queue: PartitionQueue) -> None:
-        """Update whether a queue has anything to send."""
-        if queue.batches:
-            self._sendable.setdefault(queue.partition, queue)
-        else:
-            self._sendable.pop(queue.partition, None)
+    def new_batch(
+        self,
+        queue: PartitionQueue,
+        builder: BatchBuilder,
+        limit_bytes: int,
+        created_ms: int,
+        order: tuple[int, ...] | None = None,
+    ) -> ProducerBatch:
+        """Return a batch that counts from `created_ms`; the latest one, unless an `order` is given."""
+        if order is None:
+            self._batches_made += 1
+            order = (self._batches_made,)
+        attempts = Attempts(self._backoff, created_ms + self._options.delivery_timeout_ms, self._options.retries)
+        return ProducerBatch(queue, order, builder, attempts, limit_bytes, created_ms)
 
-    def _due_ms(self, queue: PartitionQueue, now_ms: int) -> int:
-        """Return when the first batch of a queue may be sent."""
-        if queue.returned:
-            return now_ms + self._options.delivery_timeout_ms  # not before the others in flight have come back
-        batch = queue.batches[0]
-        lingers = batch is queue.open and batch.builder.size_bytes < self._options.batch_size
-        ready_ms = batch.created_ms + self._options.linger_ms if lingers else batch.created_ms
-        return max(ready_ms, queue.not_before_ms)
+    def _grow(self, batch: ProducerBatch, needed_bytes: int, *, partly: bool) -> bool:
+        """Have an open batch hold so many bytes; return whether it may.
 
-    def _came_back(self, batch: ProducerBatch) -> None:
-        """Requeue returned batches in order once none of the partition is in flight."""
-        queue = self._queues[batch.partition]
-        queue.in_flight -= 1
-        if queue.returned and not queue.in_flight:
-            queue.batches.extendleft(sorted(queue.returned, key=lambda each: each.number, reverse=True))
-            queue.returned.clear()
-            self._note(queue)
+        Args:
+            batch: that grows.
+            needed_bytes: size of the batch.
+            partly: whether to raise `BufferFull` if there is no room; otherwise the answer is no.
+        """
+        if needed_bytes <= batch.admitted_bytes:
+            return True
+        if needed_bytes > batch.limit_bytes:
+            return False
+        held_bytes = batch.admitted_bytes
+        wished_bytes = min(max(2 * held_bytes, needed_bytes), batch.limit_bytes)
+        if not partly and self.bytes_held + needed_bytes - held_bytes > self._options.buffer_memory:
+            return False
+        batch.admitted_bytes += self._admit(needed_bytes - held_bytes, wished_bytes - held_bytes)
+        return True
 
-    def _finish(self, batch: ProducerBatch) -> None:
-        self.bytes_held -= batch.bytes_held
-        del self._unfinished[batch.number]
-        batch.done = True
-        if batch.error is not None and not batch.observed and self.unobserved is None:
-            self.unobserved = batch
-        for call in batch.on_done:
-            call()
-        batch.on_done.clear()
+    def _admit(self, needed_bytes: int, wished_bytes: int) -> int:
+        """Take memory: as much as wished, or as needed, and return how much it was."""
+        options = self._options
+        room_bytes = options.buffer_memory - self.bytes_held
+        if needed_bytes > room_bytes:
+            raise BufferFull(
+                f"{self.bytes_held} bytes are not acknowledged yet, {needed_bytes} more exceed "
+                f"buffer_memory={options.buffer_memory}; await producer.drain() and send again, or use send_many"
+            )
+        taken_bytes = min(wished_bytes, room_bytes)
+        self.bytes_held += taken_bytes
+        return taken_bytes
 
-    def _timed_out(self, batch: ProducerBatch, cause: KafkaWireError | None) -> DeliveryTimedOut:
-        error = DeliveryTimedOut(
-            f"{batch.builder.count} records for {batch.partition} were not acknowledged within "
-            f"delivery_timeout_ms={self._options.delivery_timeout_ms}; {cause or 'nothing could be sent'}"
-        )
-        error.__cause__ = cause
-        return error
+    def _tell(self, what: ProducerBatch | PartitionQueue | Held) -> None:
+        self.news.append(what)
+        self._wake()
+
+    # The sender's side.
+
+    def close(self, batch: ProducerBatch) -> None:
+        """Have a batch take no more records, and give back the memory that it does not need."""
+        with self._lock:
+            number = batch.queue.partition.partition
+            topic = self.topics.get(batch.queue.partition.topic)
+            if topic is not None:
+                if number < len(topic.open) and topic.open[number] is batch:
+                    topic.open[number] = None
+                if topic.sticky is batch:
+                    topic.sticky = None
+            self.bytes_held -= batch.admitted_bytes - batch.used_bytes
+            batch.admitted_bytes = batch.queue.usual_bytes = batch.used_bytes
+
+    def is_open(self, batch: ProducerBatch) -> bool:
+        """Return whether a batch takes records."""
+        name, number = batch.queue.partition
+        topic = self.topics.get(name)
+        return topic is not None and number < len(topic.open) and topic.open[number] is batch
+
+    def forget(self, name: str) -> None:
+        """Have the next record of a topic wait until it is known again."""
+        with self._lock:
+            topic = self.topics[name]
+            topic.partitions = 0
+            topic.sticky = None
+            if not any(queue.sequences.producer is not None for queue in topic.queues.values()) and not topic.held:
+                del self.topics[name]  # no sequence number is needed again
+
+    def release(self, size_bytes: int) -> None:
+        """Give back memory."""
+        with self._lock:
+            self.bytes_held -= size_bytes
+
+    def put_back(self, batch: ProducerBatch) -> None:
+        """Put a batch back among those that wait, in its place."""
+        with self._lock:
+            batch.queue.put_back(batch)
+
+    def place_held(self, topic: ProducerTopic, count: int, moved: Callable[[Outcome, Outcome], None]) -> None:
+        """Put the records that waited for a topic into batches, then let others in: the order is kept.
+
+        Args:
+            topic: whose records wait.
+            count: of its partitions.
+            moved: called with the outcome of a record and that of its batch.
+        """
+        with self._lock:
+            topic.open.extend([None] * (count - len(topic.open)))
+        while True:
+            with self._lock:
+                if not topic.held:
+                    topic.partitions = count
+                    return
+                record = topic.held.popleft()
+            outcome = record.outcome
+            if outcome is None or outcome.done:
+                continue
+            try:
+                number = self._choose(record, count)
+            except _PartitionerFailed as error:
+                self._give_up(record, error.reason)
+            except LocalProtocolError as error:
+                self._give_up(record, error)
+            else:
+                with self._lock:
+                    self.bytes_held -= BATCH_HEADER_BYTES + record.bound_bytes
+                    place = self._append(topic, record, number)
+                moved(outcome, place[0])
+                outcome.move([place])
+
+    def give_up_held(self, record: Held, error: KafkaWireError) -> None:
+        """Fail a record that waits for its topic."""
+        self._give_up(record, error)
+        topic = self.topics[record.topic]
+        with self._lock:
+            while topic.held and topic.held[0].outcome is not None and topic.held[0].outcome.done:
+                topic.held.popleft()
+
+    def _give_up(self, record: Held, error: KafkaWireError) -> None:
+        self.release(BATCH_HEADER_BYTES + record.bound_bytes)
+        self.refused(record, error)
+
+    def note_failure(self, outcome: Outcome) -> None:
+        """Remember the first failure, for `flush`, in case nobody asks for it."""
+        if self.unobserved is None or self.unobserved.observed:
+            self.unobserved = outcome
+
+    def refuse_all(self, error: KafkaWireError) -> None:
+        """Take no records from now on."""
+        with self._lock:
+            self.appender.refusal = self.appender.refusal or error
+            for topic in self.topics.values():
+                topic.sticky = None
+                topic.open[:] = [None] * len(topic.open)
+
+
+def _load(queue: PartitionQueue | None) -> int:
+    return 0 if queue is None else len(queue.waiting) + queue.on_wire
+
+
+class _PartitionerFailed(Exception):
+    """A function of the user gave no partition."""
+
+    def __init__(self, reason: LocalProtocolError) -> None:
+        super().__init__(reason)
+        self.reason = reason

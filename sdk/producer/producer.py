@@ -1,75 +1,39 @@
-"""The producer: records in, deliveries out.
+"""The producer for asyncio: records in, deliveries out.
 
-`send` is a plain function that appends to the batch of a partition; the sender task does the rest. When the buffer is
-full, `send` raises `BufferFull` instead of waiting; `drain` and `send_many` wait.
+`send` is a plain function that appends to the batch of a partition; the machines behind it do the rest. When the buffer
+is full, `send` raises `BufferFull` instead of waiting; `drain` and `send_many` wait.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from kafkawire.sdk.client.options import ProducerOptions, read_options
-from kafkawire.sdk.client.partitioner import Partitioner, murmur2_partition
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.client.topics import checked_topic
-from kafkawire.sdk.clock import monotonic_ms, now_ms
-from kafkawire.sdk.errors import BrokerError, BufferFull, Closed, DeliveryTimedOut, KafkaWireError, LocalProtocolError
-from kafkawire.sdk.producer.accumulator import Accumulator
-from kafkawire.sdk.producer.delivery import Delivery, settled
+from kafkawire.sdk.clock import now_ms
+from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError
+from kafkawire.sdk.producer.contents import content
+from kafkawire.sdk.producer.engine import Delivery
+from kafkawire.sdk.producer.settings import read_producer_options
 from kafkawire.sdk.protocol.values import Buffer
-from kafkawire.sdk.records import HeadersLike
-from kafkawire.sdk.records.content import HeadersInput, record_content, record_headers
-from kafkawire.sdk.records.engines.builder_options import checked_time
-from kafkawire.sdk.transport.timing import random_fraction
+from kafkawire.sdk.records.content import HeadersInput, record_headers
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from kafkawire.sdk.client.cluster import Cluster
     from kafkawire.sdk.client.keywords import ProducerKeywords
-    from kafkawire.sdk.producer.sender import Sender
-    from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+    from kafkawire.sdk.producer.core import ProducerCore
 
 __all__ = ["Producer"]
-
-logger = logging.getLogger("kafkawire.producer")
-
-#: `drain` returns once this fraction of `buffer_memory` is in use, so that filling and draining do not alternate record
-#: by record.
-_DRAINED_FRACTION = 0.5
 
 #: How many records `send_many` takes before it yields: about 0.1 ms with the extension, 2 ms without.
 _MANY = 1_000
 
-
-class _Waiting(NamedTuple):
-    """A record whose topic is not known yet."""
-
-    delivery: Delivery
-    key: Buffer | None
-    value: Buffer | None
-    headers: HeadersLike
-    partition: int | None
-    timestamp_ms: int
-    size_bytes: int
-    since_ms: int
-
-
-class _Sticky:
-    """The partition that records without a key currently go to (KIP-794)."""
-
-    __slots__ = ("bytes_left", "partition")
-
-    def __init__(self, partition: TopicPartition, bytes_left: int) -> None:
-        self.partition = partition
-        self.bytes_left = bytes_left
+#: Types of values that need no conversion.
+_PLAIN = frozenset({bytes, type(None)})
 
 
 class Producer:
@@ -95,16 +59,10 @@ class Producer:
         network: Network | None = None,
         **options: Unpack[ProducerKeywords],
     ) -> None:
-        self._options = read_options(ProducerOptions, servers, options)
+        self._options = read_producer_options(servers, options)
         self._network = network
-        self._partitioner: Partitioner = self._options.partitioner or murmur2_partition
-        self._accumulator = Accumulator(self._options)
-        self._sticky: dict[str, _Sticky] = {}
-        self._waiting: dict[str, deque[_Waiting]] = {}
-        self._unobserved: KafkaWireError | None = None
-        self._progress: asyncio.Future[None] | None = None
-        self._cluster: Cluster | None = None
-        self._sender: Sender | None = None
+        self._core: ProducerCore | None = None
+        self._is_open = False
 
     async def __aenter__(self) -> Producer:
         await self.start()
@@ -120,47 +78,50 @@ class Producer:
 
         Raises:
             ConnectFailed: none of the bootstrap servers can be reached.
+            UnsupportedVersion: `enable_idempotence=True`, and the cluster gives no producer ids.
             LocalProtocolError: the producer was started already.
         """
-        if self._cluster is not None:
+        if self._core is not None:
             raise LocalProtocolError("the producer was started already")
-        from kafkawire.sdk.client.cluster import Cluster  # what connects is loaded here, not by the import
-        from kafkawire.sdk.producer.sender import Sender
+        from kafkawire.sdk.producer.core import ProducerCore  # what connects is loaded here, not by the import
 
-        cluster = Cluster(self._options, self._network, creates_topics=True)
+        core = self._core = ProducerCore(self._options, self._network)
         try:
-            await cluster.refresh()
+            await core.start()
         except BaseException:
-            await cluster.close()
+            self._core = None
+            await _ended(core, Closed("the producer could not be started"))
             raise
-        self._cluster = cluster
-        self._sender = Sender(self._options, cluster, self._accumulator, self._progressed)
-        self._sender.start()
+        self._is_open = True
+        if type(self).send is Producer.send:
+            # The engine's own method: to pass the arguments on costs as much as to take the record.
+            self.send = core.accumulator.appender.send  # type: ignore[method-assign]  # it is the same function
 
-    async def close(self, *, flush: bool = True) -> None:
+    async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
         """Flush, and disconnect.
 
         Args:
-            flush: False to fail records that were not sent yet with `Closed`.
+            flush: False to fail records that are not acknowledged yet with `Closed`.
+            timeout_ms: for flushing, after which the rest fails; None for no limit but `delivery_timeout_ms`.
 
         Raises:
-            KafkaWireError: see `flush`.
+            KafkaWireError: see `flush`; `Closed` if there was no time for some records.
         """
-        sender, cluster = self._sender, self._cluster
-        if sender is None or cluster is None:
+        core = self._core
+        if core is None or not self._is_open:
             return
+        self._is_open = False
+        core.refuse(Closed("the producer is closed"))
         try:
             if flush:
-                await self.flush()
+                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                    await core.flush()
+        except TimeoutError:
+            pass
         finally:
-            self._sender = None
-            await sender.close()
-            await cluster.close()
-            closed = Closed("the producer was closed before the record was sent")
-            self._accumulator.abandon(closed)
-            for topic in list(self._waiting):
-                self._refuse(topic, closed)
-            self._progressed()
+            await _ended(core, Closed("the producer was closed before the record was acknowledged"))
+        if flush:
+            core.raise_unobserved()
 
     def send(
         self,
@@ -171,45 +132,38 @@ class Producer:
         headers: HeadersInput = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        on_delivery: Callable[[Delivery], object] | None = None,
     ) -> Delivery:
-        """Buffer a record for sending, without waiting.
+        """Buffer a record for sending, without waiting; from any thread.
 
         Args:
             topic: its destination.
             value: its content; text is encoded as UTF-8. None deletes the key from a compacted topic.
             key: text is encoded as UTF-8; records with equal keys go to the same partition, in order. None for none.
-            headers: (name, value) pairs in order, or a mapping if names are unique; text is encoded as UTF-8, too.
+            headers: (name, value) pairs in order, or a mapping if names are unique; text is encoded as UTF-8.
             partition: from 0; None to choose by the key, or without a key to fill one batch after the other.
             timestamp_ms: milliseconds since the epoch; None for now.
+            on_delivery: called with the delivery once it is settled, on the event loop of the producer.
 
         Returns:
             An awaitable for the record's `RecordMetadata`, or its error.
 
         Raises:
             BufferFull: `buffer_memory` is used up; the record was not buffered. Await `drain`, or use `send_many`.
-            RecordTooLarge: it does not fit into `max_request_size`.
-            Closed: the producer is not started, or is closed.
-            EncodeError: key, value, headers or timestamp have a type that is not encoded, numbers for example. Nothing
-                was buffered.
-            LocalProtocolError: the topic has no such partition, or no topic can have this name.
+            RecordTooLarge: it does not fit into `max_request_size`, or into `buffer_memory`.
+            EncodeError: a key, value, header or timestamp cannot be written.
+            Closed: the producer is not started, or is closed; or the process is a fork of the one that started it.
+            LocalProtocolError: there can be no such topic, or the topic has no such partition.
         """
-        sender = self._sender
-        if sender is None:
-            raise Closed("the producer is not started, or is closed")
-        # What the batch would refuse is refused before there is one.
-        content = value if type(value) is bytes else record_content("value", value)
-        key_bytes = key if key is None or type(key) is bytes else record_content("key", key)
-        pairs: HeadersLike = record_headers(headers) if headers else ()
-        timestamp_ms = now_ms() if timestamp_ms is None else checked_time(timestamp_ms)
-        known = self._cluster.metadata.topics.get(topic) if self._cluster is not None else None
-        if known is None or not known.partitions or topic in self._waiting:
-            checked_topic(topic)
-            return self._send_later(sender, topic, key_bytes, content, pairs, partition, timestamp_ms)
-        target = self._target(topic, len(known.partitions), key_bytes, content, partition)
-        batch, index, news = self._accumulator.append(target, key_bytes, content, pairs, timestamp_ms, monotonic_ms())
-        if news:
-            sender.wake()
-        return Delivery(batch, index, timestamp_ms)
+        return self._started().accumulator.appender.send(
+            topic,
+            value,
+            key=key,
+            headers=headers,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+            on_delivery=on_delivery,
+        )
 
     async def send_many(
         self,
@@ -231,10 +185,11 @@ class Producer:
             How many records were buffered. `flush` waits until they are stored.
 
         Raises:
-            RecordTooLarge, Closed, EncodeError, LocalProtocolError: see `send`; earlier records were buffered.
+            RecordTooLarge, EncodeError, Closed, LocalProtocolError: see `send`; earlier records were buffered.
         """
-        count = 0
+        accumulator = self._started().accumulator
         pairs = record_headers(headers) if headers else ()
+        count = 0
         remaining = iter(values)
         while True:
             chunk, refused = _contents(remaining)
@@ -247,8 +202,8 @@ class Producer:
                     await self.drain()
                     continue
                 taken += 1
-                if not pairs:
-                    taken += self._fill(topic, chunk[taken:], partition)
+                if not pairs and taken < len(chunk):
+                    taken += accumulator.fill(topic, chunk[taken:], partition, now_ms())
             count += taken
             await asyncio.sleep(0)  # let full batches leave
             if refused is not None:
@@ -257,157 +212,48 @@ class Producer:
                 return count
 
     async def drain(self) -> None:
-        """Send buffered batches, and wait until at least half of `buffer_memory` is free."""
-        await asyncio.sleep(0)  # a caller that only sends in a loop would keep the sender from running
-        target = int(self._options.buffer_memory * _DRAINED_FRACTION)
-        if self._accumulator.bytes_held > target:
-            self._accumulator.flush()
-        while self._sender is not None and self._accumulator.bytes_held > target:
-            self._sender.wake()
-            await self._next_progress()
+        """Wait until at least half of `buffer_memory` is free; batches do not linger meanwhile."""
+        core = self._started()
+        await asyncio.sleep(0)  # a caller that only sends in a loop would keep the driver from running
+        if core.accumulator.bytes_held > self._options.buffer_memory // 2:
+            await core.drain()
 
     async def flush(self) -> None:
         """Send everything buffered so far and wait until it is acknowledged.
 
         Raises:
-            KafkaWireError: the first error, since the last `flush`, of a record whose delivery nobody awaited.
+            KafkaWireError: the first error, since the last `flush`, of a record whose delivery nobody asked for.
         """
-        while self._waiting and self._sender is not None:
-            await self._next_progress()
-        self._accumulator.flush()
-        if self._sender is not None:
-            self._sender.wake()
-        for batch in self._accumulator.unfinished:
-            await settled(batch)
-        failed, self._accumulator.unobserved = self._accumulator.unobserved, None
-        refused, self._unobserved = self._unobserved, None
-        if failed is not None and failed.error is not None and not failed.observed:
-            raise failed.error.again()
-        if refused is not None:
-            raise refused.again()
+        core = self._started()
+        await core.flush()
+        core.raise_unobserved()
 
-    def _target(
-        self, topic: str, partitions: int, key: Buffer | None, value: Buffer | None, partition: int | None
-    ) -> TopicPartition:
-        """Return the partition that a record goes to."""
-        if partition is not None:
-            if not isinstance(partition, int) or not 0 <= partition < partitions:
-                raise LocalProtocolError(f"topic {topic} has partitions 0 to {partitions - 1}, not {partition}")
-            return TopicPartition(topic, partition)
-        if key is not None:
-            return TopicPartition(topic, self._partitioner(bytes(key), partitions))
-        sticky = self._sticky.get(topic)
-        if sticky is None or sticky.bytes_left <= 0 or sticky.partition.partition >= partitions:
-            number = int(random_fraction() * partitions)
-            sticky = self._sticky[topic] = _Sticky(TopicPartition(topic, number), self._options.batch_size)
-        if value is not None:
-            sticky.bytes_left -= len(value)
-        return sticky.partition
-
-    def _fill(self, topic: str, values: Sequence[Buffer | None], partition: int | None) -> int:
-        """Append values to the batch that the previous record went to; return how many fit."""
-        if topic in self._waiting:
-            return 0
-        sticky = self._sticky.get(topic)
-        if partition is not None:
-            return self._accumulator.fill(TopicPartition(topic, partition), values, now_ms())
-        if sticky is None:
-            return 0
-        added = self._accumulator.fill(sticky.partition, values, now_ms())
-        sticky.bytes_left -= sum(len(value) for value in values[:added] if value is not None)
-        return added
-
-    def _send_later(
-        self,
-        sender: Sender,
-        topic: str,
-        key: Buffer | None,
-        value: Buffer | None,
-        headers: HeadersLike,
-        partition: int | None,
-        timestamp_ms: int,
-    ) -> Delivery:
-        """Hold a record until its topic is known; it counts against `buffer_memory` meanwhile."""
-        assert self._cluster is not None
-        assert self._cluster.topics is not None
-        size_bytes = self._accumulator.admit(key, value, headers)
-        self._accumulator.bytes_held += size_bytes
-        delivery = Delivery(None, 0, timestamp_ms)
-        record = _Waiting(delivery, key, value, headers, partition, timestamp_ms, size_bytes, monotonic_ms())
-        self._waiting.setdefault(topic, deque()).append(record)
-        self._cluster.topics.add(topic)
-        sender.want_metadata()
-        return delivery
-
-    def _progressed(self) -> None:
-        """Place records whose topic has become known, and wake callers that wait for room."""
-        for topic in list(self._waiting):
-            self._place(topic)
-        if self._progress is not None:
-            self._progress.set_result(None)
-            self._progress = None
-
-    def _place(self, topic: str) -> None:
-        if self._cluster is None or self._sender is None:
-            return
-        known = self._cluster.metadata.topics.get(topic)
-        if known is None or not known.partitions:
-            self._give_up_waiting(topic, self._cluster.metadata.errors.get(topic))
-            return
-        for record in self._waiting.pop(topic):
-            self._accumulator.bytes_held -= record.size_bytes
-            delivery, key, value, headers, partition, timestamp_ms, size_bytes, _ = record
-            try:
-                target = self._target(topic, len(known.partitions), key, value, partition)
-                batch, index, _ = self._accumulator.append(
-                    target, key, value, headers, timestamp_ms, monotonic_ms(), size_bytes
-                )
-            except KafkaWireError as error:
-                self._note_refused(record, error)
-            else:
-                delivery.place(batch, index)
-        self._sender.wake()
-
-    def _give_up_waiting(self, topic: str, code: ErrorCode | None) -> None:
-        """Refuse the records of a topic that does not exist, and those that have waited too long."""
-        error = BrokerError(code, f"topic {topic}") if code is not None else None
-        if error is not None and not error.retriable:
-            self._refuse(topic, error)
-            return
-        timeout_ms = self._options.delivery_timeout_ms
-        if monotonic_ms() - self._waiting[topic][0].since_ms >= timeout_ms:
-            reason = error or "no broker has responded"
-            timed_out = DeliveryTimedOut(f"topic {topic} is not known after {timeout_ms} ms: {reason}")
-            timed_out.__cause__ = error
-            self._refuse(topic, timed_out)
-        elif self._sender is not None:
-            self._sender.want_metadata()
-
-    def _refuse(self, topic: str, error: KafkaWireError) -> None:
-        for record in self._waiting.pop(topic):
-            self._accumulator.bytes_held -= record.size_bytes
-            self._note_refused(record, error)
-        if self._cluster is not None and self._cluster.topics is not None:
-            self._cluster.topics.discard(topic)
-
-    def _note_refused(self, record: _Waiting, error: KafkaWireError) -> None:
-        if not record.delivery.refuse(error) and self._unobserved is None:
-            self._unobserved = error
-        if not isinstance(error, Closed):  # whoever closes the producer without flushing knows
-            logger.error("a record was not sent: %s", error)
-
-    async def _next_progress(self) -> None:
-        if self._progress is None:
-            self._progress = asyncio.get_running_loop().create_future()
-        await asyncio.shield(self._progress)
+    def _started(self) -> ProducerCore:
+        if self._core is None or not self._is_open:
+            raise Closed("the producer is not started, or is closed")
+        return self._core
 
 
-def _contents(values: Iterator[Buffer | str | None]) -> tuple[list[Buffer | None], Exception | None]:
-    """Return the next values as bytes, and the error that ended them early: those before it are sent."""
-    found: list[Buffer | None] = []
+async def _ended(core: ProducerCore, error: Closed) -> None:
+    """End a producer's driver, and let go of its thread."""
     try:
-        for value in islice(values, _MANY):
-            found.append(value if type(value) is bytes else record_content("value", value))
-    except Exception as error:
-        return found, error
-    return found, None
+        await core.client.end(error)
+    finally:
+        core.client.released()
+
+
+def _contents(values: Iterator[Buffer | str | None]) -> tuple[list[bytes | None], Exception | None]:
+    """Return the next values as bytes, and the error that ended them early: those before it are sent."""
+    found: list[Any] = []
+    error: Exception | None = None
+    try:
+        found.extend(islice(values, _MANY))  # what came before an error stays
+    except Exception as raised:
+        error = raised
+    if not _PLAIN.issuperset(map(type, found)):
+        for place, value in enumerate(found):
+            try:
+                found[place] = None if value is None else content("value", value)
+            except KafkaWireError as refused:
+                return found[:place], refused
+    return found, error

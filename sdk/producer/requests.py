@@ -1,50 +1,66 @@
-"""Produce requests from batches, and the outcome of each batch from the response.
+"""Produce requests from batches, and the result of each batch from the response.
 
-Source: Kafka protocol guide, "Produce"; KIP-516 (topic ids, from version 13), KIP-951 (the new leader in the response).
+Source: Kafka protocol guide, "Produce"; KIP-467 (records that were refused), KIP-516 (topic ids, from version 13),
+KIP-951 (the new leader in the response).
 """
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kafkawire.sdk.client.metadata import Metadata
+from kafkawire.sdk.client.metadata import Broker, Metadata
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, RemoteProtocolError
-from kafkawire.sdk.producer.accumulator import ProducerBatch
+from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["Outcome", "outcomes", "produce_request"]
+__all__ = ["Result", "produce_request", "results"]
+
+#: Refused records that the text of an error names.
+_REASONS_MAX = 3
 
 
-class Outcome(NamedTuple):
-    """The outcome of a batch.
+class Result(NamedTuple):
+    """What a broker did with a batch.
 
     Attributes:
         batch: the batch that was sent.
         error: None if it was stored.
         base_offset: the offset of its first record, if it was stored.
         log_append_time_ms: the broker's timestamp, -1 if the records keep their own.
+        log_start_offset: of the partition, -1 if the broker did not tell it.
+        leader_moved: whether the response names another leader, which is known now.
     """
 
     batch: ProducerBatch
     error: KafkaWireError | None
     base_offset: int = -1
     log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    leader_moved: bool = False
 
 
-def produce_request(batches: Iterable[ProducerBatch], metadata: Metadata, acks: int, timeout_ms: int) -> ProduceRequest:
-    """Return one request with the batches of several partitions.
+def produce_request(
+    batches: Iterable[ProducerBatch], metadata: Metadata, acks: int, timeout_ms: int, versions: Versions
+) -> tuple[ProduceRequest, int]:
+    """Return one request with the batches of several partitions, and its version.
 
     Args:
         batches: at most one of each partition.
         metadata: provides the topic ids.
         acks: -1 for all in-sync replicas, 1 for the leader, 0 for none.
         timeout_ms: how long the leader waits for the replicas.
+        versions: what the broker speaks.
     """
     topics: dict[str, list[ProduceRequest.PartitionProduceData]] = {}
     for batch in batches:
-        data = ProduceRequest.PartitionProduceData(batch.partition.partition, batch.sealed())
-        topics.setdefault(batch.partition.topic, []).append(data)
-    return ProduceRequest(
+        topic, number = batch.outcome.partition
+        topics.setdefault(topic, []).append(ProduceRequest.PartitionProduceData(number, batch.sealed()))
+    request = ProduceRequest(
         acks=acks,
         timeout_ms=timeout_ms,
         topic_data=[
@@ -52,30 +68,37 @@ def produce_request(batches: Iterable[ProducerBatch], metadata: Metadata, acks: 
             for name, partitions in topics.items()
         ],
     )
+    named = any(topic.topic_id == ZERO_UUID for topic in request.topic_data)
+    return request, versions.version_for(ProduceRequest, (ProduceRequest.TopicProduceData, "name") if named else None)
 
 
-def outcomes(response: ProduceResponse, batches: Iterable[ProducerBatch], metadata: Metadata) -> Iterator[Outcome]:
-    """Yield the outcome of each batch; new leaders named in the response go to the metadata.
+def results(response: ProduceResponse, batches: Iterable[ProducerBatch], metadata: Metadata) -> Iterator[Result]:
+    """Yield the result of each batch; new leaders named in the response go to the metadata.
 
     Args:
         response: to the request that carried the batches.
         batches: what was sent.
         metadata: resolves topic ids, and learns of new leaders.
     """
-    results = {
+    for node in response.node_endpoints:
+        broker = Broker(node.node_id, Address(node.host, node.port), node.rack)
+        metadata.brokers.setdefault(node.node_id, broker)
+    found = {
         (topic.name or metadata.name_of(topic.topic_id), partition.index): partition
         for topic in response.responses
         for partition in topic.partition_responses
     }
     for batch in batches:
-        result = results.get(batch.partition)
+        partition = batch.outcome.partition
+        result = found.get(partition)
         if result is None:
-            yield Outcome(batch, RemoteProtocolError(f"the Produce response does not mention {batch.partition}"))
+            yield Result(batch, RemoteProtocolError(f"the Produce response does not mention {partition}"))
         elif result.error_code == ErrorCode.NONE:
-            yield Outcome(batch, None, result.base_offset, result.log_append_time_ms)
+            yield Result(batch, None, result.base_offset, result.log_append_time_ms)
         else:
             leader = result.current_leader
-            metadata.move_leader(batch.partition, leader.leader_id, leader.leader_epoch)
-            detail = f"{batch.builder.count} records for {batch.partition}"
-            text = f"{detail}: {result.error_message}" if result.error_message else detail
-            yield Outcome(batch, BrokerError(result.error_code, text))
+            moved = metadata.move_leader(partition, leader.leader_id, leader.leader_epoch)
+            reasons = [f"record {each.batch_index}: {each.batch_index_error_message}" for each in result.record_errors]
+            text = "; ".join(filter(None, [result.error_message, *reasons[:_REASONS_MAX]]))
+            error = BrokerError(result.error_code, f"{batch}: {text}" if text else str(batch))
+            yield Result(batch, error, log_start_offset=result.log_start_offset, leader_moved=moved)

@@ -1,210 +1,414 @@
-"""The task that sends batches from the accumulator to the brokers.
+"""The machine that sends batches: what goes to which leader and when, and what becomes of it.
 
-It sleeps until a batch is due or a response arrives, then sends as many requests as each broker may have in flight.
-Connecting and refreshing metadata run in tasks of their own, so that an unreachable broker does not hold up the others.
+It hears of batches through the accumulator's news, groups them by leader, and owns every ending: each outcome is
+settled once, by its deadline at the latest, whether its batch waits, lingers or is in flight.
 
-Source: Apache Kafka, `Sender`.
+Source: Apache Kafka, `Sender`, `RecordAccumulator`.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Iterable
 from functools import partial
+from heapq import heappop, heappush
+from typing import Final
 
-from kafkawire.sdk.client.cluster import Cluster
+from kafkawire.sdk.client.call import Call, Node
 from kafkawire.sdk.client.options import ProducerOptions
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.errors import KafkaWireError
-from kafkawire.sdk.producer.accumulator import Accumulator, ProducerBatch
-from kafkawire.sdk.producer.requests import Outcome, outcomes, produce_request
-from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
-from kafkawire.sdk.protocol.tables.enums import Acks
-from kafkawire.sdk.protocol.uuids import ZERO_UUID
-from kafkawire.sdk.transport.connection import BrokerConnection
+from kafkawire.sdk.client.retry import outdates_metadata
+from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.errors import BrokerError, Closed, DeliveryTimedOut, KafkaWireError
+from kafkawire.sdk.producer.accumulator import Accumulator
+from kafkawire.sdk.producer.batch import ProducerBatch
+from kafkawire.sdk.producer.contents import Held
+from kafkawire.sdk.producer.identity import ProducerIdentity
+from kafkawire.sdk.producer.log_limit import LogLimit
+from kafkawire.sdk.producer.outcome import Outcome
+from kafkawire.sdk.producer.partition_queue import PartitionQueue
+from kafkawire.sdk.producer.progress import Progress
+from kafkawire.sdk.producer.requests import Result, produce_request, results
+from kafkawire.sdk.producer.schedule import Schedule
+from kafkawire.sdk.producer.topic_registry import TopicRegistry
+from kafkawire.sdk.protocol.messages.produce import ProduceResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE, Acks
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
+from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["Sender"]
 
-#: Longest sleep while batches wait, so that batches with an unknown leader still expire.
-_LONGEST_SLEEP_MS = 1_000
+logger = logging.getLogger("kafkawire.producer")
+
+#: The broker takes no batch of this size; half of it may do.
+_TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+
+#: The connection ends a request that has no response in time; this is for the case that it does not.
+_GRACE_MS: Final = 1_000
+
+#: `drain` returns once this part of `buffer_memory` is in use, so that filling and draining do not alternate record by
+#: record.
+_DRAINED_FRACTION: Final = 0.5
 
 
 class Sender:
     """Send the batches of an accumulator.
 
     Args:
-        options: the producer's options.
-        cluster: routes the requests.
+        options: of the producer.
+        router: carries the requests.
         accumulator: holds the batches.
-        on_progress: called after batches were acknowledged or have failed, and after a metadata refresh.
+        identity: gives the producer id.
     """
 
     def __init__(
-        self, options: ProducerOptions, cluster: Cluster, accumulator: Accumulator, on_progress: Callable[[], None]
+        self, options: ProducerOptions, router: Router, accumulator: Accumulator, identity: ProducerIdentity
     ) -> None:
         self._options = options
-        self._cluster = cluster
+        self._router = router
         self._accumulator = accumulator
-        self._on_progress = on_progress
-        self._connections: dict[int, BrokerConnection] = {}
-        self._connecting: dict[int, asyncio.Task[None]] = {}
+        self._identity = identity
+        self._schedule = Schedule()
+        self._progress = Progress()
+        self._topics = TopicRegistry(options, router, accumulator, self._ended, self._moved)
+        self._unsettled: dict[Outcome, ProducerBatch | Held] = {}
+        self._deadlines: list[tuple[int, int, ProducerBatch | Held]] = []
+        self._entries = 0
         self._in_flight: dict[int, int] = {}
-        self._failures: dict[int, int] = {}
-        self._metadata_failures = 0
-        self._metadata_task: asyncio.Task[None] | None = None
-        self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._without_id: dict[PartitionQueue, None] = {}
+        self._seen_changes = -1
+        self._retry_lines, self._failure_lines = LogLimit(), LogLimit()
+        self._failed: KafkaWireError | None = None
 
-    def start(self) -> None:
-        """Start sending."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="kafkawire producer")
-        self._task.add_done_callback(self._ended)
+    # What the producer asks for.
 
-    async def close(self) -> None:
-        """Stop; the outcome of requests in flight stays unknown."""
-        tasks = [task for task in (self._task, self._metadata_task, *self._connecting.values()) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    def flush(self, promise: Promise[None], now_ms: int) -> None:
+        """Send everything without lingering, and keep the promise once all of it is settled."""
+        self._hear(now_ms)
+        if self._failed is not None:
+            promise.fail(self._failed)
+            return
+        self._hurry(now_ms)
+        self._progress.await_all(promise, self._unsettled)
 
-    def wake(self) -> None:
-        """Check the accumulator now."""
-        self._wake.set()
+    def drain(self, promise: Promise[None], now_ms: int) -> None:
+        """Keep the promise once at least half of `buffer_memory` is free."""
+        self._hear(now_ms)
+        if self._failed is not None:
+            promise.fail(self._failed)
+            return
+        bytes_held = int(self._options.buffer_memory * _DRAINED_FRACTION)
+        if self._accumulator.bytes_held > bytes_held:
+            self._hurry(now_ms)
+        self._progress.await_room(promise, bytes_held)
 
-    def want_metadata(self) -> None:
-        """Refresh the metadata, and again until every topic asked for is known."""
-        if self._metadata_task is None or self._metadata_task.done():
-            self._metadata_task = asyncio.get_running_loop().create_task(self._refresh())
+    # Machine.
 
-    async def _run(self) -> None:
-        while True:
-            self._wake.clear()
-            now_ms = monotonic_ms()
-            self._accumulator.expire(now_ms)
-            self._dispatch(now_ms)
-            self._on_progress()
-            due_ms = self._accumulator.due_ms(now_ms)
-            if due_ms is None:
-                await self._wake.wait()
+    def poll(self, now_ms: int) -> None:
+        """Do whatever is due."""
+        self._hear(now_ms)
+        self._identity.poll(now_ms)
+        self._give_up_without_id(now_ms)
+        self._follow_metadata(now_ms)
+        self._expire(now_ms)
+        for queue in self._schedule.due(now_ms):
+            self._place(queue, now_ms)
+        self._dispatch(now_ms)
+        self._progress.room(self._accumulator.bytes_held)
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when to poll again if nothing happens before."""
+        while self._deadlines and self._of(self._deadlines[0][2]) not in self._unsettled:
+            heappop(self._deadlines)
+        times = [self._schedule.due_ms(), self._topics.due_ms()]
+        if self._deadlines:
+            times.append(self._deadlines[0][0])
+        return min((due_ms for due_ms in times if due_ms is not None), default=None)
+
+    def fail(self, error: KafkaWireError, now_ms: int) -> None:
+        """Fail everything that is unsettled."""
+        self._failed = error
+        self._identity.fail(error)
+        self._accumulator.refuse_all(error)
+        self._hear(now_ms)
+        for item in list(self._unsettled.values()):
+            if isinstance(item, Held):
+                self._accumulator.give_up_held(item, error)
+                self._ended(self._of(item))
+            else:
+                item.queue.remove(item)
+                self._settle(item, error, now_ms)
+        self._progress.fail(error)
+
+    # What is new.
+
+    def _hear(self, now_ms: int) -> None:
+        news = self._accumulator.news
+        while news:
+            item = news.popleft()
+            if isinstance(item, PartitionQueue):
+                self._place(item, now_ms)
                 continue
-            # Batches already due wait for a broker: a response or a connection will wake this task.
-            sleep_ms = due_ms - now_ms if due_ms > now_ms else _LONGEST_SLEEP_MS
-            try:
-                async with asyncio.timeout(min(sleep_ms, _LONGEST_SLEEP_MS) / 1000):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
+            outcome = self._of(item)
+            if outcome.done or outcome.places is not None:  # its topic has become known meanwhile
+                continue
+            self._own(item)
+            if isinstance(item, Held):
+                self._topics.want(item.topic, now_ms)
+            else:
+                self._place(item.queue, now_ms)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """Fail all waiting batches if the task died of a bug: better an error than a delivery that hangs."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            failure = KafkaWireError(f"the producer's sender failed: {error!r}")
-            failure.__cause__ = error
-            self._accumulator.abandon(failure)
-            self._on_progress()
+    def _own(self, item: ProducerBatch | Held) -> None:
+        """Become responsible for the ending of a batch, or of a record without one."""
+        self._unsettled[self._of(item)] = item
+        self._entries += 1
+        heappush(self._deadlines, (item.deadline_ms, self._entries, item))
+
+    def _of(self, item: ProducerBatch | Held) -> Outcome:
+        assert item.outcome is not None
+        return item.outcome
+
+    def _follow_metadata(self, now_ms: int) -> None:
+        changes = self._router.metadata.changes
+        if changes == self._seen_changes:
+            self._topics.poll(now_ms, changed=False)
+            return
+        self._seen_changes = changes
+        self._topics.poll(now_ms, changed=True)
+        self._hear(now_ms)
+        waiting = [*self._schedule.homeless, *(queue for queues in self._schedule.ready.values() for queue in queues)]
+        for queue in waiting:
+            self._place(queue, now_ms)
+
+    def _hurry(self, now_ms: int) -> None:
+        """Let no batch linger."""
+        for item in list(self._unsettled.values()):
+            if isinstance(item, ProducerBatch) and self._accumulator.is_open(item):
+                self._accumulator.close(item)
+                self._place(item.queue, now_ms)
+
+    # Where each partition waits.
+
+    def _place(self, queue: PartitionQueue, now_ms: int) -> None:
+        """Put a partition where it belongs, by its oldest batch."""
+        if not queue.waiting or not self._may_send(queue):
+            self._schedule.take_out(queue)
+            return
+        batch = queue.waiting[0]
+        due_ms = batch.attempts.not_before_ms
+        if len(queue.waiting) == 1 and self._accumulator.is_open(batch):
+            due_ms = max(due_ms, batch.created_ms + self._options.linger_ms)
+        if due_ms > now_ms:
+            self._schedule.put_later(queue, due_ms)
+            return
+        leader = self._router.metadata.leader(queue.partition)
+        if leader is None:
+            self._router.metadata.invalidate()
+        self._schedule.put_ready(queue, leader)
+
+    def _may_send(self, queue: PartitionQueue) -> bool:
+        """Return whether the oldest batch of a partition may go, as far as its number is concerned."""
+        identity = self._identity
+        sequences = queue.sequences
+        if not identity.enabled:
+            return True
+        if sequences.needs_epoch and not (queue.on_wire and sequences.batches):
+            if sequences.producer == identity.current:
+                identity.raise_epoch()
+            if identity.current is not None:
+                logger.info("%s begins anew with epoch %d", queue.partition, identity.current.epoch)
+                sequences.restart(identity.current)
+        if identity.current is None:
+            self._without_id[queue] = None
+            return False
+        return sequences.may_send(queue.waiting[0], identity.current)
+
+    def _give_up_without_id(self, now_ms: int) -> None:
+        """Place the partitions that waited for a producer id, or fail them if there will be none."""
+        identity = self._identity
+        if not self._without_id or (identity.enabled and identity.current is None and identity.error is None):
+            return
+        queues, self._without_id = self._without_id, {}
+        for queue in queues:
+            if identity.error is not None:
+                for batch in list(queue.waiting):
+                    queue.remove(batch)
+                    self._settle(batch, identity.error, now_ms)
+            self._place(queue, now_ms)
+
+    # Sending.
 
     def _dispatch(self, now_ms: int) -> None:
-        metadata = self._cluster.metadata
-        nodes: dict[int, None] = {}
-        for partition in self._accumulator.waiting():
-            leader = metadata.leader(partition)
-            if leader is None:
-                self.want_metadata()
-            else:
-                nodes[leader] = None
-        if metadata.is_stale(now_ms):
-            self.want_metadata()
-        for node_id in nodes:
-            self._send_to(node_id, now_ms)
+        for node_id in list(self._schedule.ready):
+            if self._has_room(node_id) and self._router.reach(node_id, now_ms) is not None:
+                while self._has_room(node_id) and (batches := self._take(node_id, now_ms)):
+                    self._send(node_id, batches, now_ms)
 
-    def _send_to(self, node_id: int, now_ms: int) -> None:
-        def led(partition: TopicPartition) -> bool:
-            return self._cluster.metadata.leader(partition) == node_id
+    def _has_room(self, node_id: int) -> bool:
+        return self._in_flight.get(node_id, 0) < self._options.max_in_flight
 
-        connection = self._connections.get(node_id)
-        if connection is None or not connection.is_open:
-            if node_id not in self._connecting:
-                task = asyncio.get_running_loop().create_task(self._connect(node_id))
-                self._connecting[node_id] = task
-            return
-        while self._in_flight.get(node_id, 0) < self._options.max_in_flight and connection.is_open:
-            batches = self._accumulator.take(led, now_ms)
-            if not batches:
-                return
-            self._send(connection, node_id, batches)
+    def _take(self, node_id: int, now_ms: int) -> list[ProducerBatch]:
+        """Take the batches of one request: one of each partition, up to `max_request_size` bytes before compression."""
+        taken: list[ProducerBatch] = []
+        room_bytes = self._options.max_request_size
+        while (queue := self._schedule.first(node_id)) is not None:
+            batch = queue.waiting[0]
+            if taken and batch.used_bytes > room_bytes:
+                break
+            self._schedule.take_out(queue)
+            self._accumulator.close(batch)
+            queue.waiting.popleft()
+            queue.on_wire += 1
+            batch.on_wire = True
+            if self._identity.current is not None and batch.sequence == NO_SEQUENCE and self._identity.enabled:
+                queue.sequences.assign(batch, self._identity.current)
+            room_bytes -= batch.used_bytes
+            taken.append(batch)
+        for batch in taken:
+            self._place(batch.queue, now_ms)
+        return taken
 
-    def _send(self, connection: BrokerConnection, node_id: int, batches: list[ProducerBatch]) -> None:
-        metadata = self._cluster.metadata
+    def _send(self, node_id: int, batches: list[ProducerBatch], now_ms: int) -> None:
         options = self._options
-        request = produce_request(batches, metadata, options.acks, options.request_timeout_ms)
-        named = any(topic.topic_id == ZERO_UUID for topic in request.topic_data)
-        carrying = (ProduceRequest.TopicProduceData, "name") if named else None
-        try:
-            version = connection.version_for(ProduceRequest, carrying)
-            if options.acks == Acks.NONE:
-                connection.post(request, version)
-                for batch in batches:
-                    self._accumulator.succeed(batch, -1, -1)
-                return
-            response = connection.send(request, ProduceResponse, version)
-        except KafkaWireError as error:
-            self._came_back(node_id, [Outcome(batch, error) for batch in batches])
-            return
+
+        def request(versions: Versions) -> tuple[Message, int]:
+            metadata = self._router.metadata
+            return produce_request(batches, metadata, options.acks, options.request_timeout_ms, versions)
+
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
-        response.add_done_callback(partial(self._received, node_id, batches))
-
-    def _received(self, node_id: int, batches: list[ProducerBatch], response: asyncio.Future[ProduceResponse]) -> None:
-        self._in_flight[node_id] -= 1
-        if response.cancelled():
-            return
-        error = response.exception()
-        if error is None:
-            self._came_back(node_id, list(outcomes(response.result(), batches, self._cluster.metadata)))
-        else:
-            assert isinstance(error, KafkaWireError)
-            self._came_back(node_id, [Outcome(batch, error) for batch in batches])
-
-    def _came_back(self, node_id: int, results: list[Outcome]) -> None:
-        now_ms = monotonic_ms()
-        for batch, error, base_offset, log_append_time_ms in results:
-            if error is None:
-                self._failures.pop(node_id, None)
-                self._accumulator.succeed(batch, base_offset, log_append_time_ms)
-            elif error.retriable:
-                self._cluster.note(error)
-                self._accumulator.retry(batch, error, now_ms, self._cluster.pause_ms(batch.failures + 1))
-            else:
-                self._accumulator.fail(batch, error)
-        self._on_progress()
-        self._wake.set()
-
-    async def _connect(self, node_id: int) -> None:
-        try:
-            self._connections[node_id] = await self._cluster.connection(node_id)
-        except KafkaWireError as error:
-            self._cluster.note(error)
-            self._failures[node_id] = self._failures.get(node_id, 0) + 1
-            await asyncio.sleep(self._cluster.pause_ms(self._failures[node_id]) / 1000)
-        finally:
-            del self._connecting[node_id]
-            self._wake.set()
-
-    async def _refresh(self) -> None:
-        try:
-            await self._cluster.refresh()
-        except KafkaWireError as error:
-            self._cluster.note(error)
-        self._on_progress()
-        self._wake.set()
-        complete = not self._cluster.metadata.missing(self._cluster.topics or ())
-        complete = complete and all(
-            self._cluster.metadata.leader(partition) is not None for partition in self._accumulator.waiting()
+        call = Call(
+            Node(node_id),
+            request,
+            None if options.acks == Acks.NONE else ProduceResponse,
+            now_ms + options.request_timeout_ms + _GRACE_MS,
+            partial(self._came_back, node_id, batches),
+            retries=False,
         )
-        if complete and not self._cluster.metadata.is_stale(monotonic_ms()):
-            self._metadata_failures = 0
+        self._router.submit(call, now_ms)
+
+    def _came_back(self, node_id: int, batches: list[ProducerBatch], call: Call, now_ms: int) -> None:
+        self._in_flight[node_id] -= 1
+        if not self._in_flight[node_id]:
+            del self._in_flight[node_id]
+        for batch in batches:
+            batch.on_wire = False
+            batch.queue.on_wire -= 1
+        found: Iterable[Result]
+        if call.error is not None:
+            found = [Result(batch, call.error) for batch in batches]
+        elif call.result is None:
+            found = [Result(batch, None) for batch in batches]
+        else:
+            assert isinstance(call.result, ProduceResponse)
+            found = list(results(call.result, batches, self._router.metadata))
+        for result in found:
+            self._judge(result, now_ms)
+        for batch in batches:
+            self._place(batch.queue, now_ms)
+
+    # Endings.
+
+    def _judge(self, result: Result, now_ms: int) -> None:
+        """Decide what becomes of a batch that came back."""
+        batch, error = result.batch, result.error
+        code = error.code if isinstance(error, BrokerError) else None
+        if error is None or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            batch.queue.sequences.acknowledged(batch)
+            self._settle(batch, None, now_ms, result)
+        elif batch.outcome.done:  # its time was up before
+            self._accumulator.release(batch.used_bytes)
+        elif code in _TOO_LARGE and batch.builder.count > 1:
+            self._split(batch)
+        else:
+            self._try_again(result, error, now_ms)
+
+    def _try_again(self, result: Result, error: KafkaWireError, now_ms: int) -> None:
+        batch, options = result.batch, self._options
+        attempts = batch.attempts
+        if outdates_metadata(error) and not result.leader_moved:
+            self._router.metadata.invalidate()
+        again = attempts.failed(error, now_ms)
+        if isinstance(error, BrokerError) and batch.queue.sequences.retries(batch, error.code, result.log_start_offset):
+            again = attempts.failures <= options.retries and attempts.not_before_ms < batch.deadline_ms
+        if result.leader_moved:
+            attempts.not_before_ms = now_ms
+        if again:
+            if (suffix := self._retry_lines.suffix(now_ms)) is not None:
+                logger.warning("sending again, attempt %d failed: %s%s", attempts.failures, error, suffix)
+            self._accumulator.put_back(batch)
             return
-        # While this task sleeps, `want_metadata` starts no other: this is the backoff.
-        self._metadata_failures += 1
-        await asyncio.sleep(self._cluster.pause_ms(self._metadata_failures) / 1000)
-        self._wake.set()
+        is_late = error.retriable and attempts.failures <= options.retries
+        batch.queue.sequences.failed(batch)
+        self._settle(batch, self._timed_out(batch, error) if is_late else error, now_ms)
+
+    def _split(self, batch: ProducerBatch) -> None:
+        """Send the records of a batch that is too large in smaller ones."""
+        queue, accumulator = batch.queue, self._accumulator
+        limit_bytes = max(batch.used_bytes // 2, BATCH_HEADER_BYTES)
+        parts = [
+            accumulator.new_batch(queue, builder, limit_bytes, batch.created_ms, (*batch.order, number))
+            for number, builder in enumerate(batch.parts(limit_bytes))
+        ]
+        logger.info("%s are too many for one batch, they go in %d", batch, len(parts))
+        queue.sequences.divide(batch, parts)
+        for part in parts:
+            part.admitted_bytes = part.used_bytes
+            self._own(part)
+            accumulator.put_back(part)
+        accumulator.release(batch.admitted_bytes - sum(part.used_bytes for part in parts))
+        self._moved(batch.outcome, *(part.outcome for part in parts))
+        batch.outcome.move([(part.outcome, index) for part in parts for index in range(part.builder.count)])
+
+    def _expire(self, now_ms: int) -> None:
+        """Fail what is past its deadline, in flight or not."""
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            item = heappop(self._deadlines)[2]
+            if self._of(item) not in self._unsettled:
+                continue
+            if isinstance(item, Held):
+                self._topics.expire(item, now_ms)
+                continue
+            self._accumulator.close(item)
+            item.queue.remove(item)
+            item.queue.sequences.failed(item)
+            self._settle(item, self._timed_out(item, item.attempts.last_error), now_ms)
+            self._place(item.queue, now_ms)
+
+    def _timed_out(self, batch: ProducerBatch, cause: KafkaWireError | None) -> DeliveryTimedOut:
+        leader = self._router.metadata.leader(batch.queue.partition)
+        cause = cause or self._router.trouble(leader)
+        reason = f"; {cause}" if cause is not None else "; it has no leader" if leader is None else ""
+        timed_out = DeliveryTimedOut(
+            f"{batch}: not acknowledged within delivery_timeout_ms={self._options.delivery_timeout_ms}{reason}"
+        )
+        timed_out.__cause__ = cause
+        return timed_out
+
+    def _settle(
+        self, batch: ProducerBatch, error: KafkaWireError | None, now_ms: int, result: Result | None = None
+    ) -> None:
+        """End a batch; its memory is free once no request needs it."""
+        if not batch.on_wire:
+            self._accumulator.release(batch.admitted_bytes)
+        outcome = batch.outcome
+        if outcome.done:
+            return
+        if error is None:
+            assert result is not None
+            outcome.settle(result.base_offset, result.log_append_time_ms)
+        else:
+            self._accumulator.note_failure(outcome)
+            outcome.fail(error)
+            if not isinstance(error, Closed) and (suffix := self._failure_lines.suffix(now_ms)) is not None:
+                logger.error("not stored: %s%s", error, suffix)
+        self._ended(outcome)
+
+    def _ended(self, outcome: Outcome) -> None:
+        self._unsettled.pop(outcome, None)
+        self._progress.ended(outcome)
+
+    def _moved(self, outcome: Outcome, *others: Outcome) -> None:
+        self._unsettled.pop(outcome, None)
+        self._progress.moved(outcome, others)

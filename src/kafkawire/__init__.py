@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.consumer import Consumer
     from kafkawire.sdk.consumer.membership import RebalanceListener
     from kafkawire.sdk.errors import BrokerError, BufferFull, KafkaWireError
-    from kafkawire.sdk.producer.delivery import Delivery, RecordMetadata
+    from kafkawire.sdk.producer.engine import Delivery
+    from kafkawire.sdk.producer.outcome import RecordMetadata
     from kafkawire.sdk.producer.producer import Producer
     from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource
     from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -95,7 +96,7 @@ _HOMES = {
     "Consumer": "sdk.consumer.consumer",
     "ConsumerBatch": "sdk.consumer.batch",
     "ConsumerKeywords": "sdk.client.keywords",
-    "Delivery": "sdk.producer.delivery",
+    "Delivery": "sdk.producer.engine",
     "ErrorCode": "sdk.protocol.tables.error_codes",
     "GroupDescription": "sdk.admin.descriptions",
     "GroupListing": "sdk.admin.descriptions",
@@ -113,7 +114,7 @@ _HOMES = {
     "ProducerKeywords": "sdk.client.keywords",
     "RebalanceListener": "sdk.consumer.membership",
     "Record": "sdk.records",
-    "RecordMetadata": "sdk.producer.delivery",
+    "RecordMetadata": "sdk.producer.outcome",
     "TimestampType": "sdk.records",
     "TokenProvider": "sdk.client.security_options",
     "Topic": "sdk.client.metadata",

@@ -16,6 +16,7 @@ from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
+from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdResponse
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
 from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupResponse
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsResponse
@@ -61,7 +62,7 @@ class ScriptedBroker:
         network: connects to it.
         responders: return the response, by API.
         once: responders that are used first, once each.
-        requests: every request so far, except ApiVersions and Metadata.
+        requests: every request so far, except ApiVersions, Metadata and InitProducerId.
         links: the open connections, for tests that break them.
     """
 
@@ -74,6 +75,7 @@ class ScriptedBroker:
         self.responders: dict[ApiKey, Responder] = {
             ApiKey.API_VERSIONS: self._api_versions,
             ApiKey.METADATA: self._metadata,
+            ApiKey.INIT_PRODUCER_ID: lambda request: InitProducerIdResponse(producer_id=1_000),
         }
         self.once: dict[ApiKey, deque[Responder]] = {}
         self.requests: list[Request] = []
@@ -102,7 +104,7 @@ class ScriptedBroker:
     def respond(self, request: Request) -> Message | Later | None:
         """Return the response to a request."""
         key = ApiKey(request.api.key)
-        if key not in (ApiKey.API_VERSIONS, ApiKey.METADATA):
+        if key not in (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID):
             self.requests.append(request)
         if self.once.get(key):
             return self.once[key].popleft()(request)

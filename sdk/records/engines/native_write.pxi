@@ -3,8 +3,14 @@
 cdef enum:
     FIRST_BYTES = 16384  # reserved for a batch before its size is known
 
-#: The memory of a batch that is gone, for the next one: to get and to return it costs as much as to append a record.
-cdef uint8_t *spare = NULL
+    SPARE_BYTES_MAX = 1048576  # no batch of a client is larger by default
+    SPARES_MAX = 8  # the batches in flight on one connection, and those that are filled meanwhile
+
+#: The memory of batches that are gone, for the next ones: to get and to return a small one costs as much as to append a
+#: record, and the pages of a large one cost more than to fill them.
+cdef uint8_t *spares[SPARES_MAX]
+cdef Py_ssize_t spare_bytes[SPARES_MAX]
+cdef int spares_count = 0
 
 
 @cython.no_gc
@@ -87,9 +93,11 @@ cdef class BatchBuilder:
             )
 
     def __dealloc__(self):
-        global spare
-        if spare == NULL and self.reserved == FIRST_BYTES:
-            spare = self.memory
+        global spares_count
+        if spares_count < SPARES_MAX and self.memory != NULL and self.reserved <= SPARE_BYTES_MAX:
+            spares[spares_count] = self.memory
+            spare_bytes[spares_count] = self.reserved
+            spares_count += 1
         else:
             PyMem_Free(self.memory)
 
@@ -336,12 +344,13 @@ cdef class BatchBuilder:
         return <int32_t>delta
 
     cdef int reserve(self, Py_ssize_t needed) except -1:
-        global spare
+        global spares_count
         cdef Py_ssize_t wanted = max(self.reserved * 2, max(needed, FIRST_BYTES))
         cdef uint8_t *memory
-        if self.memory == NULL and wanted == FIRST_BYTES and spare != NULL:
-            memory = spare
-            spare = NULL
+        if self.memory == NULL and spares_count and spare_bytes[spares_count - 1] >= wanted:
+            spares_count -= 1
+            memory = spares[spares_count]
+            wanted = spare_bytes[spares_count]
         else:
             memory = <uint8_t *>PyMem_Realloc(self.memory, <size_t>wanted)
         if memory == NULL:
@@ -381,3 +390,25 @@ cdef inline void no_headers(RecordParts *parts) noexcept nogil:
     parts.headers = NULL
     parts.headers_count = 0
     parts.headers_bytes = 0
+
+
+cdef Py_ssize_t append_plain(
+    object builder,
+    int64_t timestamp,
+    const uint8_t *key,
+    int32_t key_size,
+    const uint8_t *value,
+    int32_t value_size,
+    int32_t *index,
+) except -1:
+    cdef RecordParts parts
+    cdef BatchBuilder batch = <BatchBuilder?>builder
+    parts.key = key
+    parts.key_size = key_size
+    parts.value = value
+    parts.value_size = value_size
+    no_headers(&parts)
+    if not batch.put(timestamp, &parts, NULL):
+        return 0
+    index[0] = batch.header.last_offset_delta
+    return batch.used

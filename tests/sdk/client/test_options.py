@@ -36,6 +36,7 @@ client.id= compression.type=none default.api.timeout.ms=60000 delivery.timeout.m
 fetch.max.bytes=52428800 fetch.max.wait.ms=500 fetch.min.bytes=1 group.id=null group.instance.id=null
 heartbeat.interval.ms=3000 linger.ms=5 max.in.flight.requests.per.connection=5 max.partition.fetch.bytes=1048576
 max.poll.interval.ms=300000 max.poll.records=500 max.request.size=1048576 metadata.max.age.ms=300000
+enable.idempotence=true metadata.max.idle.ms=300000
 partition.assignment.strategy=range,cooperative-sticky partitioner.class=null request.timeout.ms=30000
 retries=2147483647 retry.backoff.max.ms=1000 retry.backoff.ms=100 session.timeout.ms=45000
 socket.connection.setup.timeout.ms=10000
@@ -51,6 +52,7 @@ ssl.truststore.location=null ssl.truststore.type=JKS
 LIBRDKAFKA_NAMES = {"sasl.password", "sasl.username", "ssl.key.location"}
 
 OWN_DEFAULTS = {
+    "enable_idempotence": None,  # as in Kafka, it yields to other options unless it is given
     "batch_size": 131_072,
     "client_id": "kafkawire",
     "sasl_kerberos_service_name": "kafka",
@@ -70,6 +72,7 @@ RANGES = {
     "max_in_flight": (1, 1000),
     "max_request_size": (1024, INT32_MAX),
     "metadata_max_age_ms": (100, INT32_MAX),
+    "metadata_max_idle_ms": (5_000, INT32_MAX),
     "retries": (0, INT32_MAX),
     "retry_backoff_max_ms": (0, INT32_MAX),
     "retry_backoff_ms": (0, INT32_MAX),

@@ -1,242 +1,312 @@
-"""Batches leave when they are full or old enough, in order, within the limits; failed ones are retried or given up.
+"""Records go into the batch of their partition, within `buffer_memory`; what is refused leaves no trace.
 
-Method: the accumulator is driven with explicit times; small limits make every edge reachable with a few records.
+Method: an accumulator with the engine in use, a topic made known by hand, and nobody who sends.
 """
 
 from __future__ import annotations
 
+import sys
+import threading
+from collections import Counter
+from random import Random
+from typing import Any
+
 import pytest
 
-from kafkawire.sdk.client.options import ProducerOptions, read_options
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.errors import BrokerError, BufferFull, Closed, DeliveryTimedOut, EncodeError, RecordTooLarge
-from kafkawire.sdk.producer.accumulator import Accumulator, ProducerBatch
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.records import RecordBatch, walk
-
-A, B = TopicPartition("t", 0), TopicPartition("t", 1)
-PASSING = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
+from kafkawire.sdk.client.partitioner import murmur2_partition
+from kafkawire.sdk.client.retry import Backoff
+from kafkawire.sdk.errors import BufferFull, Closed, EncodeError, KafkaWireError, LocalProtocolError, RecordTooLarge
+from kafkawire.sdk.producer.accumulator import Accumulator, ProducerTopic
+from kafkawire.sdk.producer.batch import ProducerBatch
+from kafkawire.sdk.producer.settings import read_producer_options
+from kafkawire.sdk.records import RecordBatch
 
 
-def accumulator(**options: object) -> Accumulator:
-    """Return an accumulator with a batch size of 200 bytes and a linger of 10 ms unless told otherwise."""
-    return Accumulator(read_options(ProducerOptions, "a", {"batch_size": 200, "linger_ms": 10, **options}))
+class Filled:
+    """An accumulator that knows topic t.
+
+    Args:
+        partitions: of the topic.
+        leaderless: partitions without a leader.
+        given: options.
+    """
+
+    def __init__(self, partitions: int = 1, leaderless: frozenset[int] = frozenset(), **given: object) -> None:
+        self.wakes = 0
+        options = read_producer_options("a:1", given)
+        self.accumulator = Accumulator(
+            options,
+            Backoff(100, 1000, Random(1).random),
+            lambda: 77,
+            lambda topic, number: number not in leaderless,
+            self.wake,
+        )
+        self.topic = self.accumulator.topics["t"] = ProducerTopic("t")
+        self.accumulator.place_held(self.topic, partitions, lambda outcome, other: None)
+        self.send = self.accumulator.appender.send
+
+    def wake(self) -> None:
+        self.wakes += 1
+
+    def batches(self) -> list[ProducerBatch]:
+        return [batch for queue in list(self.topic.queues.values()) for batch in list(queue.waiting)]
+
+    def values(self) -> list[bytes | None]:
+        return [record.value for batch in self.batches() for record in RecordBatch(bytes(batch.sealed())).records()]
 
 
-def put(
-    records: Accumulator, partition: TopicPartition = A, value: bytes = b"x" * 50, now_ms: int = 0
-) -> ProducerBatch:
-    """Append a record and return its batch."""
-    batch, _, _ = records.append(partition, None, value, (), 1000, now_ms)
-    return batch
+def test_the_sender_is_woken_for_new_and_full_batches_only() -> None:
+    filled = Filled(batch_size=1024)
+    for _ in range(9):
+        filled.send("t", b"x" * 60)
+    assert filled.wakes == 1
+    for _ in range(9):
+        filled.send("t", b"x" * 60)
+    assert filled.wakes == 3, "one batch is full, another new"
+    assert len(filled.batches()) == 2
 
 
-def take(records: Accumulator, now_ms: int = 0) -> list[ProducerBatch]:
-    """Take what is ready for a broker that leads everything."""
-    return records.take(lambda partition: True, now_ms)
+def test_keys_go_where_java_sends_them() -> None:
+    filled = Filled(partitions=7)
+    random = Random(5)
+    keys = [random.randbytes(size) for size in range(40)]
+    for key in keys:
+        filled.send("t", b"v", key=key)
+    for batch in filled.batches():
+        number = batch.queue.partition.partition
+        assert {murmur2_partition(r.key or b"", 7) for r in RecordBatch(bytes(batch.sealed())).records()} == {number}
 
 
-def offsets(batch: ProducerBatch) -> list[bytes | None]:
-    """Return the values in a sealed batch."""
-    (found,) = walk(batch.sealed())
-    assert isinstance(found, RecordBatch)
-    return [record.value for record in found.records()]
+def test_records_without_a_key_fill_a_batch_s_worth_of_one_partition_after_the_other() -> None:
+    filled = Filled(partitions=4, batch_size=1024)
+    for _ in range(400):
+        filled.send("t", b"x" * 5, headers=[("name", b"x" * 45)])
+    counts = Counter(batch.queue.partition.partition for batch in filled.batches())
+    assert len(counts) >= 3
+    assert sum(counts.values()) <= 400 * 80 / 1024 + 4, "headers count, too"
 
 
-def test_records_are_sent_as_they_were_appended() -> None:
-    records = accumulator(linger_ms=0)
-    batch, index, news = records.append(A, b"k", b"v", (("h", b"1"), ("h", None)), 1234, 0)
-    assert (index, news) == (0, True)
-    assert records.append(A, None, None, (), 1235, 0)[1:] == (1, False)
-    assert take(records) == [batch]
-    (found,) = walk(batch.sealed())
-    first, second = found.records()
-    assert (first.key, first.value, first.headers, first.timestamp) == (b"k", b"v", (("h", b"1"), ("h", None)), 1234)
-    assert (second.key, second.value, second.timestamp) == (None, None, 1235)
+def test_busy_partitions_get_less() -> None:
+    filled = Filled(partitions=2, batch_size=256)
+    for _ in range(100):
+        filled.send("t", b"x" * 100, partition=0)
+    for _ in range(100):
+        filled.send("t", b"x" * 100)
+    assert len(filled.topic.queues[1].waiting) > 30
 
 
-def test_many_values_fill_an_open_batch_and_no_more() -> None:
-    records = accumulator()
-    values = [b"%d" % number + b"x" * 20 for number in range(9)]
-    assert records.fill(A, values, 1000) == 0, "no batch is open"
-    batch = put(records, value=values[0])
-    held = records.bytes_held
-    added = records.fill(A, values[1:], 1000)
-    assert 0 < added < 8
-    assert records.fill(A, values[1 + added :], 1000) == 0, "it is full"
-    assert records.bytes_held - held == sum(len(value) + 7 for value in values[1 : 1 + added])
-    assert put(records, value=values[1 + added]) is not batch
-    assert offsets(batch) == values[: 1 + added]
-    take(records, now_ms=0)
-    records.succeed(batch, 0, -1)
-    assert records.bytes_held == records.unfinished[0].bytes_held
+def test_records_without_a_key_avoid_partitions_without_a_leader() -> None:
+    filled = Filled(partitions=3, leaderless=frozenset({0, 2}), batch_size=256)
+    for _ in range(20):
+        filled.send("t", b"x" * 100)
+    assert list(filled.topic.queues) == [1]
 
 
-def test_many_values_stay_within_the_buffer() -> None:
-    records = accumulator(buffer_memory=1024, batch_size=800)
-    put(records)
-    assert records.fill(A, [b"x"], 1000) == 1
-    put(records, B)
-    assert records.fill(A, [b"x"], 1000) == 0, "800 bytes more might not fit"
+def test_memory_is_taken_as_a_batch_grows_and_given_back() -> None:
+    filled = Filled(batch_size=128 * 1024)
+    accumulator = filled.accumulator
+    filled.send("t", b"x")
+    assert accumulator.bytes_held == 1024
+    for _ in range(100):
+        filled.send("t", b"x" * 100)
+    (batch,) = filled.batches()
+    assert batch.used_bytes <= accumulator.bytes_held <= 2 * batch.used_bytes
+    accumulator.close(batch)
+    assert accumulator.bytes_held == batch.used_bytes == batch.builder.size_bytes
+    accumulator.release(batch.admitted_bytes)
+    assert accumulator.bytes_held == 0
 
 
-def test_values_before_a_wrong_one_count() -> None:
-    records = accumulator()
-    batch = put(records, value=b"a")
-    held = records.bytes_held
-    with pytest.raises(EncodeError):
-        records.fill(A, [b"b", 3], 1000)  # type: ignore[list-item]  # not bytes
-    assert records.bytes_held == held + 8
-    assert offsets(batch) == [b"a", b"b"]
+def test_a_full_buffer_takes_no_more_than_its_limit() -> None:
+    filled = Filled(partitions=5, batch_size=512, buffer_memory=4096)
+    count = 0
+    while filled.accumulator.bytes_held < 3_900:
+        filled.send("t", b"x" * 50, partition=count % 5)
+        count += 1
+    with pytest.raises(BufferFull, match=r"buffer_memory=4096; await producer\.drain\(\)"):
+        filled.send("t", b"x" * 400)
+    assert count > 20
+    assert filled.accumulator.bytes_held <= 4096
+    assert len(filled.values()) == count
 
 
-def test_an_open_batch_lingers_and_a_full_one_does_not() -> None:
-    records = accumulator()
-    assert records.due_ms(0) is None
-    first = put(records, now_ms=5)
-    assert records.due_ms(5) == 15
-    assert take(records, now_ms=14) == []
-    put(records, now_ms=6)
-    second = put(records, now_ms=6)
-    assert second is not first
-    assert take(records, now_ms=6) == [first]
-    assert take(records, now_ms=15) == []
-    assert take(records, now_ms=16) == [second]
-    assert list(records.waiting()) == []
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"value": 5}, EncodeError),
+        ({"value": b"v", "key": 1.5}, EncodeError),
+        ({"value": "\ud800"}, EncodeError),
+        ({"value": b"v", "headers": [("a", 5)]}, EncodeError),
+        ({"value": b"v", "headers": [("a", b"1"), ("b",)]}, EncodeError),
+        ({"value": b"v", "headers": 5}, EncodeError),
+        ({"value": b"v", "timestamp_ms": -5}, EncodeError),
+        ({"value": b"v", "timestamp_ms": "now"}, EncodeError),
+        ({"value": b"v", "timestamp_ms": 2**70}, (EncodeError, OverflowError)),
+        ({"value": b"v", "partition": 1}, LocalProtocolError),
+        ({"value": b"v", "partition": -1}, LocalProtocolError),
+        ({"value": b"v", "partition": 2**70}, LocalProtocolError),
+        ({"value": b"v", "partition": "0"}, LocalProtocolError),
+        ({"value": bytes(2**20)}, RecordTooLarge),
+        ({"value": b"v", "topic": ""}, LocalProtocolError),
+        ({"value": b"v", "topic": "x" * 250}, LocalProtocolError),
+        ({"value": b"v", "topic": "ä"}, LocalProtocolError),
+        ({"value": b"v", "topic": b"t"}, LocalProtocolError),
+    ],
+)
+@pytest.mark.parametrize("is_open", [False, True])
+def test_what_is_refused_leaves_no_trace(arguments: dict[str, Any], error: Any, is_open: bool) -> None:
+    filled = Filled()
+    if is_open:
+        filled.send("t", b"before")
+    before = (filled.accumulator.bytes_held, len(filled.accumulator.news), list(filled.accumulator.topics))
+    with pytest.raises(error):
+        filled.send(**{"topic": "t", **arguments})
+    after = (filled.accumulator.bytes_held, len(filled.accumulator.news), list(filled.accumulator.topics))
+    assert after == before
+    assert filled.values() == [b"before"][: int(is_open)]
 
 
-def test_flush_ends_the_linger() -> None:
-    records = accumulator()
-    batch = put(records)
-    records.flush()
-    assert take(records) == [batch]
-    assert put(records) is not batch
+def test_a_record_that_the_buffer_can_never_hold_is_too_large() -> None:
+    with pytest.raises(RecordTooLarge, match="buffer_memory=1024 leaves 963"):
+        Filled(buffer_memory=1024, batch_size=128).send("t", b"x" * 1000)
 
 
-def test_only_partitions_that_the_broker_leads() -> None:
-    records = accumulator(linger_ms=0)
-    put(records, A)
-    other = put(records, B)
-    assert records.take(lambda partition: partition == B, 0) == [other]
-    assert list(records.waiting()) == [A]
+@pytest.mark.parametrize("answer", [2, -1, None, "0", ZeroDivisionError()])
+def test_a_partitioner_that_fails_settles_its_delivery_at_once(answer: Any) -> None:
+    def partitioner(key: bytes, partitions: int) -> int:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer  # type: ignore[no-any-return]  # wrong on purpose
+
+    filled = Filled(partitions=2, partitioner=partitioner)
+    for _ in range(3):
+        delivery = filled.send("t", b"v", key=b"k")
+        assert delivery.done
+        error = delivery.exception()
+        assert isinstance(error, LocalProtocolError)
+        assert "the partitioner gave no partition for key b'k'" in str(error)
+        assert error.__cause__ is not None
+    assert filled.accumulator.bytes_held == 0
+    assert not filled.batches()
 
 
-def test_one_batch_per_partition_and_request_and_no_partition_starves() -> None:
-    records = accumulator(linger_ms=0, max_request_size=1024)
-    batches = [put(records, partition, b"x" * 400) for partition in (A, A, B, B, TopicPartition("u", 0))]
-    assert take(records) == [batches[0], batches[2]]
-    assert take(records) == [batches[4], batches[1]]
-    assert take(records) == [batches[3]]
+def test_the_first_failure_that_nobody_asks_for_is_remembered() -> None:
+    filled = Filled(partitioner=lambda key, partitions: 9)
+    delivery = filled.send("t", b"v", key=b"k")
+    unobserved = filled.accumulator.unobserved
+    assert unobserved is not None
+    filled.send("t", b"v", key=b"k")
+    assert filled.accumulator.unobserved is unobserved
+    delivery.exception()
+    filled.send("t", b"v", key=b"k")
+    assert filled.accumulator.unobserved is not unobserved
 
 
-def test_a_record_larger_than_a_batch_gets_one_of_its_own() -> None:
-    records = accumulator(linger_ms=0)
-    put(records)
-    big = put(records, value=b"x" * 500)
-    assert take(records)[0] is not big
-    assert offsets(take(records)[0]) == [b"x" * 500]
+def test_closed() -> None:
+    filled = Filled()
+    filled.send("t", b"before")
+    filled.accumulator.refuse_all(Closed("the producer is closed"))
+    errors = []
+    for topic in ("t", "new"):
+        with pytest.raises(Closed, match="the producer is closed") as caught:
+            filled.send(topic, b"v")
+        errors.append(caught.value)
+    assert errors[0] is not errors[1]
+    assert filled.values() == [b"before"]
 
 
-def test_a_record_larger_than_a_request_is_refused() -> None:
-    records = accumulator(max_request_size=1024)
-    with pytest.raises(RecordTooLarge, match=r"record of up to 1032 bytes, max_request_size=1024 leaves 963"):
-        put(records, value=b"x" * 1000)
-    assert records.unfinished == []
+def test_fill() -> None:
+    filled = Filled(partitions=2, batch_size=2048)
+    values: list[bytes | None] = [b"%03d" % number for number in range(500)]
+    assert filled.accumulator.fill("t", values, None, 5) == 0, "no batch is open"
+    filled.send("t", b"first", partition=1)
+    taken = filled.accumulator.fill("t", values, 1, 5)
+    assert 100 < taken < 500
+    (batch,) = filled.batches()
+    assert filled.accumulator.bytes_held == batch.admitted_bytes == 2048
+    assert filled.accumulator.fill("t", values, 1, 5) == 0
+    assert filled.accumulator.fill("unknown", values, 1, 5) == 0
+    assert filled.values() == [b"first", *values[:taken]]
 
 
-def test_the_buffer_is_bounded_and_freed() -> None:
-    records = accumulator(linger_ms=0, buffer_memory=1024, batch_size=1024)
-    batch = put(records, value=b"x" * 900)
-    with pytest.raises(
-        BufferFull,
-        match=r"993 bytes are not acknowledged yet, 82 more exceed buffer_memory=1024; await producer.drain\(\)",
-    ):
-        put(records)
-    assert take(records) == [batch]
-    records.succeed(batch, 0, -1)
-    assert records.bytes_held == 0
-    put(records)
+def test_fill_leaves_a_scarce_buffer_to_single_records() -> None:
+    filled = Filled(batch_size=2048, buffer_memory=2000)
+    filled.send("t", b"first", partition=0)
+    assert filled.accumulator.fill("t", [b"x"], 0, 5) == 0
 
 
-def test_success() -> None:
-    records = accumulator(linger_ms=0)
-    batch = put(records)
-    calls = []
-    batch.on_done.append(lambda: calls.append(batch.base_offset))
-    take(records)
-    records.succeed(batch, 70, 5)
-    assert (batch.done, batch.error, batch.log_append_time_ms, calls) == (True, None, 5, [70])
-    assert (records.unfinished, records.unobserved) == ([], None)
+def test_threads_lose_nothing_and_keep_their_order() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        _use_threads()
+    finally:
+        sys.setswitchinterval(interval)
 
 
-def test_failed_batches_go_back_in_order_when_the_last_one_in_flight_is_back() -> None:
-    records = accumulator(linger_ms=0)
-    batches = [put(records, value=b"x" * 150) for _ in range(4)]
-    for batch in batches[:3]:
-        assert take(records) == [batch]
-    records.retry(batches[1], PASSING, now_ms=0, pause_ms=100)
-    assert take(records, now_ms=500) == []
-    records.retry(batches[0], PASSING, now_ms=0, pause_ms=100)
-    assert take(records, now_ms=500) == []
-    records.succeed(batches[2], 0, -1)
-    assert records.due_ms(0) == 100
-    assert take(records, now_ms=99) == []
-    assert [take(records, now_ms=100) for _ in range(3)] == [[batches[0]], [batches[1]], [batches[3]]]
-    records.succeed(batches[0], 1, -1)
-    assert batches[0].error is None
+def _use_threads() -> None:
+    filled = Filled(partitions=2, batch_size=1024)
+    deliveries: dict[int, list[Any]] = {}
+
+    def run(thread: int) -> None:
+        headers = [("h", b"1")] if thread % 2 else []
+        deliveries[thread] = [
+            filled.send("t", b"%d:%05d" % (thread, number), partition=0, headers=headers) for number in range(2_000)
+        ]
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):  # the sender's side, meanwhile
+        for batch in list(filled.batches()):
+            if filled.accumulator.is_open(batch):
+                filled.accumulator.close(batch)
+                batch.sealed()
+    for thread in threads:
+        thread.join()
+    values = [value or b"" for value in filled.values()]
+    for number in range(4):
+        mine = [value for value in values if value.startswith(b"%d:" % number)]
+        assert mine == [b"%d:%05d" % (number, each) for each in range(2_000)]
+    assert filled.accumulator.bytes_held == sum(batch.admitted_bytes for batch in filled.batches())
 
 
-def test_other_partitions_continue_while_one_waits() -> None:
-    records = accumulator(linger_ms=0)
-    failed, other = put(records, A), put(records, B)
-    take(records)
-    records.retry(failed, PASSING, now_ms=0, pause_ms=100)
-    records.succeed(other, 0, -1)
-    again = put(records, B)
-    assert take(records) == [again]
+def test_records_of_unknown_topics_wait_and_are_placed_in_order() -> None:
+    filled = Filled()
+    deliveries = [filled.send("new", b"%d" % number, partition=number % 2) for number in range(4)]
+    wrong = filled.send("new", b"v", partition=7)
+    topic = filled.accumulator.topics["new"]
+    held = filled.accumulator.bytes_held
+    assert held > 0
+    moved: list[Any] = []
+    filled.accumulator.place_held(topic, 2, lambda outcome, other: moved.append(other))
+    assert len(moved) == 4
+    assert not any(delivery.done for delivery in deliveries)
+    assert isinstance(wrong.exception(), LocalProtocolError)
+    assert [[r.value for r in RecordBatch(bytes(batch.sealed())).records()] for batch in topic.queues[0].waiting] == [
+        [b"0", b"2"]
+    ]
+    assert {batch.created_ms for queue in topic.queues.values() for batch in queue.waiting} == {77}
 
 
-def test_retries_are_counted() -> None:
-    records = accumulator(linger_ms=0, retries=1)
-    batch = put(records)
-    take(records)
-    records.retry(batch, PASSING, 0, 0)
-    assert take(records) == [batch]
-    records.retry(batch, PASSING, 0, 0)
-    assert (batch.done, batch.error) == (True, PASSING)
+def test_forgotten_topics_are_held_again() -> None:
+    filled = Filled()
+    accumulator = filled.accumulator
+    filled.send("t", b"v")
+    (batch,) = filled.batches()
+    accumulator.close(batch)
+    filled.topic.queues[0].waiting.clear()
+    accumulator.forget("t")
+    assert "t" not in accumulator.topics
+    assert filled.send("t", b"v").done is False
+    assert len(accumulator.topics["t"].held) == 1
 
 
-def test_a_batch_fails_after_the_delivery_timeout() -> None:
-    records = accumulator(linger_ms=0, delivery_timeout_ms=1000, request_timeout_ms=1000)
-    unsent, failed = put(records, A), put(records, B)
-    assert records.take(lambda partition: partition == B, 0) == [failed]
-    records.expire(999)
-    assert not unsent.done
-    records.expire(1000)
-    records.retry(failed, PASSING, 1000, 0)
-    assert isinstance(unsent.error, DeliveryTimedOut)
-    assert str(unsent.error) == (
-        "1 records for t-0 were not acknowledged within delivery_timeout_ms=1000; nothing could be sent"
-    )
-    assert isinstance(failed.error, DeliveryTimedOut)
-    assert failed.error.__cause__ is PASSING
-    assert (records.bytes_held, list(records.waiting())) == (0, [])
-
-
-def test_failures_that_nobody_awaits_are_kept() -> None:
-    records = accumulator(linger_ms=0)
-    awaited, first, second = (put(records, TopicPartition("t", number)) for number in range(3))
-    awaited.observed = True
-    for batch in take(records):
-        records.fail(batch, BrokerError(ErrorCode.MESSAGE_TOO_LARGE, str(batch.partition)))
-    assert records.unobserved is first
-    assert second.done
-
-
-def test_abandon() -> None:
-    records = accumulator(linger_ms=0)
-    in_flight, waiting = put(records, A), put(records, B)
-    assert records.take(lambda partition: partition == A, 0) == [in_flight]
-    records.abandon(Closed("closed"))
-    assert (in_flight.done, waiting.done) == (False, True)
-    assert isinstance(waiting.error, Closed)
+def test_errors_of_a_held_record() -> None:
+    filled = Filled()
+    delivery = filled.send("new", b"v")
+    record = filled.accumulator.topics["new"].held[0]
+    filled.accumulator.give_up_held(record, KafkaWireError("gone"))
+    assert str(delivery.exception()) == "gone"
+    assert filled.accumulator.bytes_held == 0
+    assert not filled.accumulator.topics["new"].held

@@ -1,86 +1,91 @@
-"""Batches are grouped by topic in one request, and each finds its outcome in the response, by name or by id.
+"""Produce requests carry one batch of each partition, and every batch gets its result.
 
-Method: hand-made responses to a request with two topics.
+Method: batches built by hand; responses as brokers of different versions give them.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
-from kafkawire.sdk.producer.accumulator import ProducerBatch
-from kafkawire.sdk.producer.requests import outcomes, produce_request
-from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
-from kafkawire.sdk.protocol.messages.produce import ProduceResponse
+from kafkawire.sdk.producer.batch import ProducerBatch
+from kafkawire.sdk.producer.partition_queue import PartitionQueue
+from kafkawire.sdk.producer.requests import produce_request, results
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
-from kafkawire.sdk.records import BatchBuilder
+from kafkawire.sdk.records import BatchBuilder, RecordBatch
+from tests.sdk.client.simulation import Connection, address, cluster, topic_id
 
-IDS = {"a": b"A" * 16, "b": b"B" * 16}
+Part = ProduceResponse.PartitionProduceResponse
+
+
+def batch(topic: str, number: int) -> ProducerBatch:
+    builder = BatchBuilder()
+    builder.append(1, None, b"v")
+    attempts = Attempts(Backoff(1, 1, lambda: 0.5), 100)
+    return ProducerBatch(PartitionQueue(TopicPartition(topic, number)), (1,), builder, attempts, 1000, 0)
 
 
 def known() -> Metadata:
-    """Return metadata of two topics led by node 1 in epoch 5."""
     metadata = Metadata()
-    partitions = [MetadataResponse.MetadataResponsePartition(0, number, 1, 5) for number in range(2)]
-    topics = [MetadataResponse.MetadataResponseTopic(0, name, IDS[name], partitions=partitions) for name in IDS]
-    brokers = [MetadataResponse.MetadataResponseBroker(node, "h", 1) for node in (1, 2)]
-    metadata.update(MetadataResponse(brokers=brokers, topics=topics), 0)
+    metadata.update(cluster([1], {"t": [1, 1]})(MetadataRequest(None), 12), 0)  # type: ignore[arg-type]  # it is one
     return metadata
 
 
-def batch(topic: str, partition: int) -> ProducerBatch:
-    """Return a batch with one record."""
-    builder = BatchBuilder()
-    builder.append(0, None, b"v")
-    return ProducerBatch(0, TopicPartition(topic, partition), builder, 0)
+@pytest.mark.parametrize(("newest", "expected"), [({}, 13), ({ApiKey.PRODUCE: 9}, 9)])
+def test_request(newest: dict[ApiKey, int], expected: int) -> None:
+    request, version = produce_request([batch("t", 0), batch("t", 1)], known(), -1, 50, Connection(newest))
+    assert version == expected
+    (topic,) = request.topic_data
+    assert (topic.name, topic.topic_id, [data.index for data in topic.partition_data]) == ("t", topic_id("t"), [0, 1])
+    assert [RecordBatch(bytes(data.records or b"")).records_count for data in topic.partition_data] == [1, 1]
+    assert (request.acks, request.timeout_ms) == (-1, 50)
 
 
-def produce_response(
-    *partitions: ProduceResponse.PartitionProduceResponse, name: str = "a", by_id: bool = False
-) -> ProduceResponse:
-    """Return a response about one topic."""
-    topic = ProduceResponse.TopicProduceResponse("" if by_id else name, IDS[name] if by_id else ZERO_UUID, partitions)
-    return ProduceResponse([topic])
+def test_a_topic_without_an_id_goes_by_name() -> None:
+    request, version = produce_request([batch("t", 0), batch("other", 0)], known(), -1, 50, Connection({}))
+    assert isinstance(request, ProduceRequest)
+    assert version == 12
 
 
-def test_request() -> None:
-    batches = [batch("a", 0), batch("b", 1), batch("a", 1)]
-    request = produce_request(batches, known(), -1, 30_000)
-    assert (request.acks, request.timeout_ms) == (-1, 30_000)
-    assert [(topic.name, topic.topic_id) for topic in request.topic_data] == [("a", IDS["a"]), ("b", IDS["b"])]
-    assert [[data.index for data in topic.partition_data] for topic in request.topic_data] == [[0, 1], [1]]
-    assert request.topic_data[0].partition_data[0].records is batches[0].sealed()
+def answered(*partitions: Any, by_name: bool = False, **more: Any) -> ProduceResponse:
+    name, number = ("t", ZERO_UUID) if by_name else ("", topic_id("t"))
+    return ProduceResponse([ProduceResponse.TopicProduceResponse(name, number, list(partitions))], **more)
 
 
-@pytest.mark.parametrize("by_id", [False, True])
-def test_success(by_id: bool) -> None:
-    sent = [batch("a", 0), batch("a", 1)]
-    kind = ProduceResponse.PartitionProduceResponse
-    found = list(outcomes(produce_response(kind(1, 0, 20, 7), kind(0, 0, 10), by_id=by_id), sent, known()))
-    assert [(each.batch, each.error, each.base_offset, each.log_append_time_ms) for each in found] == [
-        (sent[0], None, 10, -1),
-        (sent[1], None, 20, 7),
-    ]
-
-
-def test_error_with_the_new_leader() -> None:
-    metadata = known()
-    leader = ProduceResponse.LeaderIdAndEpoch(2, 6)
-    response = produce_response(
-        ProduceResponse.PartitionProduceResponse(
-            0, ErrorCode.NOT_LEADER_OR_FOLLOWER, error_message="elsewhere", current_leader=leader
-        )
+@pytest.mark.parametrize("by_name", [True, False])
+def test_results(by_name: bool) -> None:
+    good, bad, lost = batch("t", 0), batch("t", 1), batch("t", 2)
+    reasons = [ProduceResponse.BatchIndexAndErrorMessage(0, "no key")]
+    response = answered(
+        Part(0, 0, 40, 500),
+        Part(1, ErrorCode.INVALID_RECORD, error_message="bad", record_errors=reasons, log_start_offset=3),
+        by_name=by_name,
     )
-    (found,) = outcomes(response, [batch("a", 0)], metadata)
-    assert isinstance(found.error, BrokerError)
-    assert str(found.error) == "NOT_LEADER_OR_FOLLOWER: 1 records for a-0: elsewhere"
-    assert metadata.leader(TopicPartition("a", 0)) == 2
+    first, second, third = results(response, [good, bad, lost], known())
+    assert (first.batch, first.error, first.base_offset, first.log_append_time_ms) == (good, None, 40, 500)
+    assert isinstance(second.error, BrokerError)
+    assert str(second.error) == "INVALID_RECORD: 1 records for t-1: bad; record 0: no key"
+    assert second.log_start_offset == 3
+    assert isinstance(third.error, RemoteProtocolError)
 
 
-def test_a_response_that_leaves_a_batch_out() -> None:
-    (found,) = outcomes(produce_response(name="b"), [batch("a", 0)], known())
-    assert isinstance(found.error, RemoteProtocolError)
-    assert "does not mention a-0" in str(found.error)
+def test_the_new_leader_and_its_address_are_learned() -> None:
+    metadata = known()
+    moved = Part(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    moved.current_leader = ProduceResponse.LeaderIdAndEpoch(7, 5)
+    response = answered(moved, node_endpoints=[ProduceResponse.NodeEndpoint(7, *address(7))])
+    (result,) = results(response, [batch("t", 0)], metadata)
+    assert result.leader_moved
+    assert metadata.leader(TopicPartition("t", 0)) == 7
+    assert metadata.brokers[7].address == address(7)
+    (again,) = results(response, [batch("t", 0)], metadata)
+    assert not again.leader_moved

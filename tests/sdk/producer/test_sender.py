@@ -1,107 +1,274 @@
-"""The sender looks up missing leaders, connects while it sends, and fails what cannot be delivered in time.
+"""Batches reach the leader of their partition, once and in order, and each delivery is settled by its deadline.
 
-Method: a sender with its accumulator and cluster, without the producer around it.
+Method: the producer's machines beside simulated brokers that check sequence numbers as Apache Kafka does, on a clock of
+their own; faults are planted one by one, and by seed.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from typing import Any
 
-from kafkawire.sdk.client.cluster import Cluster
-from kafkawire.sdk.client.options import ProducerOptions, read_options
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.errors import DeliveryTimedOut
-from kafkawire.sdk.producer.accumulator import Accumulator, ProducerBatch
-from kafkawire.sdk.producer.delivery import settled
-from kafkawire.sdk.producer.sender import Sender
-from tests.sdk.scripted_broker import BROKER, StoringBroker
+import pytest
 
-PARTITION = TopicPartition("t", 0)
+from kafkawire.sdk.errors import BrokerError, Closed, DeliveryTimedOut, RemoteProtocolError
+from kafkawire.sdk.producer.engine import Delivery
+from kafkawire.sdk.producer.outcome import RecordMetadata
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.client.simulation import SILENT
+from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, place_of, refused, sent
 
+#: A delivery is settled so long after `delivery_timeout_ms` at the latest.
+GRACE_MS = 100
 
-class Setting:
-    """A sender and what it works on."""
-
-    def __init__(self, **options: object) -> None:
-        self.broker = StoringBroker({"t": 1})
-        given = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "linger_ms": 0, **options}
-        read = read_options(ProducerOptions, str(BROKER), given)
-        self.cluster = Cluster(read, self.broker.network)
-        self.cluster.topics = {"t"}
-        self.accumulator = Accumulator(read)
-        self.progress = 0
-        self.sender = Sender(read, self.cluster, self.accumulator, self.progressed)
-
-    def progressed(self) -> None:
-        self.progress += 1
-
-    def put(self, value: bytes) -> ProducerBatch:
-        """Append a record and wake the sender."""
-        batch, _, _ = self.accumulator.append(PARTITION, None, value, (), 0, monotonic_ms())
-        self.sender.wake()
-        return batch
+LATE = ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-def sending(test: Callable[[Setting], Awaitable[None]], **options: object) -> None:
-    """Run a test with a sender."""
-
-    async def run() -> None:
-        setting = Setting(**options)
-        setting.sender.start()
-        await test(setting)
-        await setting.sender.close()
-        await setting.cluster.close()
-
-    asyncio.run(run())
-
-
-def test_leaders_are_looked_for() -> None:
-    """Nothing is known at first: the sender asks for the metadata itself."""
-
-    async def test(setting: Setting) -> None:
-        batch = setting.put(b"v")
-        await settled(batch)
-        assert (batch.error, batch.base_offset) == (None, 0)
-        assert setting.progress > 0
-
-    sending(test)
+def test_records_are_stored_in_order_with_sequence_numbers() -> None:
+    producer = SimulatedProducer(batch_size=200)
+    deliveries = [producer.send("t", b"%03d" % number, timestamp_ms=5) for number in range(100)]
+    producer.run(100)
+    assert producer.values() == [b"%03d" % number for number in range(100)]
+    assert [outcome_of(each) for each in deliveries] == [RecordMetadata("t", 0, n, 5) for n in range(100)]
+    batches = [batch for _, _, _, batch in producer.produced]
+    assert len(batches) > 5
+    assert {(batch.producer_id, batch.producer_epoch) for batch in batches} == {(7, 0)}
+    sequences = [batch.base_sequence for batch in batches]
+    assert sequences == [sum(batch.records_count for batch in batches[:place]) for place in range(len(batches))]
+    assert producer.accumulator.bytes_held == 0
 
 
-def test_nobody_there_until_the_time_is_over() -> None:
-    async def test(setting: Setting) -> None:
-        setting.broker.stop()
-        batch = setting.put(b"v")
-        await settled(batch)
-        assert isinstance(batch.error, DeliveryTimedOut)
-
-    sending(test, delivery_timeout_ms=30, request_timeout_ms=30)
-
-
-def test_a_broker_that_comes_late() -> None:
-    async def test(setting: Setting) -> None:
-        await setting.cluster.refresh()
-        setting.broker.stop()
-        batch = setting.put(b"v")
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert not batch.done
-        setting.broker.start()
-        await settled(batch)
-        assert setting.broker.values("t") == [b"v"]
-
-    sending(test)
+def test_a_batch_lingers_unless_it_is_full_or_flushed() -> None:
+    producer = SimulatedProducer(linger_ms=500, batch_size=300)
+    producer.learn()
+    producer.produced.clear()
+    start_ms = producer.simulation.now_ms
+    producer.send("t", b"a")
+    producer.run(499)
+    assert not producer.produced
+    producer.run(10)
+    assert [time - start_ms for time, *_ in producer.produced] == [500]
+    producer.send("t", b"b")
+    promise = producer.flush()
+    producer.run(5)
+    assert promise.done
+    for _ in range(10):
+        producer.send("t", b"x" * 50)
+    producer.run(5)
+    assert len(producer.produced) >= 3, "full batches do not linger"
 
 
-def test_a_defect_fails_deliveries_instead_of_leaving_them() -> None:
-    async def test(setting: Setting) -> None:
-        def fail(now_ms: int) -> bool:
-            raise ZeroDivisionError("a defect")
+def test_batches_of_one_leader_share_requests_and_none_starves() -> None:
+    producer = SimulatedProducer({"t": [1, 2] * 20}, batch_size=1024, max_request_size=4096, linger_ms=0)
+    producer.learn()
+    for _ in range(20):
+        for number in range(40):
+            producer.send("t", b"x" * 200, partition=number)
+    producer.run(1_000)
+    assert {number: len(producer.values("t", number)) for number in range(40)} == dict.fromkeys(range(40), 20)
+    requests = producer.simulation.requests(ProduceRequest, 1)
+    sizes = [sum(len(data.records) for topic in each.topic_data for data in topic.partition_data) for each in requests]
+    assert max(sizes) <= 4096
+    assert len(requests) < 20 * 20
 
-        setting.cluster.metadata.is_stale = fail  # type: ignore[method-assign]  # stands for any defect
-        batch = setting.put(b"v")
-        await settled(batch)
-        assert "the producer's sender failed: ZeroDivisionError" in str(batch.error)
 
-    sending(test)
+def test_at_most_so_many_requests_are_in_flight() -> None:
+    producer = SimulatedProducer(batch_size=128, max_in_flight=3, linger_ms=0)
+    producer.learn()
+    producer.produced.clear()
+    producer.simulation.latency_ms = 50
+    for _ in range(10):
+        producer.send("t", b"x" * 100)
+    producer.run(49)
+    assert len(producer.produced) == 3
+    producer.run(1_000)
+    assert producer.values() == [b"x" * 100] * 10
+
+
+@pytest.mark.parametrize("idempotence", [None, False])
+def test_retried_batches_keep_their_order(idempotence: bool | None) -> None:
+    producer = SimulatedProducer(batch_size=128, linger_ms=0, enable_idempotence=idempotence, max_in_flight=1)
+    producer.refuse = refused(LATE, times=4)
+    values = [b"%03d" % number + b"x" * 90 for number in range(20)]
+    for value in values:
+        producer.send("t", value)
+    producer.run(30_000)
+    assert producer.values() == values
+
+
+def test_an_unanswered_batch_fails_by_its_deadline_though_it_is_in_flight() -> None:
+    producer = SimulatedProducer(linger_ms=0, delivery_timeout_ms=700)
+    producer.learn()
+    producer.simulation.handlers[1, ProduceRequest] = lambda request, version: SILENT
+    delivery = producer.send("t", b"v")
+    producer.run(699)
+    assert not delivery.done
+    producer.run(1 + GRACE_MS)
+    error = outcome_of(delivery)
+    assert isinstance(error, DeliveryTimedOut)
+    assert "1 records for t-0: not acknowledged within delivery_timeout_ms=700" in str(error)
+    held = producer.accumulator.bytes_held
+    assert held > 0, "the request still has the memory"
+    producer.run(40_000)
+    assert producer.accumulator.bytes_held == 0
+
+
+def test_too_large_a_batch_is_split_and_its_deliveries_follow() -> None:
+    producer = SimulatedProducer(batch_size=4096, linger_ms=50)
+    producer.learn()
+    producer.max_batch_bytes = 600
+    called: list[Delivery] = []
+    values = [b"%02d" % number + b"x" * 100 for number in range(30)]
+    deliveries = [producer.send("t", value, on_delivery=called.append) for value in values]
+    promise = producer.flush()
+    producer.run(5_000)
+    assert promise.done
+    assert producer.values() == values
+    assert [place_of(each).offset for each in deliveries] == list(range(1, 31))
+    assert Counter(map(id, called)) == Counter(map(id, deliveries))
+    assert producer.accumulator.bytes_held == 0
+
+
+def test_a_single_record_that_is_too_large_fails_alone() -> None:
+    producer = SimulatedProducer(batch_size=4096, linger_ms=50)
+    producer.learn()
+    producer.max_batch_bytes = 600
+    deliveries = [producer.send("t", value) for value in (b"a", b"x" * 700, b"b")]
+    producer.run(5_000)
+    assert producer.values() == [b"a", b"b"]
+    error = outcome_of(deliveries[1])
+    assert isinstance(error, BrokerError)
+    assert error.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_moved_leader_is_followed_by_metadata() -> None:
+    producer = SimulatedProducer(linger_ms=0)
+    producer.learn()
+    producer.leaders["t"] = [2]
+    assert isinstance(outcome_of(sent(producer, b"v", 2_000)), RecordMetadata)
+    assert [node for _, node, *_ in producer.produced][-2:] == [1, 2]
+
+
+def test_a_leader_named_in_the_response_is_followed_at_once() -> None:
+    producer = SimulatedProducer(linger_ms=0)
+    producer.learn()
+    producer.leaders["t"] = [2]
+    producer.hints = True
+    asked = len(producer.simulation.requests(MetadataRequest))
+    start_ms = producer.simulation.now_ms
+    delivery = producer.send("t", b"v")
+    producer.run(20)
+    assert isinstance(outcome_of(delivery), RecordMetadata)
+    assert len(producer.simulation.requests(MetadataRequest)) == asked
+    assert producer.produced[-1][0] - start_ms < 20, "without a pause"
+
+
+def test_without_acknowledgement_a_moved_leader_is_followed_too() -> None:
+    producer = SimulatedProducer(linger_ms=0, acks=0)
+    producer.learn()
+    producer.leaders["t"] = [2]
+    producer.send("t", b"lost")
+    producer.run(1)
+    producer.simulation.break_connections(1)  # a broker closes the connection of who asks for no response
+    producer.run(1_000)
+    sent(producer, b"v")
+    assert producer.values() == [b"v"]
+
+
+def test_without_acknowledgement_a_congested_connection_holds_batches_back() -> None:
+    producer = SimulatedProducer(linger_ms=0, acks=0, buffer_memory=4096, batch_size=1024)
+    producer.learn()
+    producer.produced.clear()
+    link = producer.router.reach(1, producer.simulation.now_ms)
+    assert link is not None
+    link.congested = True
+    for _ in range(3):
+        producer.send("t", b"x" * 900)
+    producer.run(100)
+    assert not producer.produced
+    assert producer.accumulator.bytes_held > 2700
+    link.congested = False
+    producer.run(100)
+    assert len(producer.produced) == 3
+
+
+def test_a_partition_without_a_leader_delays_itself_alone() -> None:
+    producer = SimulatedProducer({"t": [None, 1]}, linger_ms=0, delivery_timeout_ms=5_000)
+    producer.send("t", b"x", partition=1)
+    producer.run(1_000)
+    stuck = producer.send("t", b"v", partition=0)
+    free = producer.send("t", b"v", partition=1)
+    producer.run(100)
+    assert isinstance(outcome_of(free), RecordMetadata)
+    assert producer.send("t", b"v").done is False
+    producer.run(100)
+    assert producer.values("t", 1)[-1] == b"v", "records without a key avoid it"
+    producer.leaders["t"] = [2, 1]
+    producer.run(3_000)
+    assert isinstance(outcome_of(stuck), RecordMetadata)
+
+
+def test_a_dead_broker_delays_its_partitions_alone_and_is_named() -> None:
+    producer = SimulatedProducer({"t": [1, 2]}, linger_ms=0, delivery_timeout_ms=3_000)
+    producer.learn()
+    producer.simulation.down = {2}
+    dead = producer.send("t", b"v", partition=1)
+    producer.run(500)
+    assert isinstance(outcome_of(sent(producer, b"v", partition=0)), RecordMetadata)
+    producer.run(3_000)
+    error = outcome_of(dead)
+    assert isinstance(error, DeliveryTimedOut)
+    assert "cannot connect to node-2:9092: refused" in str(error)
+
+
+def test_a_response_without_the_batch_fails_it() -> None:
+    producer = SimulatedProducer(linger_ms=0)
+    producer.learn()
+    producer.simulation.handlers[1, ProduceRequest] = lambda request, version: ProduceResponse([])
+    error = outcome_of(sent(producer, b"v"))
+    assert isinstance(error, RemoteProtocolError)
+
+
+def test_ending_the_client_settles_everything() -> None:
+    producer = SimulatedProducer({"t": [1, None]}, linger_ms=10_000)
+    producer.learn()
+    producer.simulation.handlers[1, ProduceRequest] = lambda request, version: SILENT
+    deliveries = [
+        producer.send("t", b"lingering", partition=0),
+        producer.send("t", b"no leader", partition=1),
+        producer.send("unknown", b"v"),
+    ]
+    promise = producer.flush()
+    producer.run(100)
+    deliveries.append(producer.send("t", b"open", partition=0))
+    producer.simulation.close()
+    for delivery in deliveries:
+        assert isinstance(outcome_of(delivery), Closed)
+    assert promise.done
+    with pytest.raises(Closed):
+        producer.send("t", b"v")
+    with pytest.raises(Closed):
+        producer.flush().wait(0)
+
+
+def test_work_grows_with_what_is_ready_and_not_with_the_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = SimulatedProducer({"t": [1 + number % 3 for number in range(10_000)]}, linger_ms=100_000)
+    producer.learn()
+    for number in range(10_000):
+        producer.send("t", b"v", partition=number)
+    producer.run(10)
+    looked = 0
+    place = producer.sender._place
+
+    def counted(queue: Any, now_ms: int) -> None:
+        nonlocal looked
+        looked += 1
+        place(queue, now_ms)
+
+    monkeypatch.setattr(producer.sender, "_place", counted)
+    for _ in range(10):
+        producer.send("t", b"x" * 2**17, partition=5)
+        producer.run(20)
+    assert looked <= 100

@@ -1,0 +1,111 @@
+"""A record batch of a producer, from its first record until the broker has it or it has failed.
+
+Source: Apache Kafka, `ProducerBatch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkawire.sdk.client.retry import Attempts
+from kafkawire.sdk.producer.engine import Batch
+from kafkawire.sdk.producer.outcome import Outcome
+from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records import BatchBuilder, RecordBatch
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.producer.partition_queue import PartitionQueue
+
+__all__ = ["ProducerBatch", "ProducerId"]
+
+
+class ProducerId(NamedTuple):
+    """Whom a broker takes a batch to come from.
+
+    Attributes:
+        number: given by the cluster.
+        epoch: grows whenever the sequence numbers of a partition begin anew.
+    """
+
+    number: int
+    epoch: int
+
+
+class ProducerBatch(Batch):
+    """The records of one batch and how far it has come.
+
+    Args:
+        queue: of its partition.
+        order: sorts the batches of a producer by age.
+        builder: holds the records.
+        attempts: to send it.
+        limit_bytes: beyond which a further record goes to the next batch.
+        created_ms: when the first record was appended.
+
+    Attributes:
+        deadline_ms: by when its outcome is settled.
+        producer: whom its sequence number belongs to, None before it has one.
+        sequence: of its first record, -1 before it has one.
+        on_wire: whether a request with it has no response yet.
+    """
+
+    __slots__ = (
+        "attempts",
+        "created_ms",
+        "deadline_ms",
+        "limit_bytes",
+        "on_wire",
+        "order",
+        "producer",
+        "queue",
+        "sequence",
+    )
+
+    def __init__(
+        self,
+        queue: PartitionQueue,
+        order: tuple[int, ...],
+        builder: BatchBuilder,
+        attempts: Attempts,
+        limit_bytes: int,
+        created_ms: int,
+    ) -> None:
+        super().__init__(builder, Outcome(queue.partition))
+        self.queue = queue
+        self.order = order
+        self.attempts = attempts
+        self.limit_bytes = limit_bytes
+        self.created_ms = created_ms
+        assert attempts.deadline_ms is not None
+        self.deadline_ms = attempts.deadline_ms
+        self.producer: ProducerId | None = None
+        self.sequence = NO_SEQUENCE
+        self.on_wire = False
+
+    def __str__(self) -> str:
+        return f"{self.builder.count} records for {self.queue.partition}"
+
+    def stamp(self, producer: ProducerId, sequence: int) -> None:
+        """Set whom the batch comes from, and the sequence number of its first record."""
+        self.producer = producer
+        self.sequence = sequence
+        self.builder.producer_id, self.builder.producer_epoch = producer
+        self.builder.base_sequence = sequence
+
+    def sealed(self) -> Buffer:
+        """Return the batch as it is sent; no more records can be added."""
+        return self.builder.seal()
+
+    def parts(self, size_bytes: int) -> Iterator[BatchBuilder]:
+        """Yield builders that hold the records, in order, in batches of at most so many bytes where possible."""
+        compression, level = self.builder.compression, self.builder.level
+        builder = BatchBuilder(size_bytes, compression, level=level)
+        for record in RecordBatch(self.sealed()).records():
+            content = (record.timestamp, record.key, record.value, record.headers)
+            if builder.append(*content) is None:
+                yield builder
+                builder = BatchBuilder(size_bytes, compression, level=level)
+                builder.append(*content)
+        yield builder

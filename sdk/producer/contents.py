@@ -1,0 +1,115 @@
+"""What a user gives as key, value, headers and timestamp of a record: checked before anything is buffered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.records import HeadersLike
+from kafkawire.sdk.records.content import HeadersInput, record_content, record_headers
+from kafkawire.sdk.records.engines.builder_options import checked_time
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.producer.outcome import Outcome
+
+__all__ = [
+    "FILL_ONE_AFTER_THE_OTHER",
+    "MAX_HEADER_OVERHEAD_BYTES",
+    "MAX_RECORD_OVERHEAD_BYTES",
+    "TO_BE_CHOSEN",
+    "Held",
+    "checked_partition",
+    "content",
+    "header_pairs",
+    "timestamp",
+]
+
+#: Most bytes of a record beside its key, its value and its headers: the varints of length, timestamp, offset, key
+#: length, value length and number of headers, and the attributes.
+MAX_RECORD_OVERHEAD_BYTES = 5 + 10 + 5 + 5 + 5 + 5 + 1
+
+#: Most bytes of the two lengths of a header.
+MAX_HEADER_OVERHEAD_BYTES = 5 + 5
+
+#: Instead of the number of a partition: the record has neither a key nor a partition, and goes where the last such one
+#: went until there is a batch's worth.
+FILL_ONE_AFTER_THE_OTHER = -1
+#: Instead of the number of a partition: it must still be chosen, by what the record holds.
+TO_BE_CHOSEN = -2
+
+timestamp = checked_time
+
+
+class Held:
+    """A record that no batch has taken yet, and its checked contents.
+
+    Args:
+        topic: its destination.
+        key, value: bytes or None.
+        headers: pairs of a name and bytes.
+        partition: None to choose it.
+        timestamp_ms: milliseconds since the epoch.
+        bound_bytes: the most bytes that it takes in a batch.
+
+    Attributes:
+        outcome: of the record, while its topic is not known.
+        deadline_ms: when it fails if its topic is still not known.
+    """
+
+    __slots__ = (
+        "bound_bytes",
+        "deadline_ms",
+        "headers",
+        "key",
+        "outcome",
+        "partition",
+        "timestamp_ms",
+        "topic",
+        "value",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: HeadersLike,
+        partition: int | None,
+        timestamp_ms: int,
+        bound_bytes: int,
+    ) -> None:
+        self.topic = topic
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.partition = partition
+        self.timestamp_ms = timestamp_ms
+        self.bound_bytes = bound_bytes
+        self.outcome: Outcome | None = None
+        self.deadline_ms = 0
+
+
+def content(path: str, value: Any) -> bytes:
+    """Return a key or a value, which is not None, as bytes; see `record_content`."""
+    found = record_content(path, value)
+    return found if type(found) is bytes else bytes(found or b"")
+
+
+def header_pairs(headers: HeadersInput) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    """Return headers as pairs of a name and bytes, and the most bytes that they take; see `record_headers`."""
+    pairs = tuple(
+        (name, value if value is None or type(value) is bytes else bytes(value))
+        for name, value in record_headers(headers)
+    )
+    return pairs, sum(len(name.encode()) + len(value or b"") + MAX_HEADER_OVERHEAD_BYTES for name, value in pairs)
+
+
+def checked_partition(topic: str, partition: object, count: int) -> int:
+    """Return the number of a partition that a topic has.
+
+    Raises:
+        LocalProtocolError: it has no such partition.
+    """
+    if type(partition) is not int or not 0 <= partition < count:
+        raise LocalProtocolError(f"topic {topic} has partitions 0 to {count - 1}, not {partition!r:.100}")
+    return partition

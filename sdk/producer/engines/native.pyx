@@ -1,0 +1,313 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: auto_pickle=False, binding=False
+"""Take records in C while the open batch has room; everything else is the accumulator's, as in `python.py`.
+
+The names and the behaviour are those of the Python engine, where they are documented. Between the look at the open
+batch and the write no line of Python runs, so that no other thread comes in between.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.long cimport PyLong_CheckExact
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+
+from kafkawire.sdk.records.engines.native cimport append_plain
+
+from kafkawire.sdk.errors import EncodeError
+from kafkawire.sdk.producer.contents import (
+    FILL_ONE_AFTER_THE_OTHER,
+    MAX_HEADER_OVERHEAD_BYTES,
+    MAX_RECORD_OVERHEAD_BYTES,
+    TO_BE_CHOSEN,
+    Held,
+    checked_partition,
+    content,
+    header_pairs,
+    timestamp,
+)
+
+__all__ = ["Appender", "Batch", "Delivery", "Topic", "murmur2_partition"]
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+    #include <time.h>
+
+    /* The clock of the kernel's ticks where there is one: it is read in a third of the time. */
+    #ifdef CLOCK_REALTIME_COARSE
+    #define TICKING_CLOCK CLOCK_REALTIME_COARSE
+    #else
+    #define TICKING_CLOCK CLOCK_REALTIME
+    #endif
+    static inline int64_t wall_ms(void) {
+        struct timespec now;
+        clock_gettime(TICKING_CLOCK, &now);
+        return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    }
+
+    /* Kafka's murmur2: words are little-endian on every machine. */
+    static inline uint32_t hash_of(const uint8_t *p, uint32_t size) {
+        const uint32_t multiplier = 0x5bd1e995u;
+        uint32_t state = 0x9747b28cu ^ size, word;
+        for (; size >= 4; p += 4, size -= 4) {
+            word = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+            word *= multiplier;
+            word ^= word >> 24;
+            word *= multiplier;
+            state = (state * multiplier) ^ word;
+        }
+        switch (size) {
+            case 3: state ^= (uint32_t)p[2] << 16; /* fall through */
+            case 2: state ^= (uint32_t)p[1] << 8; /* fall through */
+            case 1: state ^= p[0]; state *= multiplier;
+        }
+        state ^= state >> 13;
+        state *= multiplier;
+        return state ^ state >> 15;
+    }
+    """
+    int64_t wall_ms() noexcept nogil
+    uint32_t hash_of(const uint8_t *p, uint32_t size) noexcept nogil
+
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
+
+cdef enum:
+    FILL = -1
+    CHOOSE = -2
+
+cdef Py_ssize_t OVERHEAD = MAX_RECORD_OVERHEAD_BYTES
+cdef Py_ssize_t HEADER_OVERHEAD = MAX_HEADER_OVERHEAD_BYTES
+cdef tuple NO_HEADERS = ()
+
+assert FILL_ONE_AFTER_THE_OTHER == FILL and TO_BE_CHOSEN == CHOOSE
+
+
+def murmur2_partition(bytes key not None, uint32_t partitions):
+    """Return the partition of a key, as Kafka's own clients choose it."""
+    return partition_of(key, partitions)
+
+
+cdef inline int32_t partition_of(bytes key, uint32_t partitions) noexcept:
+    cdef uint32_t hashed = hash_of(<const uint8_t *>PyBytes_AS_STRING(key), <uint32_t>PyBytes_GET_SIZE(key))
+    return <int32_t>((hashed & 0x7fffffffu) % partitions)
+
+
+cdef class Batch:
+    """The records of a batch that is being filled."""
+
+    cdef readonly object builder, outcome
+    cdef public Py_ssize_t used_bytes, admitted_bytes
+
+    def __init__(self, builder, outcome):
+        self.builder = builder
+        self.outcome = outcome
+        self.used_bytes = builder.size_bytes
+
+
+cdef class Topic:
+    """A topic that records are sent to."""
+
+    cdef readonly str name
+    cdef public int32_t partitions, sticky_partition
+    cdef public int64_t sticky_bytes
+    cdef readonly list open
+    cdef Batch sticky_batch
+
+    def __init__(self, str name not None):
+        self.name = name
+        self.open = []
+        self.sticky_partition = -1
+
+    @property
+    def sticky(self):
+        return self.sticky_batch
+
+    @sticky.setter
+    def sticky(self, Batch batch):
+        self.sticky_batch = batch
+
+
+@cython.no_gc
+@cython.final
+@cython.freelist(256)
+cdef class Delivery:
+    """Await the outcome of one record, see `python.py`."""
+
+    cdef object outcome
+    cdef int32_t index
+    cdef int64_t timestamp_ms
+
+    def __init__(self, outcome, int32_t index, int64_t timestamp_ms):
+        self.outcome = outcome
+        self.index = index
+        self.timestamp_ms = timestamp_ms
+
+    @property
+    def done(self):
+        return self.outcome.is_done(self.index)
+
+    def __await__(self):
+        return self.outcome.wait(self.index, self.timestamp_ms)
+
+    def exception(self):
+        return self.outcome.exception(self.index)
+
+    def add_done_callback(self, callback):
+        self.outcome.watch(self.index, lambda: callback(self))
+
+
+cdef inline Delivery delivery_of(object outcome, int32_t index, int64_t timestamp_ms):
+    cdef Delivery delivery = Delivery.__new__(Delivery)
+    delivery.outcome = outcome
+    delivery.index = index
+    delivery.timestamp_ms = timestamp_ms
+    return delivery
+
+
+@cython.final
+cdef class Appender:
+    """Take records from any thread, see `python.py`."""
+
+    cdef readonly dict topics
+    cdef public object refusal
+    cdef object owner
+    cdef bint custom_partitioner
+    cdef Topic last
+    cdef object last_name
+
+    def __init__(self, owner, bint custom_partitioner):
+        self.owner = owner
+        self.custom_partitioner = custom_partitioner
+        self.topics = {}
+
+    def send(
+        self,
+        topic,
+        value=None,
+        *,
+        key=None,
+        headers=NO_HEADERS,
+        partition=None,
+        timestamp_ms=None,
+        on_delivery=None,
+    ):
+        """Take a record; see `Producer.send`."""
+        cdef Py_ssize_t bound_bytes = OVERHEAD, headers_bytes, used_bytes
+        cdef const uint8_t *key_bytes = NULL
+        cdef const uint8_t *value_bytes = NULL
+        cdef int32_t key_size = -1, value_size = -1, number, index = 0
+        cdef int64_t time = -1
+        cdef int overflow
+        cdef Topic known
+        cdef Batch batch = None
+        cdef Delivery delivery
+        if self.refusal is not None:
+            raise self.refusal.again()
+        # Whatever can run other code comes first.
+        if value is not None:
+            if not PyBytes_CheckExact(value):
+                value = content("value", value)
+            bound_bytes += PyBytes_GET_SIZE(value)
+        if key is not None:
+            if not PyBytes_CheckExact(key):
+                key = content("key", key)
+            bound_bytes += PyBytes_GET_SIZE(key)
+        pairs = NO_HEADERS
+        if headers is not NO_HEADERS and headers:
+            headers_bytes = plain_headers_bytes(headers)
+            if headers_bytes < 0:
+                pairs, headers_bytes = header_pairs(headers)
+            else:
+                pairs = tuple(headers)
+            bound_bytes += headers_bytes
+        if timestamp_ms is None:
+            time = wall_ms()
+        else:
+            overflow = 1
+            if PyLong_CheckExact(timestamp_ms):
+                time = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
+            if overflow or time < 0:
+                time = timestamp(timestamp_ms)
+        known = self.last
+        if topic is not self.last_name or known is None or not known.partitions:
+            known = self.topics.get(topic)
+            self.last = known
+            self.last_name = topic
+        if known is None or not known.partitions:
+            number = CHOOSE
+        elif partition is not None:
+            number = -1
+            if PyLong_CheckExact(partition) and 0 <= partition < known.partitions:
+                number = partition
+            if number < 0:
+                number = checked_partition(topic, partition, known.partitions)
+            batch = open_batch(known, number)
+        elif key is None:
+            number = FILL
+            batch = known.sticky_batch
+        elif self.custom_partitioner:
+            number = CHOOSE
+        else:
+            number = partition_of(key, <uint32_t>known.partitions)
+            batch = open_batch(known, number)
+        if batch is None or batch.used_bytes + bound_bytes > batch.admitted_bytes:
+            pass
+        elif pairs is not NO_HEADERS:
+            try:
+                place = batch.builder.append(time, key, value, pairs)
+            except EncodeError:  # another thread has sealed it: from here on lines of Python run
+                place = None
+            if place is not None:
+                used_bytes = batch.builder.size_bytes
+                if number == FILL:
+                    known.sticky_bytes += used_bytes - batch.used_bytes
+                batch.used_bytes = used_bytes
+                delivery = delivery_of(batch.outcome, place, time)
+                if on_delivery is not None:
+                    delivery.add_done_callback(on_delivery)
+                return delivery
+        else:
+            if key is not None:
+                key_bytes = <const uint8_t *>PyBytes_AS_STRING(key)
+                key_size = <int32_t>PyBytes_GET_SIZE(key)
+            if value is not None:
+                value_bytes = <const uint8_t *>PyBytes_AS_STRING(value)
+                value_size = <int32_t>PyBytes_GET_SIZE(value)
+            used_bytes = append_plain(batch.builder, time, key_bytes, key_size, value_bytes, value_size, &index)
+            if used_bytes:
+                if number == FILL:
+                    known.sticky_bytes += used_bytes - batch.used_bytes
+                batch.used_bytes = used_bytes
+                delivery = delivery_of(batch.outcome, index, time)
+                if on_delivery is not None:
+                    delivery.add_done_callback(on_delivery)
+                return delivery
+        outcome, place = self.owner.take(Held(topic, key, value, pairs, partition, time, bound_bytes), number)
+        delivery = delivery_of(outcome, place, time)
+        if on_delivery is not None:
+            delivery.add_done_callback(on_delivery)
+        return delivery
+
+
+cdef Py_ssize_t plain_headers_bytes(headers) except? -1:
+    """Return the most bytes that headers take; -1 if they are not a list or tuple of text and bytes alone."""
+    cdef Py_ssize_t size = 0
+    if type(headers) is not list and type(headers) is not tuple:
+        return -1
+    for pair in headers:
+        if type(pair) is not tuple or len(<tuple>pair) != 2:
+            return -1
+        name, value = <tuple>pair
+        if type(name) is not str or not (<str>name).isascii() or type(value) is not bytes:
+            return -1
+        size += len(<str>name) + len(<bytes>value) + HEADER_OVERHEAD
+    return size
+
+
+cdef inline Batch open_batch(Topic topic, int32_t number):
+    if number >= PyList_GET_SIZE(topic.open):
+        return None
+    return <Batch>PyList_GET_ITEM(topic.open, number)

@@ -1,0 +1,199 @@
+"""Take records in Python: what `native.pyx` does in C where the extension is built.
+
+`send` checks what it is given and chooses the partition; the accumulator does the rest under its lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from kafkawire.sdk.client.partitioner import murmur2_partition
+from kafkawire.sdk.clock import now_ms
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.producer.contents import (
+    FILL_ONE_AFTER_THE_OTHER,
+    MAX_RECORD_OVERHEAD_BYTES,
+    TO_BE_CHOSEN,
+    Held,
+    checked_partition,
+    content,
+    header_pairs,
+    timestamp,
+)
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records import BatchBuilder, HeadersLike
+from kafkawire.sdk.records.content import HeadersInput
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.producer.outcome import Outcome, RecordMetadata
+
+__all__ = ["Appender", "Batch", "Delivery", "Owner", "Topic", "murmur2_partition"]
+
+
+class Batch:
+    """The records of a batch that is being filled.
+
+    Args:
+        builder: holds them.
+        outcome: what becomes of them.
+
+    Attributes:
+        used_bytes: size of the batch so far.
+        admitted_bytes: what it holds of the buffer's memory; grows with it.
+    """
+
+    __slots__ = ("admitted_bytes", "builder", "outcome", "used_bytes")
+
+    def __init__(self, builder: BatchBuilder, outcome: Outcome) -> None:
+        self.builder = builder
+        self.outcome = outcome
+        self.used_bytes = builder.size_bytes
+        self.admitted_bytes = 0
+
+
+class Topic:
+    """A topic that records are sent to.
+
+    Args:
+        name: of the topic.
+
+    Attributes:
+        partitions: how many it has; 0 while that is not known, or while earlier records wait to be placed.
+        open: by partition, the batch that takes records, None if a new one is needed.
+        sticky: the batch that takes records without a key, None if one must be chosen.
+        sticky_partition: its partition, -1 before the first.
+        sticky_bytes: of records without a key since that partition was chosen.
+    """
+
+    __slots__ = ("name", "open", "partitions", "sticky", "sticky_bytes", "sticky_partition")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.partitions = 0
+        self.open: list[Any] = []
+        self.sticky: Any = None
+        self.sticky_partition = -1
+        self.sticky_bytes = 0
+
+
+class Owner(Protocol):
+    """What takes the records that an appender has checked: the accumulator."""
+
+    def take(self, record: Held, number: int) -> tuple[Outcome, int]:
+        """Put a record into a batch, or hold it while its topic is not known.
+
+        Args:
+            record: to be sent.
+            number: of its partition, `FILL_ONE_AFTER_THE_OTHER` or `TO_BE_CHOSEN`.
+
+        Returns:
+            The outcome of its batch, and its index there.
+        """
+        ...
+
+
+class Delivery:
+    """Await the outcome of one record: returns its `RecordMetadata`, or raises why it was not stored.
+
+    It may be awaited any number of times, on any event loop, or never: `flush` and `close` raise errors that nobody
+    asked for.
+
+    Args:
+        outcome: of the batch that the record is in.
+        index: of the record in its batch.
+        timestamp_ms: of the record, milliseconds since the epoch.
+
+    Raises:
+        BrokerError: the broker refused the record's batch.
+        DeliveryTimedOut: it was not acknowledged within `delivery_timeout_ms`; the cause is the last error.
+        Closed: the producer was closed before the record was sent.
+    """
+
+    __slots__ = ("_index", "_outcome", "_timestamp_ms")
+
+    def __init__(self, outcome: Outcome, index: int, timestamp_ms: int) -> None:
+        self._outcome = outcome
+        self._index = index
+        self._timestamp_ms = timestamp_ms
+
+    @property
+    def done(self) -> bool:
+        """Whether awaiting returns or raises immediately."""
+        return self._outcome.is_done(self._index)
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        return self._outcome.wait(self._index, self._timestamp_ms)
+
+    def exception(self) -> KafkaWireError | None:
+        """Return why the record was not stored, None if it is.
+
+        Raises:
+            LocalProtocolError: it is not settled yet.
+        """
+        return self._outcome.exception(self._index)
+
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
+        """Call `callback` with this delivery once it is settled: on the producer's event loop, or in its I/O thread."""
+        self._outcome.watch(self._index, lambda: callback(self))
+
+
+class Appender:
+    """Take records from any thread.
+
+    Args:
+        owner: takes what is checked.
+        custom_partitioner: whether a function of the user chooses the partitions of records with a key.
+
+    Attributes:
+        topics: by name, those that records were sent to.
+        refusal: why no records are taken, None if they are.
+    """
+
+    def __init__(self, owner: Owner, custom_partitioner: bool) -> None:
+        self._owner = owner
+        self._custom_partitioner = custom_partitioner
+        self.topics: dict[str, Topic] = {}
+        self.refusal: KafkaWireError | None = None
+
+    def send(
+        self,
+        topic: str,
+        value: Buffer | str | None = None,
+        *,
+        key: Buffer | str | None = None,
+        headers: HeadersInput = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[Delivery], object] | None = None,
+    ) -> Delivery:
+        """Take a record; see `Producer.send`."""
+        if self.refusal is not None:
+            raise self.refusal.again()
+        bound_bytes = MAX_RECORD_OVERHEAD_BYTES
+        if value is not None:
+            value = content("value", value)
+            bound_bytes += len(value)
+        if key is not None:
+            key = content("key", key)
+            bound_bytes += len(key)
+        pairs: HeadersLike = ()
+        if headers:
+            pairs, headers_bytes = header_pairs(headers)
+            bound_bytes += headers_bytes
+        timestamp_ms = now_ms() if timestamp_ms is None else timestamp(timestamp_ms)
+        known = self.topics.get(topic)
+        count = 0 if known is None else known.partitions
+        if not count:
+            number = TO_BE_CHOSEN
+        elif partition is not None:
+            number = checked_partition(topic, partition, count)
+        elif key is None:
+            number = FILL_ONE_AFTER_THE_OTHER
+        else:
+            number = TO_BE_CHOSEN if self._custom_partitioner else murmur2_partition(key, count)
+        record = Held(topic, key, value, pairs, partition, timestamp_ms, bound_bytes)
+        delivery = Delivery(*self._owner.take(record, number), timestamp_ms)
+        if on_delivery is not None:
+            delivery.add_done_callback(on_delivery)
+        return delivery

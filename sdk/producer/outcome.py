@@ -1,0 +1,182 @@
+"""What becomes of the records of a batch: the side of a batch that deliveries look at.
+
+The driver's side settles an outcome once; any thread may wait for it. An outcome does not hold the records, so a
+delivery that is kept for long keeps no batch alive. Records that move to other batches take along whoever waits for
+them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from threading import Lock
+from typing import Any, NamedTuple
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
+
+__all__ = ["Outcome", "RecordMetadata"]
+
+logger = logging.getLogger("kafkawire.producer")
+
+#: Held for a few instructions at a time, so that one is enough for all outcomes.
+_lock = Lock()
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record is stored.
+
+    Attributes:
+        topic: its topic.
+        partition: its partition.
+        offset: its offset; -1 if the broker did not tell it, as with acks=0.
+        timestamp_ms: its timestamp, milliseconds since the epoch.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+class Outcome:
+    """The outcome of a batch, or of a record that is not in a batch yet.
+
+    Args:
+        partition: where the records go; partition -1 while that is not known.
+
+    Attributes:
+        done: whether it is settled.
+        error: why the records were not stored.
+        base_offset: of the first record, -1 if not known.
+        log_append_time_ms: the broker's timestamp for all records, -1 if they keep their own.
+        observed: whether anybody has asked for it.
+        places: where each record went instead, None while all are here.
+    """
+
+    __slots__ = (
+        "_watchers",
+        "base_offset",
+        "done",
+        "error",
+        "log_append_time_ms",
+        "observed",
+        "partition",
+        "places",
+    )
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.done = False
+        self.error: KafkaWireError | None = None
+        self.base_offset = -1
+        self.log_append_time_ms = -1
+        self.observed = False
+        self.places: Sequence[tuple[Outcome, int]] | None = None
+        self._watchers: list[tuple[int, Callable[[], object]]] = []
+
+    # The driver's side.
+
+    def settle(self, base_offset: int = -1, log_append_time_ms: int = -1) -> None:
+        """End with records that are stored; does nothing if it is settled already."""
+        if not self.done:
+            self.base_offset = base_offset
+            self.log_append_time_ms = log_append_time_ms
+            self._end()
+
+    def fail(self, error: KafkaWireError) -> None:
+        """End with an error; does nothing if it is settled already."""
+        if not self.done:
+            self.error = error
+            self._end()
+
+    def move(self, places: Sequence[tuple[Outcome, int]]) -> None:
+        """Send the records elsewhere: record `i` is record `places[i][1]` of the batch with that outcome."""
+        with _lock:
+            watchers, self._watchers = self._watchers, []
+            self.places = places
+        for index, callback in watchers:
+            target, place = places[index]
+            target.watch(place, callback)
+
+    def _end(self) -> None:
+        with _lock:
+            self.done = True
+            watchers, self._watchers = self._watchers, []
+        for _, callback in watchers:
+            try:
+                callback()
+            except Exception:  # the user's code; the other deliveries are settled all the same
+                logger.exception("a callback of a delivery raised")
+
+    # The user's side: each takes the index of a record.
+
+    def watch(self, index: int, callback: Callable[[], object]) -> None:
+        """Call `callback` once the record is settled, on the driver's side; at once if it is settled already."""
+        self.observed = True
+        with _lock:
+            places = self.places
+            if places is None and not self.done:
+                self._watchers.append((index, callback))
+                return
+        if places is not None:
+            target, place = places[index]
+            target.watch(place, callback)
+        else:
+            callback()
+
+    def find(self, index: int) -> tuple[Outcome, int]:
+        """Return where a record is now."""
+        outcome = self
+        while outcome.places is not None:
+            outcome, index = outcome.places[index]
+        return outcome, index
+
+    def is_done(self, index: int) -> bool:
+        """Return whether the record is stored or has failed."""
+        return self.find(index)[0].done
+
+    def exception(self, index: int) -> KafkaWireError | None:
+        """Return why the record was not stored, None if it is.
+
+        Raises:
+            LocalProtocolError: it is not settled yet.
+        """
+        outcome, _ = self.find(index)
+        if not outcome.done:
+            raise LocalProtocolError(f"the record for {outcome.partition} is not settled yet: await its delivery first")
+        outcome.observed = True
+        return None if outcome.error is None else outcome.error.again()
+
+    def wait(self, index: int, timestamp_ms: int) -> Generator[Any, None, RecordMetadata]:
+        """Wait on the running event loop until the record is settled, and return where it is."""
+        if not self.is_done(index):
+            loop = asyncio.get_running_loop()
+            settled: asyncio.Future[None] = loop.create_future()
+            self.watch(index, lambda: _wake(loop, settled))
+            yield from settled.__await__()
+        outcome, index = self.find(index)
+        outcome.observed = True
+        if outcome.error is not None:
+            raise outcome.error.again()
+        return RecordMetadata(
+            *outcome.partition,
+            outcome.base_offset + index if outcome.base_offset >= 0 else -1,
+            outcome.log_append_time_ms if outcome.log_append_time_ms >= 0 else timestamp_ms,
+        )
+
+
+def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
+    """Set a future of a loop, from whichever thread this is."""
+
+    def wake() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    if asyncio._get_running_loop() is loop:
+        wake()
+        return
+    with suppress(RuntimeError):  # the loop was closed: nobody awaits on it any more
+        loop.call_soon_threadsafe(wake)

@@ -1,0 +1,71 @@
+"""Who waits for all records, or for room: `flush` and `drain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.producer.outcome import Outcome
+from kafkawire.sdk.transport.promise import Promise
+
+__all__ = ["Progress"]
+
+
+class _Flush:
+    """A call of `flush`, and the outcomes that it waits for."""
+
+    __slots__ = ("outcomes", "promise")
+
+    def __init__(self, promise: Promise[None], outcomes: set[Outcome]) -> None:
+        self.promise = promise
+        self.outcomes = outcomes
+
+
+class Progress:
+    """The calls of `flush` and `drain` that have not returned."""
+
+    def __init__(self) -> None:
+        self._flushes: list[_Flush] = []
+        self._drains: list[tuple[Promise[None], int]] = []
+
+    def await_all(self, promise: Promise[None], outcomes: Iterable[Outcome]) -> None:
+        """Keep a promise once all outcomes are settled, wherever their records go."""
+        flush = _Flush(promise, set(outcomes))
+        if flush.outcomes:
+            self._flushes.append(flush)
+        else:
+            promise.keep(None)
+
+    def await_room(self, promise: Promise[None], bytes_held: int) -> None:
+        """Keep a promise once at most so many bytes are held."""
+        self._drains.append((promise, bytes_held))
+
+    def moved(self, outcome: Outcome, others: Iterable[Outcome]) -> None:
+        """Note that the records of an outcome belong to others now."""
+        for flush in self._flushes:
+            if outcome in flush.outcomes:
+                flush.outcomes.discard(outcome)
+                flush.outcomes.update(others)
+
+    def ended(self, outcome: Outcome) -> None:
+        """Note that an outcome is settled."""
+        for flush in list(self._flushes):
+            flush.outcomes.discard(outcome)
+            if not flush.outcomes:
+                self._flushes.remove(flush)
+                flush.promise.keep(None)
+
+    def room(self, bytes_held: int) -> None:
+        """Note how many bytes are held now."""
+        if self._drains:
+            kept = [drain for drain in self._drains if bytes_held <= drain[1]]
+            self._drains = [drain for drain in self._drains if bytes_held > drain[1]]
+            for promise, _ in kept:
+                promise.keep(None)
+
+    def fail(self, error: KafkaWireError) -> None:
+        """End all of them."""
+        promises = [flush.promise for flush in self._flushes] + [promise for promise, _ in self._drains]
+        self._flushes, self._drains = [], []
+        for promise in promises:
+            promise.fail(error)

@@ -1,0 +1,142 @@
+"""The sequence numbers of one partition: they let its leader store each batch once and in order.
+
+A batch gets its number when it is first sent and keeps it over retries. Where a number may be missing for good, the
+partition begins anew with a higher epoch, and the batches that remain are numbered again.
+
+Source: Apache Kafka, `TransactionManager`, `TxnPartitionEntry`; KIP-98, KIP-360.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkawire.sdk.producer.batch import ProducerBatch, ProducerId
+from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["Sequences", "following"]
+
+#: Sequence numbers are 0 to 2^31 - 1, and then 0 again.
+_MODULUS: Final = 1 << 31
+
+#: Two numbers further apart than this have 0 between them.
+_HALF: Final = 1 << 30
+
+
+def following(sequence: int, count: int) -> int:
+    """Return the sequence number that comes so many records after another."""
+    return (sequence + count) % _MODULUS
+
+
+class Sequences:
+    """The sequence numbers of one partition.
+
+    Attributes:
+        producer: whom they belong to, None before the first.
+        batches: those that have a number and no outcome yet, oldest first.
+        needs_epoch: whether they must begin anew.
+    """
+
+    __slots__ = ("_acknowledged", "_next", "_unresolved", "batches", "needs_epoch", "producer")
+
+    def __init__(self) -> None:
+        self.producer: ProducerId | None = None
+        self.batches: list[ProducerBatch] = []
+        self.needs_epoch = False
+        self._next = 0
+        self._acknowledged = NO_SEQUENCE
+        self._unresolved = False
+
+    def may_send(self, batch: ProducerBatch, current: ProducerId) -> bool:
+        """Return whether the oldest waiting batch may be sent now."""
+        if self.needs_epoch:
+            return False
+        if batch.sequence != NO_SEQUENCE:  # a retry: one after the other, in order
+            return self.batches[0] is batch
+        if self._unresolved:
+            return False
+        # A leader that knows nothing of the producer takes any number as the first: only one batch may be on its way.
+        return not self.batches or (self.producer == current and self._acknowledged != NO_SEQUENCE)
+
+    def assign(self, batch: ProducerBatch, current: ProducerId) -> None:
+        """Number a batch that is sent for the first time."""
+        if self.producer != current:
+            self._begin(current)
+        batch.stamp(current, self._next)
+        self._next = following(self._next, batch.builder.count)
+        self.batches.append(batch)
+
+    def restart(self, current: ProducerId) -> None:
+        """Begin anew with another epoch: number what remains from 0."""
+        self._begin(current)
+        for batch in self.batches:
+            batch.stamp(current, self._next)
+            self._next = following(self._next, batch.builder.count)
+
+    def acknowledged(self, batch: ProducerBatch) -> None:
+        """Note that the leader has a batch, also one whose outcome was settled before."""
+        self._forget(batch)
+        if batch.producer == self.producer:
+            last = following(batch.sequence, batch.builder.count - 1)
+            if self._acknowledged == NO_SEQUENCE or (last - self._acknowledged) % _MODULUS < _HALF:
+                self._acknowledged = last
+        self._resolve()
+
+    def failed(self, batch: ProducerBatch) -> None:
+        """Note that a batch has failed for good: the leader may have it all the same, or its number is missing.
+
+        What the leader says to those that are on their way, or that the last of them was acknowledged, will show it.
+        """
+        if batch.sequence != NO_SEQUENCE:
+            self._forget(batch)
+            self._unresolved = True
+            self._resolve()
+
+    def divide(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
+        """Give the numbers of a batch to those that hold its records now."""
+        if batch.sequence == NO_SEQUENCE or batch.producer is None:
+            return
+        sequence = batch.sequence
+        for part in parts:
+            part.stamp(batch.producer, sequence)
+            sequence = following(sequence, part.builder.count)
+        place = self.batches.index(batch)
+        self.batches[place : place + 1] = parts
+
+    def retries(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
+        """Return whether a batch is sent again after an error about its number.
+
+        Args:
+            batch: that was refused.
+            code: the error.
+            log_start_offset: of the partition, -1 if the leader did not tell it.
+        """
+        if batch.sequence == NO_SEQUENCE:
+            return False
+        if code is ErrorCode.UNKNOWN_PRODUCER_ID:
+            if log_start_offset >= 0:  # without it, only another attempt can tell
+                self.needs_epoch = True
+            return True
+        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            # The oldest one follows a gap that nothing will fill; before any other, an earlier one is still on its way.
+            if self.batches[0] is batch:
+                self.needs_epoch = True
+            return True
+        return False
+
+    def _begin(self, producer: ProducerId) -> None:
+        self.producer = producer
+        self.needs_epoch = self._unresolved = False
+        self._next = 0
+        self._acknowledged = NO_SEQUENCE
+
+    def _forget(self, batch: ProducerBatch) -> None:
+        if batch in self.batches:
+            self.batches.remove(batch)
+
+    def _resolve(self) -> None:
+        """See whether a batch that was given up was stored: then the last number given is acknowledged."""
+        if self._unresolved and not self.batches:
+            self._unresolved = False
+            if following(self._acknowledged, 1) != self._next:
+                self.needs_epoch = True

@@ -1,0 +1,48 @@
+"""Read a producer's options, and decide whether it is idempotent.
+
+Source: Apache Kafka, `ProducerConfig.postProcessAndValidateIdempotenceConfigs`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from kafkawire.sdk.client.options import ProducerOptions, read_options
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.options import INT32_MAX
+from kafkawire.sdk.protocol.tables.enums import Acks
+
+__all__ = ["IDEMPOTENT_IN_FLIGHT_MAX", "read_producer_options"]
+
+logger = logging.getLogger("kafkawire.producer")
+
+#: Brokers remember the numbers of the last five batches of a producer in a partition.
+IDEMPOTENT_IN_FLIGHT_MAX = 5
+
+
+def read_producer_options(servers: str | Iterable[str] | None, given: Mapping[str, object]) -> ProducerOptions:
+    """Check the options of a producer.
+
+    Raises:
+        ConfigurationError: a name is unknown or given twice, a value is out of range, or two do not fit together.
+    """
+    options = read_options(ProducerOptions, servers, given)
+    conflict = _conflict(options)
+    if conflict is None or options.enable_idempotence is False:
+        return options
+    if options.enable_idempotence:
+        raise ConfigurationError("enable_idempotence", True, conflict)
+    logger.info("idempotence is off: %s", conflict)
+    return ProducerOptions(**{**vars(options), "enable_idempotence": False})
+
+
+def _conflict(options: ProducerOptions) -> str | None:
+    """Return why a producer with these options cannot be idempotent, None if it can."""
+    if options.acks != Acks.ALL:
+        return f'it needs acks="all", not {int(options.acks)}'
+    if options.max_in_flight > IDEMPOTENT_IN_FLIGHT_MAX:
+        return f"it needs max_in_flight of at most {IDEMPOTENT_IN_FLIGHT_MAX}, not {options.max_in_flight}"
+    if options.retries == 0:
+        return f"it needs retries from 1 to {INT32_MAX}, not 0"
+    return None

@@ -1,0 +1,155 @@
+"""The topics of a producer: asked for when a record waits for one, forgotten when nothing was sent to it for long.
+
+Each topic waits by itself: one that does not exist holds up no other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from kafkawire.sdk.client.options import ProducerOptions
+from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError
+from kafkawire.sdk.producer.accumulator import Accumulator, ProducerTopic
+from kafkawire.sdk.producer.contents import Held
+from kafkawire.sdk.producer.log_limit import LogLimit
+from kafkawire.sdk.producer.outcome import Outcome
+
+__all__ = ["TopicRegistry"]
+
+logger = logging.getLogger("kafkawire.producer")
+
+
+class _Moved(Protocol):
+    def __call__(self, outcome: Outcome, *others: Outcome) -> None: ...
+
+
+class TopicRegistry:
+    """The topics of one producer.
+
+    Args:
+        options: of the producer.
+        router: keeps the metadata of the topics that are wanted.
+        accumulator: holds their records.
+        ended: called with each outcome that is settled here.
+        moved: called with the outcome of a record that goes into a batch, and that of the batch.
+    """
+
+    def __init__(
+        self,
+        options: ProducerOptions,
+        router: Router,
+        accumulator: Accumulator,
+        ended: Callable[[Outcome], None],
+        moved: _Moved,
+    ) -> None:
+        self._options = options
+        self._router = router
+        self._accumulator = accumulator
+        self._ended = ended
+        self._moved = moved
+        self._missing: dict[str, KafkaWireError | None] = {}
+        self._idle_check_ms: int | None = None
+        self._failure_lines = LogLimit()
+
+    def want(self, name: str, now_ms: int) -> None:
+        """Have a topic looked up: a record waits for it."""
+        if name not in self._missing:
+            self._missing[name] = None
+            wanted = self._router.metadata.wanted
+            if wanted is not None:
+                wanted.add(name)
+            if self._idle_check_ms is None:
+                self._idle_check_ms = now_ms + self._options.metadata_max_idle_ms
+        self._look(name, now_ms)
+
+    def poll(self, now_ms: int, *, changed: bool) -> None:
+        """Do whatever is due.
+
+        Args:
+            now_ms: the time.
+            changed: whether the metadata may have changed.
+        """
+        if changed:
+            for name in list(self._missing):
+                self._look(name, now_ms)
+            self._grow()
+        if self._idle_check_ms is not None and now_ms >= self._idle_check_ms:
+            self._forget_idle(now_ms)
+
+    def due_ms(self) -> int | None:
+        """Return when to poll again if nothing happens before."""
+        return self._idle_check_ms
+
+    def expire(self, record: Held, now_ms: int) -> None:
+        """Fail a record whose topic is still not known at its deadline."""
+        cause = self._missing.get(record.topic) or self._router.trouble()
+        error = DeliveryTimedOut(
+            f"topic {record.topic} is not known after {self._options.delivery_timeout_ms} ms: "
+            f"{cause or 'no broker has responded'}"
+        )
+        error.__cause__ = cause
+        self._give_up(record, error, now_ms)
+        if not self._accumulator.topics[record.topic].held:
+            self._forget(record.topic)
+
+    def _look(self, name: str, now_ms: int) -> None:
+        """Place the records of a topic if it is known, or fail them if it will never be."""
+        metadata, accumulator = self._router.metadata, self._accumulator
+        topic = accumulator.topics[name]
+        known = metadata.topics.get(name)
+        if known is not None and known.partitions:
+            if self._missing.pop(name) is not None:
+                logger.info("topic %s is known now", name)
+            accumulator.place_held(topic, len(known.partitions), self._placed)
+            return
+        code = metadata.errors.get(name)
+        if code is None:
+            return
+        error = BrokerError(code, f"topic {name}")
+        if not error.retriable:
+            for record in list(topic.held):
+                self._give_up(record, error, now_ms)
+            self._forget(name)
+            return
+        if self._missing[name] is None:
+            logger.warning("%s; its records wait for up to %d ms", error, self._options.delivery_timeout_ms)
+        self._missing[name] = error
+
+    def _placed(self, outcome: Outcome, batch: Outcome) -> None:
+        self._moved(outcome, batch)
+
+    def _give_up(self, record: Held, error: KafkaWireError, now_ms: int) -> None:
+        outcome = record.outcome
+        if outcome is not None and not outcome.done:
+            self._accumulator.give_up_held(record, error)
+            if (suffix := self._failure_lines.suffix(now_ms)) is not None:
+                logger.error("not stored: %s%s", error, suffix)
+            self._ended(outcome)
+
+    def _forget(self, name: str) -> None:
+        self._missing.pop(name, None)
+        self._router.metadata.drop(name)
+        self._accumulator.forget(name)
+
+    def _grow(self) -> None:
+        """Use the partitions that topics have got meanwhile."""
+        topics = self._router.metadata.topics
+        for name, topic in list(self._accumulator.topics.items()):  # other threads add to them
+            known = topics.get(name)
+            if topic.partitions and known is not None and len(known.partitions) > topic.partitions:
+                self._accumulator.place_held(topic, len(known.partitions), self._placed)
+
+    def _forget_idle(self, now_ms: int) -> None:
+        """Stop asking for topics that nothing was sent to for long."""
+        idle_ms = self._options.metadata_max_idle_ms
+        for name, topic in list(self._accumulator.topics.items()):
+            if now_ms - topic.used_ms >= idle_ms and _is_empty(topic):
+                self._forget(name)
+        self._idle_check_ms = now_ms + idle_ms if self._accumulator.topics else None
+
+
+def _is_empty(topic: ProducerTopic) -> bool:
+    return not topic.held and not any(queue.waiting or queue.on_wire for queue in topic.queues.values())

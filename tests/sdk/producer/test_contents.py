@@ -1,0 +1,69 @@
+"""What a record holds is checked and converted, or refused with what is wrong, before anything is buffered."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import EncodeError, LocalProtocolError
+from kafkawire.sdk.producer.contents import checked_partition, content, header_pairs, timestamp
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(b"a", b"a"), ("ä", "ä".encode()), (bytearray(b"b"), b"b"), (memoryview(b"cd"), b"cd"), (array("B", [1]), b"\1")],
+)
+def test_content(given: Any, expected: bytes) -> None:
+    found = content("value", given)
+    assert type(found) is bytes
+    assert found == expected
+
+
+@pytest.mark.parametrize("given", [5, 1.5, object(), [b"a"], "\ud800", memoryview(b"abcd")[::2]])
+def test_no_content(given: Any) -> None:
+    with pytest.raises(EncodeError, match=r"^value: "):
+        content("value", given)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([("a", b"1"), ("a", None)], (("a", b"1"), ("a", None))),
+        ({"k": "text"}, (("k", b"text"),)),
+        ((("n", bytearray(b"x")),), (("n", b"x"),)),
+    ],
+)
+def test_headers(given: Any, expected: Any) -> None:
+    pairs, size = header_pairs(given)
+    assert pairs == expected
+    assert size >= sum(len(name) + len(value or b"") for name, value in expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([("a", 5)], "expected bytes, text or None, got 5"),
+        ([("a", 1.5)], "expected bytes"),
+        ([(b"a", b"")], "expected a string as the name"),
+        ([("a",)], "expected pairs of a name and a value"),
+        (5, "expected pairs"),
+    ],
+)
+def test_no_headers(given: Any, message: str) -> None:
+    with pytest.raises(EncodeError, match=f"^headers.*: .*{message}"):
+        header_pairs(given)
+
+
+def test_timestamp() -> None:
+    assert timestamp(-1) == -1
+    with pytest.raises(EncodeError, match="timestamp"):
+        timestamp(-2)
+
+
+def test_partition() -> None:
+    assert checked_partition("t", 2, 3) == 2
+    for wrong in (3, -1, True, 1.0, None):
+        with pytest.raises(LocalProtocolError, match="topic t has partitions 0 to 2, not"):
+            checked_partition("t", wrong, 3)

@@ -1,0 +1,10 @@
+"""The classes of the engine in use are those that the producer is made of."""
+
+from kafkawire.sdk.producer import engine
+from kafkawire.sdk.producer.accumulator import ProducerTopic
+from kafkawire.sdk.producer.batch import ProducerBatch
+
+
+def test_the_producer_is_made_of_them() -> None:
+    assert issubclass(ProducerBatch, engine.Batch)
+    assert issubclass(ProducerTopic, engine.Topic)

@@ -1,0 +1,158 @@
+"""A delivery tells the outcome of its record, whenever, wherever and however often it is asked.
+
+Method: outcomes are settled by hand before and after deliveries of the engine in use are awaited and watched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+
+import pytest
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import Closed, ConnectionLost, DeliveryTimedOut, LocalProtocolError
+from kafkawire.sdk.producer.engine import Delivery
+from kafkawire.sdk.producer.outcome import Outcome, RecordMetadata
+
+PLACE = TopicPartition("t", 3)
+
+
+@pytest.mark.parametrize(
+    ("base_offset", "log_append_time_ms", "expected"),
+    [(10, -1, (12, 500)), (10, 700, (12, 700)), (-1, -1, (-1, 500))],
+)
+def test_place(base_offset: int, log_append_time_ms: int, expected: tuple[int, int]) -> None:
+    async def run() -> None:
+        outcome = Outcome(PLACE)
+        delivery = Delivery(outcome, 2, 500)
+        waiting = [asyncio.ensure_future(_result(delivery)) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert not delivery.done
+        outcome.settle(base_offset, log_append_time_ms)
+        outcome.fail(Closed("too late"))
+        assert delivery.done
+        assert delivery.exception() is None
+        assert await asyncio.gather(*waiting) == [RecordMetadata("t", 3, *expected)] * 2
+        assert await delivery == RecordMetadata("t", 3, *expected)
+        assert outcome.observed
+
+    asyncio.run(run())
+
+
+def test_each_await_raises_an_error_of_its_own() -> None:
+    async def run() -> None:
+        outcome = Outcome(PLACE)
+        delivery = Delivery(outcome, 0, 0)
+        cause = ConnectionLost("reset")
+        error = DeliveryTimedOut("late")
+        error.__cause__ = cause
+        outcome.fail(error)
+        outcome.settle(5)
+        depths = []
+        for _ in range(3):
+            with pytest.raises(DeliveryTimedOut, match="late") as caught:
+                await delivery
+            assert caught.value is not error
+            assert caught.value.__cause__ is cause
+            depths.append(len(caught.traceback))
+        assert len(set(depths)) == 1
+        assert delivery.exception() is not delivery.exception()
+        assert error.__traceback__ is None
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_waiter_does_not_disturb_the_others() -> None:
+    async def run() -> None:
+        outcome = Outcome(PLACE)
+        delivery = Delivery(outcome, 0, 0)
+        first, second = (asyncio.ensure_future(_result(delivery)) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.sleep(0)
+        outcome.settle(5)
+        assert (await second).offset == 5
+
+    asyncio.run(run())
+
+
+def test_it_is_awaited_on_another_loop_than_that_of_the_producer() -> None:
+    outcome = Outcome(PLACE)
+    delivery = Delivery(outcome, 0, 0)
+    waits = threading.Event()
+
+    async def wait() -> int:
+        task = asyncio.ensure_future(_result(delivery))
+        await asyncio.sleep(0)
+        waits.set()
+        return (await task).offset
+
+    def settle() -> None:
+        assert waits.wait(10)
+        outcome.settle(7)
+
+    thread = threading.Thread(target=settle)
+    thread.start()
+    assert asyncio.run(wait()) == 7
+    thread.join()
+
+
+def test_whoever_waits_on_a_closed_loop_is_forgotten() -> None:
+    outcome = Outcome(PLACE)
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(_result(Delivery(outcome, 0, 0)))
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    task.cancel()
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    loop.close()
+    outcome.settle(1)
+
+
+def test_exception_before_the_end() -> None:
+    with pytest.raises(LocalProtocolError, match="record for t-3 is not settled yet: await its delivery first"):
+        Delivery(Outcome(PLACE), 0, 0).exception()
+
+
+def test_callbacks_come_once_with_the_delivery_and_their_errors_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    outcome = Outcome(PLACE)
+    delivery = Delivery(outcome, 0, 0)
+    called: list[Delivery] = []
+
+    def bad(delivery: Delivery) -> None:
+        raise ValueError("mine")
+
+    delivery.add_done_callback(bad)
+    delivery.add_done_callback(called.append)
+    with caplog.at_level(logging.ERROR, "kafkawire.producer"):
+        outcome.settle(1)
+    assert called == [delivery]
+    assert "a callback of a delivery raised" in caplog.text
+    delivery.add_done_callback(called.append)
+    assert called == [delivery] * 2
+
+
+def test_records_that_move_take_their_waiters_along() -> None:
+    async def run() -> None:
+        outcome, left, right = Outcome(PLACE), Outcome(PLACE), Outcome(PLACE)
+        deliveries = [Delivery(outcome, index, 0) for index in range(3)]
+        waiting = [asyncio.ensure_future(_result(delivery)) for delivery in deliveries]
+        await asyncio.sleep(0)
+        outcome.move([(left, 0), (right, 0), (right, 1)])
+        assert (left.observed, right.observed) == (True, True)
+        left.settle(10)
+        assert [delivery.done for delivery in deliveries] == [True, False, False]
+        right.settle(20)
+        assert [(await each).offset for each in waiting] == [10, 20, 21]
+        called: list[Delivery] = []
+        deliveries[2].add_done_callback(called.append)
+        assert called == [deliveries[2]]
+
+    asyncio.run(run())
+
+
+async def _result(delivery: Delivery) -> RecordMetadata:
+    return await delivery

@@ -1,0 +1,111 @@
+"""Each topic is found, grows and is forgotten by itself.
+
+Method: the producer's machines beside simulated brokers whose topics come and go.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut
+from kafkawire.sdk.producer.outcome import RecordMetadata
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, place_of, sent
+
+#: A delivery is settled so long after `delivery_timeout_ms` at the latest.
+GRACE_MS = 100
+
+LATE = ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_one_missing_topic_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    producer = SimulatedProducer({"t": [1]}, linger_ms=0, delivery_timeout_ms=2_000)
+    with caplog.at_level(logging.WARNING, "kafkawire.producer"):
+        missing = producer.send("never", b"v")
+        producer.run(100)
+        assert "topic never; its records wait for up to 2000 ms" in caplog.text
+    assert isinstance(outcome_of(sent(producer, b"v")), RecordMetadata)
+    producer.run(800)
+    assert not missing.done
+    producer.run(200 + GRACE_MS)
+    error = outcome_of(missing)
+    assert isinstance(error, DeliveryTimedOut)
+    assert str(error).startswith("topic never is not known after 2000 ms: UNKNOWN_TOPIC_OR_PARTITION")
+    assert producer.router.metadata.wanted == {"t"}
+    assert producer.accumulator.bytes_held == 0
+    asked = len(producer.simulation.requests(MetadataRequest))
+    producer.run(60_000)
+    assert len(producer.simulation.requests(MetadataRequest)) - asked <= 1
+
+
+def test_records_wait_for_their_topic_in_order() -> None:
+    producer = SimulatedProducer({"t": [1]}, linger_ms=0)
+    producer.run(100)
+    deliveries = [producer.send("new", b"%d" % number) for number in range(3)]
+    promise = producer.flush()
+    producer.run(500)
+    assert not promise.done
+    producer.leaders["new"] = [1, 2]
+    producer.run(2_000)
+    deliveries.append(producer.send("new", b"3"))
+    producer.run(100)
+    assert promise.done
+    (number,) = {place_of(each).partition for each in deliveries}
+    assert producer.values("new", number) == [b"0", b"1", b"2", b"3"]
+
+
+def test_new_partitions_are_used() -> None:
+    producer = SimulatedProducer(metadata_max_age_ms=1_000, linger_ms=0)
+    producer.learn()
+    producer.leaders["t"] = [1, 2]
+    producer.run(2_000)
+    assert place_of(sent(producer, b"v", partition=1)).partition == 1
+
+
+def test_idle_topics_are_forgotten_and_found_again() -> None:
+    names = [f"t{number}" for number in range(50)]
+    producer = SimulatedProducer({name: [1] for name in names}, metadata_max_idle_ms=5_000, linger_ms=0)
+    producer.learn()
+    assert producer.router.metadata.wanted == set(names)
+    for _ in range(30):
+        producer.send("t0", b"v")
+        producer.run(1_000)
+    assert producer.router.metadata.wanted == {"t0"}
+    again = producer.send("t7", b"again")
+    producer.run(1_000)
+    assert isinstance(outcome_of(again), RecordMetadata)
+    assert [batch.base_sequence for *_, at, batch in producer.produced if at == ("t7", 0)] == [0, 1]
+
+
+def test_a_topic_that_may_not_be_used_fails_at_once() -> None:
+    producer = SimulatedProducer({"t": [1]}, linger_ms=0)
+    answer = producer.simulation.handlers[MetadataRequest]
+
+    def handle(request: MetadataRequest, version: int) -> Any:
+        response: Any = answer(request, version)
+        for topic in response.topics:
+            if topic.name == "secret":
+                topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return response
+
+    producer.simulation.handlers[MetadataRequest] = handle
+    deliveries = [producer.send("secret", b"v") for _ in range(3)]
+    producer.run(500)
+    for delivery in deliveries:
+        error = outcome_of(delivery)
+        assert isinstance(error, BrokerError)
+        assert error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert producer.router.metadata.wanted == set()
+    assert producer.accumulator.bytes_held == 0
+
+
+def test_without_a_broker_the_reason_is_told() -> None:
+    producer = SimulatedProducer(delivery_timeout_ms=1_000)
+    producer.simulation.down = {1, 2, 3}
+    delivery = producer.send("t", b"v")
+    producer.run(1_000 + GRACE_MS)
+    assert "topic t is not known after 1000 ms: cannot connect to node-1:9092: refused" in str(outcome_of(delivery))
