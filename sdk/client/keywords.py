@@ -11,6 +11,7 @@ from typing import Literal, TypedDict
 
 from kafkawire.sdk.client.partitioner import Partitioner
 from kafkawire.sdk.client.security_options import TokenProvider
+from kafkawire.sdk.protocol.tables.enums import IsolationLevel
 from kafkawire.sdk.records import Compression
 
 __all__ = [
@@ -90,7 +91,7 @@ class ConsumerKeywords(ClientKeywords, total=False):
 
     group_id: str | None
     group_instance_id: str | None
-    auto_offset_reset: Literal["latest", "earliest", "none"]
+    auto_offset_reset: str
     enable_auto_commit: bool
     auto_commit_interval_ms: int
     assignors: str | Iterable[Literal["range", "roundrobin", "sticky", "cooperative-sticky"]]
@@ -103,6 +104,8 @@ class ConsumerKeywords(ClientKeywords, total=False):
     fetch_max_bytes: int
     max_partition_fetch_bytes: int
     check_crcs: bool
+    isolation_level: Literal["read_uncommitted", "read_committed"] | IsolationLevel
+    client_rack: str
 
 
 class AdminKeywords(ClientKeywords, total=False):

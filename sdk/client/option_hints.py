@@ -68,7 +68,7 @@ MISSING: Final[Mapping[str, str]] = {
         "api.version.auto.timeout.ms broker.version.fallback"
     ),
     "the client runs on the event loop that awaits start": "loop",
-    "await the Delivery that send returns": (
+    "await the Delivery that send returns, or pass on_delivery to send": (
         "dr.cb dr.msg.cb on.delivery delivery.report.only.error produce.offset.report"
     ),
     "send never waits: it raises BufferFull; await drain, or use send_many": "max.block.ms",
@@ -87,14 +87,14 @@ MISSING: Final[Mapping[str, str]] = {
     "a record is stored as finished when the next one is asked for; commit others with commit(offsets)": (
         "enable.auto.offset.store"
     ),
-    "compare position with end_offsets": "enable.partition.eof",
+    "read with records(stop_at_end=True)": "enable.partition.eof",
     "use getmany(timeout_ms=…), or asyncio.timeout around a read": "consumer.timeout.ms",
     "fetch_max_bytes also limits what is fetched ahead": (
         "queued.max.messages.kbytes queued.min.messages fetch.queue.backoff.ms"
     ),
     "read topics by name; internal ones are like the others": "exclude.internal.topics topic.blacklist",
     "a producer creates missing topics if the brokers allow it, a consumer never does": "allow.auto.create.topics",
-    "each fetch names all of its partitions": "enable.incremental.fetch.sessions",
+    "a consumer always reads in fetch sessions": "enable.incremental.fetch.sessions",
     "retry_backoff_ms and retry_backoff_max_ms rule all pauses between attempts": (
         "reconnect.backoff.ms reconnect.backoff.max.ms reconnect.backoff.jitter.ms fetch.error.backoff.ms "
         "topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.fast.cnt"

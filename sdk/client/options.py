@@ -269,7 +269,13 @@ class ConsumerOptions(ClientOptions):
         kafka="group.instance.id",
         limits=LEGAL_NAME,
     )
-    auto_offset_reset: str | int = option("latest", _reset_policy, "str", kafka="auto.offset.reset")
+    auto_offset_reset: str | int = option(
+        "latest",
+        _reset_policy,
+        "str",
+        kafka="auto.offset.reset",
+        limits='"latest", "earliest", "none" or "by_duration:…"',
+    )
     enable_auto_commit: bool = flag(True, kafka="enable.auto.commit")
     auto_commit_interval_ms: int = number(5_000, 1, kafka="auto.commit.interval.ms")
     assignors: tuple[str, ...] = option(

@@ -11,10 +11,7 @@ from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 if TYPE_CHECKING:
     from kafkawire.sdk.consumer.core import ConsumerCore
 
-__all__ = ["Bounds", "Until"]
-
-#: The first offset that is not read, by partition; or the time of the first record that is not, in ms since the epoch.
-Until = Mapping[TopicPartition, int] | int
+__all__ = ["Bounds"]
 
 #: The end of a partition that is not to be read.
 _NOTHING = 0
@@ -25,11 +22,12 @@ class Bounds:
 
     Args:
         core: of the consumer.
-        until: where to end; None for no such end.
+        until: the first offset that is not read, by partition; or the time of the first record that is not, in ms since
+            the epoch; None for no such end.
         stop_at_end: whether to end where the partitions end now.
     """
 
-    def __init__(self, core: ConsumerCore, until: Until | None, stop_at_end: bool) -> None:
+    def __init__(self, core: ConsumerCore, until: Mapping[TopicPartition, int] | int | None, stop_at_end: bool) -> None:
         self._core = core
         self._until = until
         self._stop_at_end = stop_at_end

@@ -22,7 +22,6 @@ from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.consumer.bounds import Until
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.group_bridge import GroupBridge
     from kafkawire.sdk.consumer.handout import RecordStream
@@ -178,7 +177,9 @@ class Consumer(ConsumerFace):
         deadline_ms = monotonic_ms() + timeout_ms
         return await self._wait(core, lambda: core.reader.take_batches(limit) or None, deadline_ms) or []
 
-    async def records(self, *, until: Until | None = None, stop_at_end: bool = False) -> AsyncGenerator[Record, None]:
+    async def records(
+        self, *, until: Mapping[TopicPartition, int] | int | None = None, stop_at_end: bool = False
+    ) -> AsyncGenerator[Record, None]:
         """Iterate over records up to an end.
 
         Args:

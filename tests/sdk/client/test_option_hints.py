@@ -51,7 +51,7 @@ print(json.dumps({name: list(client.DEFAULT_CONFIG) for name, client in clients.
         ("Producer", "sasl.login.class", "no such option; pass a function as sasl_oauthbearer_token"),
         ("Producer", "value_serializer", "no such option; pass bytes or text to send"),
         ("Consumer", "topics", "no such option; topics follow the servers: Consumer(servers, 'orders', 'payments')"),
-        ("Producer", "dr_cb", "no such option; await the Delivery that send returns"),
+        ("Producer", "dr_cb", "no such option; await the Delivery that send returns, or pass on_delivery to send"),
         ("Producer", "opaque", "no such option; kafkawire has nothing like it"),
         ("Producer", "lingr_ms", None),
         ("Producer", "sslx", None),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,7 @@ def test_a_group_is_waited_for() -> None:
     async def run() -> None:
         broker = StoringBroker({"t": 1})
         broker.fill("t", b"a", b"b")
-        given = {"group_id": "g", "auto_offset_reset": "earliest"}
+        given: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest"}
         async with Consumer(str(BROKER), "t", network=broker.network, **given) as consumer, asyncio.timeout(10):
             assert [record.offset async for record in consumer.records(stop_at_end=True)] == [0, 1]
 
