@@ -14,7 +14,7 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestam
 from kafkawire.sdk.client.requests import by_topic, committed_offsets, offset_fetch
 from kafkawire.sdk.client.retry import outdates_metadata
 from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.errors import BrokerError, KafkaWireError, RequestTimedOut
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_REPLICA_ID, CoordinatorType
@@ -51,7 +51,11 @@ async def list_offsets(
                 raise
             await sleep_ms(attempts.not_before_ms - monotonic_ms())
             if outdates_metadata(error):
-                await operations.describe(sorted({each.topic for each in missing}), deadline_ms=attempts.deadline_ms)
+                topics = sorted({each.topic for each in missing})
+                try:
+                    await operations.describe(topics, deadline_ms=attempts.deadline_ms)
+                except RequestTimedOut as late:
+                    raise error.again() from late  # it says more than that the time is over
     return {partition: found[partition] for partition in timestamps}
 
 

@@ -15,6 +15,7 @@ from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.offset_queries import fetch_committed, list_offsets
 from kafkawire.sdk.client.options import ClientOptions, read_options
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.errors import BrokerError, RequestTimedOut
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.versions import VersionRange
@@ -23,7 +24,9 @@ from tests.sdk.scripted_broker import BROKER, StoringBroker
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def querying(test: Callable[[StoringBroker, ClientCore], Awaitable[None]], **newest: int) -> None:
+def querying(
+    test: Callable[[StoringBroker, ClientCore], Awaitable[None]], api_timeout_ms: int = 60_000, **newest: int
+) -> None:
     """Run a test with a broker that speaks up to these versions of OffsetFetch and the like."""
 
     async def run() -> None:
@@ -31,7 +34,8 @@ def querying(test: Callable[[StoringBroker, ClientCore], Awaitable[None]], **new
         for name, version in newest.items():
             key = ApiKey[name.upper()]
             broker.supported[key] = VersionRange(broker.supported[key].first, version)
-        core = ClientCore("reader", read_options(ClientOptions, str(BROKER), {}), broker.network)
+        options = read_options(ClientOptions, str(BROKER), {"api_timeout_ms": api_timeout_ms})
+        core = ClientCore("reader", options, broker.network)
         await core.start()
         try:
             await core.operations.describe(["t"])
@@ -51,6 +55,16 @@ def test_offsets_by_time() -> None:
         assert len(broker.asked(ApiKey.LIST_OFFSETS)) == 1, "one request for each leader"
 
     querying(test)
+
+
+def test_the_error_of_the_last_attempt_outlives_the_deadline() -> None:
+    async def test(broker: StoringBroker, core: ClientCore) -> None:
+        broker.responders[ApiKey.METADATA] = lambda request: None
+        with pytest.raises(BrokerError, match=r"UNKNOWN_TOPIC_OR_PARTITION.*t-9") as caught:
+            await list_offsets(core.operations, {TopicPartition("t", 9): OffsetTimestamp.LATEST})
+        assert isinstance(caught.value.__cause__, RequestTimedOut)
+
+    querying(test, api_timeout_ms=300)
 
 
 @pytest.mark.parametrize("newest", [5, 7, 8, 9])
