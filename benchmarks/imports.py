@@ -27,7 +27,7 @@ class Result(NamedTuple):
 _KAFKAWIRE = "import kafkawire"
 _CLIENT = "from kafkawire import Admin, Consumer, Producer"
 _CONNECTING = (
-    f"{_CLIENT}; import kafkawire.sdk.client.cluster, kafkawire.sdk.producer.sender, kafkawire.sdk.consumer.membership"
+    f"{_CLIENT}; import kafkawire.sdk.client.core, kafkawire.sdk.producer.sender, kafkawire.sdk.consumer.group"
 )
 _CODEC = (
     "from kafkawire.protocol import codec; messages = codec('MetadataResponse', 12); messages.build(messages.cls())"

@@ -1,4 +1,4 @@
 """What all clients share: metadata, routing, retries, group membership.
 
-Metadata, backoff and the group member are state machines without I/O; `cluster.py` and `offsets.py` still await.
+All of it is state machines without I/O; `core.py` joins them with the driver that runs them.
 """

@@ -90,6 +90,8 @@ class ConsumerKeywords(ClientKeywords, total=False):
     """Options of `Consumer`."""
 
     group_id: str | None
+    group_protocol: Literal["classic", "consumer", "auto"]
+    group_remote_assignor: str | None
     group_instance_id: str | None
     auto_offset_reset: str
     enable_auto_commit: bool

@@ -54,7 +54,6 @@ SYNONYMS: Final[Mapping[str, str]] = {
 #: below, stands for all that begin with it.
 ON_THE_ROADMAP: Final[Mapping[str, str]] = {
     "transactions": "transactional.id transaction.timeout.ms transaction.two.phase.commit.enable",
-    "KIP-848": "group.protocol group.remote.assignor",
     "KIP-932": "share.",
 }
 

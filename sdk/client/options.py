@@ -240,6 +240,10 @@ class ConsumerOptions(ClientOptions):
 
     Attributes:
         group_id: the group that assigns the partitions and stores the offsets; None to read without a group.
+        group_protocol: "classic"; "consumer" (KIP-848), in which the coordinator assigns the partitions; or "auto" for
+            the latter if the coordinator offers it.
+        group_remote_assignor: the assignor that the coordinator is to use, None for its default; not for
+            `group_protocol="classic"`.
         group_instance_id: an id that survives restarts, for static membership; None for dynamic membership.
         auto_offset_reset: where to start without a committed offset: "latest", "earliest", "none" to raise, or
             "by_duration:P7DT12H" for the records of that time; kept as the milliseconds of that time.
@@ -262,6 +266,8 @@ class ConsumerOptions(ClientOptions):
     """
 
     group_id: str | None = option(None, _group_id, "str | None", kafka="group.id", limits="not empty")
+    group_protocol: str = choice("classic", "classic", "consumer", "auto", kafka="group.protocol")
+    group_remote_assignor: str | None = text(None, kafka="group.remote.assignor")
     group_instance_id: str | None = option(
         None,
         _group_instance_id,
@@ -324,10 +330,19 @@ class ConsumerOptions(ClientOptions):
             for name in _GROUP_OPTIONS:
                 if name in given and getattr(self, name) not in (None, False):
                     raise ConfigurationError(name, getattr(self, name), "has no effect without group_id")
+        if self.group_protocol == "classic" and self.group_remote_assignor is not None:
+            reason = 'has no effect with group_protocol="classic": members assign the partitions, see assignors'
+            raise ConfigurationError("group_remote_assignor", self.group_remote_assignor, reason)
+        for name in _CLASSIC_OPTIONS if self.group_protocol == "consumer" else ():
+            if name in given:
+                reason = 'has no effect with group_protocol="consumer": the brokers decide'
+                raise ConfigurationError(name, getattr(self, name), reason)
 
 
 #: Options of members of a group and of who commits for one.
 _GROUP_OPTIONS: Final = (
+    "group_protocol",
+    "group_remote_assignor",
     "group_instance_id",
     "enable_auto_commit",
     "auto_commit_interval_ms",
@@ -336,6 +351,9 @@ _GROUP_OPTIONS: Final = (
     "heartbeat_interval_ms",
     "max_poll_interval_ms",
 )
+
+#: Options that rule nothing in a KIP-848 group.
+_CLASSIC_OPTIONS: Final = ("assignors", "session_timeout_ms", "heartbeat_interval_ms")
 
 #: The options of each client.
 CLIENTS: Final[Mapping[str, type[ClientOptions]]] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,8 +23,8 @@ from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
 
 if TYPE_CHECKING:
+    from kafkawire.sdk.client.groups.protocol import Event
     from kafkawire.sdk.consumer.core import ConsumerCore
-    from kafkawire.sdk.consumer.group_bridge import GroupBridge
     from kafkawire.sdk.consumer.handout import RecordStream
 
 __all__ = ["Consumer"]
@@ -84,7 +85,7 @@ class Consumer(ConsumerFace):
         from kafkawire.sdk.consumer.core import ConsumerCore  # what connects is loaded here, not by the import
         from kafkawire.sdk.consumer.handout import RecordStream
 
-        core = self._core = ConsumerCore(self._options, self._network, self._committed_source())
+        core = self._core = ConsumerCore(self._options, self._network)
         self._stream = RecordStream(self._next_record)
         core.reader.stream = self._stream
         core.topics = self._topics
@@ -95,38 +96,42 @@ class Consumer(ConsumerFace):
             await core.client.end(Closed("the consumer could not be started"))
             core.client.released()
             raise
-        if self._options.group_id is not None:
-            from kafkawire.sdk.consumer.group_bridge import GroupBridge  # only consumers in a group need it
+        if core.group is not None and self._listener is not None:
+            from kafkawire.sdk.consumer.listener import ListenerCalls
 
-            self._group = GroupBridge(self._options, self._network, self._listener, core.assignment, self._fail)
+            self._calls = ListenerCalls(self._listener, self._listened)
+            core.group.notify = self._calls.notify
         if self._topics:
-            await core.subscribe(self._topics, assigns=self._group is None)
+            await core.subscribe(self._topics)
         if self._by_hand:
             self.assign(self._by_hand)
-        elif self._group is not None:
-            self._group.start(self._topics)
 
     async def close(self, timeout_ms: int = _CLOSE_TIMEOUT_MS) -> None:
-        """Commit finished records (with `enable_auto_commit`), leave the group and disconnect.
+        """Commit finished records (with `enable_auto_commit`), tell the listener, leave the group and disconnect.
 
         Args:
-            timeout_ms: for committing and leaving; after that the consumer disconnects anyway.
+            timeout_ms: for all that has to do with the group; after that the consumer disconnects anyway.
+
+        Raises:
+            Exception: what the listener has raised meanwhile.
         """
-        core, group = self._core, self._group
-        if core is None:
+        core = self._core
+        if core is None or self._is_closing:
             return
-        self._core = self._group = None
+        self._is_closing = True
         try:
-            if group is not None:
-                async with asyncio.timeout(timeout_ms / 1000):
-                    await group.leave()
-        except TimeoutError:
-            logger.warning("could not commit and leave the group within %d ms", timeout_ms)
+            with suppress(Closed):  # by a defect, which every read has raised
+                await core.leave(timeout_ms)
         finally:
+            self._core = None
+            self._is_closing = False
             await core.client.end(Closed("the consumer was closed"))
             core.client.released()
-            if group is not None:
-                await group.end()
+            if self._calls is not None:
+                await self._calls.end()
+        if self._raised is not None:
+            error, self._raised = self._raised, None
+            raise error
 
     # Reading.
 
@@ -217,9 +222,7 @@ class Consumer(ConsumerFace):
             raise LocalProtocolError("subscribe: partitions were assigned by hand")
         self._topics = checked_topics(topics)
         if self._core is not None:
-            await self._core.subscribe(self._topics, assigns=self._group is None)
-            if self._group is not None:
-                self._group.start(self._topics)
+            await self._core.subscribe(self._topics)
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic.
@@ -254,20 +257,27 @@ class Consumer(ConsumerFace):
             LocalProtocolError: there is no `group_id`.
             BrokerError: a partition may not be read.
         """
-        return await self._started_group().look_up(partitions)
+        return await self._started_group().committed(partitions)
 
-    async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
         """Commit offsets for the group.
 
         Args:
             offsets: the offset of the next record to read, by partition; None for everything handed out so far.
+            timeout_ms: the limit, retries included; None for `api_timeout_ms`.
 
         Raises:
-            BrokerError: REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID if the group has moved on: other
-                members may read these partitions now.
+            BrokerError: REBALANCE_IN_PROGRESS if partitions are no longer this member's: the next owner goes on from
+                what was committed before. ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and the like if the group has gone on
+                without this member; the error's cause says why. Or the commit was refused.
+            RequestTimedOut: it was not committed in time.
             LocalProtocolError: there is no `group_id`.
         """
-        group, core = self._started_group(), self._started()
+        core = self._started_group()
         if offsets is None:
             core.reader.finish()
             exact = core.assignment.to_commit()
@@ -276,7 +286,7 @@ class Consumer(ConsumerFace):
                 partition: offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
                 for partition, offset in offsets.items()
             }
-        await group.commit(exact)
+        await core.commit(exact, timeout_ms)
 
     async def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset of the first record of each partition.
@@ -313,16 +323,6 @@ class Consumer(ConsumerFace):
 
     # Internals.
 
-    def _committed_source(self) -> Callable[..., None] | None:
-        if self._options.group_id is None:
-            return None
-
-        def ask(partitions: Collection[TopicPartition], promise: object) -> None:
-            assert self._group is not None
-            self._group.committed(partitions, promise)  # type: ignore[arg-type]  # a promise of offsets
-
-        return ask
-
     async def _next_record(self) -> Record:
         """Wait for the next record of an iteration, and hand it out."""
         core = self._core
@@ -341,8 +341,6 @@ class Consumer(ConsumerFace):
         self, core: ConsumerCore, read: Callable[[], Result | None], deadline_ms: int | None = None
     ) -> Result | None:
         """Call `read` until it finds something; None at the deadline, or at the end of a bounded read."""
-        if self._group is not None:
-            self._group.reading()
         if core.reader.taken != self._seen:
             self._seen = core.reader.taken
             await asyncio.sleep(0)  # the application may never wait: let responses in and the next requests out
@@ -368,8 +366,20 @@ class Consumer(ConsumerFace):
         found = await self._started().look_up(dict.fromkeys(partitions, timestamp))
         return {partition: place.offset for partition, place in found.items()}
 
-    def _started_group(self) -> GroupBridge:
-        self._started()
-        if self._group is None:
+    def _started_group(self) -> ConsumerCore:
+        core = self._started()
+        if core.group is None:
             raise LocalProtocolError("committed offsets belong to a group: set group_id")
-        return self._group
+        return core
+
+    def _listened(self, event: Event, error: Exception | None) -> None:
+        """Go on after the listener; what it raised is raised by every read from now on, or else by `close`."""
+        core = self._core
+        if core is None:
+            return
+        if error is not None:
+            logger.error("the rebalance listener failed at %s", event, exc_info=error)
+            if self._is_closing:
+                self._raised = error
+        with suppress(Closed):
+            core.acknowledge(event, error)

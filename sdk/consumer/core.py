@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from kafkawire.sdk.client.call import ANY_BROKER, Call
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import ConsumerOptions
-from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.retry import Backoff
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.clock import now_ms as wall_ms
 from kafkawire.sdk.consumer.assignment import Assignment
@@ -21,7 +20,6 @@ from kafkawire.sdk.consumer.fetch_planner import FetchPlanner
 from kafkawire.sdk.consumer.fetch_queue import FetchQueue
 from kafkawire.sdk.consumer.offset_queries import OffsetQueries
 from kafkawire.sdk.consumer.position import Place, Position
-from kafkawire.sdk.consumer.position_lookups import CommittedSource
 from kafkawire.sdk.consumer.reader import Reader
 from kafkawire.sdk.consumer.subscription import Subscription
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError
@@ -33,7 +31,8 @@ from kafkawire.sdk.transport.timing import random_fraction
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.transport.driven import Machine
+    from kafkawire.sdk.client.groups.protocol import Event
+    from kafkawire.sdk.consumer.group import Group
 
 __all__ = ["ConsumerCore"]
 
@@ -44,13 +43,12 @@ class ConsumerCore:
     Args:
         options: of the consumer.
         network: reaches the brokers; None for TCP.
-        committed: looks up committed offsets; None if there is no group.
-        machines: returns those of the group, given the router and the assignment.
 
     Attributes:
         queue: of fetched batches.
         assignment: the partitions.
         reader: hands out what was fetched.
+        group: of the consumer; None if it has no `group_id`.
         client: runs the machines.
         driver: of the client.
         router: carries their requests.
@@ -61,14 +59,13 @@ class ConsumerCore:
         self,
         options: ConsumerOptions,
         network: Network | None = None,
-        committed: CommittedSource | None = None,
-        machines: Callable[[Router, Assignment], Iterable[Machine]] = lambda router, assignment: (),
     ) -> None:
         backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, random_fraction)
         self._options = options
         self.client = ClientCore("consumer", options, network)
         self.router, self.driver = self.client.router, self.client.driver
         self.queue = FetchQueue(self.driver.wake)
+        committed = self._look_up_committed if options.group_id is not None else None
         self._planner = FetchPlanner(self.router, options, backoff, self.queue, wall_ms, committed)
         self._queries = OffsetQueries(self.router, options, backoff)
         self.assignment = Assignment(self._planner, self.queue, self.driver.run, monotonic_ms)
@@ -77,7 +74,12 @@ class ConsumerCore:
         self.reader = Reader(self.assignment, self.queue, options.check_crcs)
         self.queue.announces_reads = options.group_id is not None
         self.topics: frozenset[str] = frozenset()
-        self.client.machines += machines(self.router, self.assignment)
+        self.group: Group | None = None
+        if options.group_id is not None:
+            from kafkawire.sdk.consumer.group import Group  # only consumers in a group need it
+
+            self.group = Group(options, self.router, backoff, self.assignment, self._left)
+            self.client.machines.append(self.group)
         self.client.machines += (self._subscription, self._planner, self._queries)
 
     def start(self) -> Promise[None]:
@@ -100,26 +102,89 @@ class ConsumerCore:
 
         return self.client.perform(described())
 
-    def subscribe(self, topics: Iterable[str], *, assigns: bool) -> Promise[None]:
-        """Read topics.
-
-        Args:
-            topics: replace those of before.
-            assigns: whether all their partitions are assigned here; otherwise a group does that.
+    def subscribe(self, topics: Iterable[str]) -> Promise[None]:
+        """Read topics, in place of those of before.
 
         Returns:
-            A promise that is kept once the partitions that are known are assigned.
+            A promise that is kept once the partitions that are known are assigned; with a group, at once.
         """
         self.topics = frozenset(topics)
 
         def step(promise: Promise[None], now_ms: int) -> None:
-            self._planner.subscribe(self.topics)
-            if assigns:
+            if self.group is not None:
+                self._planner.subscribe(None)
+                self.group.subscribe(self.topics, now_ms)
+            else:
+                self._planner.subscribe(self.topics)
                 self._subscription.subscribe(self.topics)
                 self._subscription.poll(now_ms)
             promise.keep(None)
 
         return self.driver.ask(step)
+
+    # The group; these methods need one.
+
+    def acknowledge(self, event: Event, error: Exception | None) -> None:
+        """Go on after the listener has handled an event.
+
+        Args:
+            event: the event.
+            error: what the listener raised; every read raises it, and what was added is not handed out.
+
+        Raises:
+            Closed: the client has ended.
+        """
+        group = self._member()
+
+        def step(now_ms: int) -> None:
+            group.acknowledge(event, now_ms)
+            if error is not None:
+                self.assignment.stop(event.partitions)
+
+        if error is not None:
+            self.queue.fail(error)
+        self.driver.run(step)
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int | None) -> Promise[None]:
+        """Commit offsets; see `Consumer.commit`."""
+        group, limit_ms = self._member(), self._options.api_timeout_ms if timeout_ms is None else timeout_ms
+        return self.driver.ask(lambda promise, now_ms: group.commit(offsets, limit_ms, promise, now_ms))
+
+    def committed(self, partitions: Collection[TopicPartition]) -> Promise[dict[TopicPartition, OffsetAndMetadata]]:
+        """Return what the group has committed; partitions without an offset are left out."""
+        group = self._member()
+        return self.driver.ask(lambda promise, now_ms: group.look_up(partitions, promise, now_ms))
+
+    def leave(self, timeout_ms: int) -> Promise[None]:
+        """Commit what is finished (with `enable_auto_commit`) and leave the group, if there is one.
+
+        Returns:
+            A promise that is kept within the limit.
+        """
+        group = self.group
+
+        def step(promise: Promise[None], now_ms: int) -> None:
+            if group is None:
+                promise.keep(None)
+            else:
+                group.stop(timeout_ms, promise, now_ms)
+
+        return self.driver.ask(step)
+
+    def _member(self) -> Group:
+        assert self.group is not None
+        return self.group
+
+    def _look_up_committed(
+        self, partitions: Collection[TopicPartition], promise: Promise[dict[TopicPartition, OffsetAndMetadata]]
+    ) -> None:
+        self._member().look_up(partitions, promise, monotonic_ms())
+
+    def _left(self, error: KafkaWireError, now_ms: int) -> None:
+        """The membership has ended for good."""
+        self.queue.fail(error)
+
+    # Asking the cluster.
 
     def look_up(self, times: Mapping[TopicPartition, int]) -> Promise[dict[TopicPartition, OffsetAndTimestamp]]:
         """Return the first record at or after a time, or an `OffsetTimestamp`, for each partition."""

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from kafkawire.sdk.client.keywords import ConsumerKeywords
     from kafkawire.sdk.consumer.core import ConsumerCore
-    from kafkawire.sdk.consumer.group_bridge import GroupBridge
     from kafkawire.sdk.consumer.handout import RecordStream
-    from kafkawire.sdk.consumer.membership import RebalanceListener
+    from kafkawire.sdk.consumer.listener import ListenerCalls, RebalanceListener
 
 __all__ = ["ConsumerFace"]
 
@@ -46,7 +45,9 @@ class ConsumerFace:
         self._topics = checked_topics(topics)
         self._by_hand: list[TopicPartition] = []
         self._core: ConsumerCore | None = None
-        self._group: GroupBridge | None = None
+        self._calls: ListenerCalls | None = None
+        self._raised: Exception | None = None
+        self._is_closing = False
         self._stream: RecordStream | None = None
         self._seen = 0
 
@@ -71,8 +72,6 @@ class ConsumerFace:
         self._by_hand = [TopicPartition(*partition) for partition in partitions]
         if self._core is not None:
             self._core.assignment.assign(self._by_hand)
-            if self._group is not None:
-                self._group.start(())
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Suspend reading of these partitions; they stay assigned to this consumer.
@@ -124,11 +123,6 @@ class ConsumerFace:
             LocalProtocolError: the partition is not assigned.
         """
         return self._started().lag(partition)
-
-    def _fail(self, error: Exception) -> None:
-        """Make every read raise an error from now on."""
-        if self._core is not None:
-            self._core.queue.fail(error)  # type: ignore[arg-type]  # a listener may raise anything
 
     def _started(self) -> ConsumerCore:
         if self._core is None:

@@ -106,7 +106,7 @@ class FetchPlanner:
         self._lookups = PositionLookups(self, router, options, wall_ms, committed)
         self._responses = FetchResponses(self, router, options, queue)
         self.user: Located | None = None
-        self._subscribed: frozenset[str] = frozenset()
+        self._subscribed: frozenset[str] | None = frozenset()
         self.steps = 0
 
     # Machine.
@@ -152,8 +152,8 @@ class FetchPlanner:
         self._failure = error
         self._queue.fail(error)
 
-    def subscribe(self, topics: frozenset[str]) -> None:
-        """Keep the metadata of these topics fresh, whether they are assigned or not."""
+    def subscribe(self, topics: frozenset[str] | None) -> None:
+        """Keep the metadata of these topics fresh, whether they are assigned or not; None if a group does that."""
         self._subscribed = topics
         self._want_topics()
 
@@ -311,7 +311,8 @@ class FetchPlanner:
             logger.warning("partition %s cannot be read now: %s", fetch.partition, reason)
 
     def _want_topics(self) -> None:
-        self._metadata.wanted = {*self._subscribed, *(partition.topic for partition in self._partitions)}
+        if self._subscribed is not None:
+            self._metadata.wanted = {*self._subscribed, *(partition.topic for partition in self._partitions)}
 
     def _wait(self, fetch: PartitionFetch) -> None:
         """Look at a partition again when its pause is over."""

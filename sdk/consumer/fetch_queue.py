@@ -74,7 +74,7 @@ class FetchQueue:
         starved: set by the I/O side while it waits for releases.
         announces_reads: whether a read that begins to wait wakes the I/O side: a group wants to know.
         errors: that reads raise, one each.
-        failure: why nothing will come any more; None while the client lives.
+        failure: why nothing will come any more; None while the client lives. A listener may have raised it.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -88,7 +88,7 @@ class FetchQueue:
         self.starved = False
         self.announces_reads = False
         self.errors: deque[KafkaWireError] = deque()
-        self.failure: KafkaWireError | None = None
+        self.failure: Exception | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -107,7 +107,7 @@ class FetchQueue:
         self.errors.append(error)
         self.signal()
 
-    def fail(self, error: KafkaWireError) -> None:
+    def fail(self, error: Exception) -> None:
         """Wake every reader: nothing will come any more."""
         self.failure = error
         self.signal()

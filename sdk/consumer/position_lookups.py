@@ -40,7 +40,7 @@ __all__ = ["CommittedSource", "PositionLookups"]
 logger = logging.getLogger("kafkawire.consumer")
 
 #: Looks up what the group has committed for some partitions; partitions without an offset are left out.
-CommittedSource = Callable[[Collection[TopicPartition], Promise[Mapping[TopicPartition, OffsetAndMetadata]]], None]
+CommittedSource = Callable[[Collection[TopicPartition], Promise[dict[TopicPartition, OffsetAndMetadata]]], None]
 
 _RESET_PLACES = {"earliest": OffsetTimestamp.EARLIEST, "latest": OffsetTimestamp.LATEST}
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.security_options import TokenProvider
     from kafkawire.sdk.consumer.batch import ConsumerBatch
     from kafkawire.sdk.consumer.consumer import Consumer
-    from kafkawire.sdk.consumer.membership import RebalanceListener
+    from kafkawire.sdk.consumer.listener import RebalanceListener
     from kafkawire.sdk.errors import BrokerError, BufferFull, KafkaWireError
     from kafkawire.sdk.producer.engine import Delivery
     from kafkawire.sdk.producer.outcome import RecordMetadata
@@ -112,7 +112,7 @@ _HOMES = {
     "Partitioner": "sdk.client.partitioner",
     "Producer": "sdk.producer.producer",
     "ProducerKeywords": "sdk.client.keywords",
-    "RebalanceListener": "sdk.consumer.membership",
+    "RebalanceListener": "sdk.consumer.listener",
     "Record": "sdk.records",
     "RecordMetadata": "sdk.producer.outcome",
     "TimestampType": "sdk.records",

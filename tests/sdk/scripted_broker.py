@@ -299,12 +299,12 @@ class StoringBroker(ScriptedBroker):
         topics = []
         for topic in message.topics:
             for partition in topic.partitions:
-                place = (message.group_id, topic.name, partition.partition_index)
+                place = (message.group_id, self.name(topic.name, topic.topic_id), partition.partition_index)
                 self.commits[place] = partition.committed_offset
             partitions = [
                 OffsetCommitResponse.OffsetCommitResponsePartition(each.partition_index) for each in topic.partitions
             ]
-            topics.append(OffsetCommitResponse.OffsetCommitResponseTopic(topic.name, partitions=partitions))
+            topics.append(OffsetCommitResponse.OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
         return OffsetCommitResponse(topics=topics)
 
     def _offset_fetch(self, request: Request) -> OffsetFetchResponse:
@@ -316,13 +316,15 @@ class StoringBroker(ScriptedBroker):
         topic = getattr(kind, f"OffsetFetchResponseTopic{ending}")
         found = []
         for group_id, asked in groups:
-            wanted = {each.name: each.partition_indexes for each in asked or ()}
+            by_id = any(not each.name for each in asked or ())
+            wanted = {each.name or self.name("", each.topic_id): each.partition_indexes for each in asked or ()}
             if asked is None:
                 for group, name, number in self.commits:
                     wanted.setdefault(name, []).append(number) if group == group_id else None
             topics = [
                 topic(
-                    name, partitions=[partition(each, self.commits.get((group_id, name, each), -1)) for each in numbers]
+                    **({"topic_id": topic_id_of(name)} if by_id else {"name": name}),
+                    partitions=[partition(each, self.commits.get((group_id, name, each), -1)) for each in numbers],
                 )
                 for name, numbers in wanted.items()
             ]

@@ -43,7 +43,7 @@ print(json.dumps({name: list(client.DEFAULT_CONFIG) for name, client in clients.
         ("Admin", "compression_type", "no such option here; compression is an option of Producer"),
         ("Consumer", "partition_assignment_strategy", "no such option; here it is assignors"),
         ("Producer", "transactional_id", "no such option yet; on the roadmap: transactions"),
-        ("Consumer", "group.protocol", "no such option yet; on the roadmap: KIP-848"),
+        ("Consumer", "share.acknowledgement.mode", "no such option yet; on the roadmap: KIP-932"),
         ("Admin", "sasl_plain_username", "no such option; here it is sasl_username"),
         ("Producer", "ssl.ca.location", "no such option; here it is ssl_truststore_location"),
         ("Consumer", "sasl.mechanisms", "no such option; here it is sasl_mechanism"),

@@ -34,6 +34,7 @@ acks=all auto.commit.interval.ms=5000 auto.offset.reset=latest batch.size=16384 
 connections.max.idle.ms=540000 isolation.level=read_uncommitted client.rack=
 client.id= compression.type=none default.api.timeout.ms=60000 delivery.timeout.ms=120000 enable.auto.commit=true
 fetch.max.bytes=52428800 fetch.max.wait.ms=500 fetch.min.bytes=1 group.id=null group.instance.id=null
+group.protocol=classic group.remote.assignor=null
 heartbeat.interval.ms=3000 linger.ms=5 max.in.flight.requests.per.connection=5 max.partition.fetch.bytes=1048576
 max.poll.interval.ms=300000 max.poll.records=500 max.request.size=1048576 metadata.max.age.ms=300000
 enable.idempotence=true metadata.max.idle.ms=300000
@@ -217,6 +218,20 @@ def test_refused_by_a_producer(given: dict[str, object], message: str) -> None:
         ({"assignors": "range"}, "has no effect without group_id"),
         ({"auto_commit_interval_ms": 10}, "auto_commit_interval_ms=10: has no effect without group_id"),
         ({"enable_auto_commit": True}, "enable_auto_commit=True: has no effect without group_id"),
+        ({"group_protocol": "consumer"}, "group_protocol='consumer': has no effect without group_id"),
+        ({"group_id": "g", "group_protocol": "new"}, "group_protocol='new': expected one of classic, consumer, auto"),
+        (
+            {"group_id": "g", "group_remote_assignor": "range"},
+            'no effect with group_protocol="classic": members assign',
+        ),
+        (
+            {"group_id": "g", "group_protocol": "consumer", "assignors": "range"},
+            'has no effect with group_protocol="consumer": the brokers decide',
+        ),
+        (
+            {"group_id": "g", "group_protocol": "consumer", "session_timeout_ms": 10_000},
+            'session_timeout_ms=10000: has no effect with group_protocol="consumer"',
+        ),
         (
             {"group_id": "g", "session_timeout_ms": 3_000},
             r"session_timeout_ms=3000: expected more than heartbeat_interval_ms=3000 \(the default\); otherwise",

@@ -244,7 +244,7 @@ class Cluster:
             topics.append(OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic.topic, partitions))
         return OffsetForLeaderEpochResponse(topics=topics)
 
-    def _committed(self, partitions: Any, promise: Promise[Mapping[TopicPartition, OffsetAndMetadata]]) -> None:
+    def _committed(self, partitions: Any, promise: Promise[dict[TopicPartition, OffsetAndMetadata]]) -> None:
         assert self.commits is not None
         commits = self.commits
         self.simulation.at(5, lambda: promise.keep({each: commits[each] for each in partitions if each in commits}))

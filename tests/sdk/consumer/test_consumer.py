@@ -32,7 +32,7 @@ from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import Record
-from tests.sdk.scripted_broker import BROKER, StoringBroker
+from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
 
 T = TopicPartition("t", 0)
 QUICK = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "auto_offset_reset": "earliest", "fetch_max_wait_ms": 5}
@@ -344,7 +344,7 @@ def test_a_listener_that_fails() -> None:
 
 def test_a_group_that_refuses_the_member() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
-        with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED: join in group g"):
+        with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED: JoinGroup in group g"):
             await read(consumer, 1)
 
     async def run() -> None:
@@ -367,7 +367,7 @@ def test_a_commit_that_comes_too_late() -> None:
             kind = OffsetCommitResponse.OffsetCommitResponsePartition
             partitions = [kind(0, ErrorCode.ILLEGAL_GENERATION)]
             return OffsetCommitResponse(
-                topics=[OffsetCommitResponse.OffsetCommitResponseTopic("t", partitions=partitions)]
+                topics=[OffsetCommitResponse.OffsetCommitResponseTopic("", topic_id_of("t"), partitions)]
             )
 
         broker.script(ApiKey.OFFSET_COMMIT, refuse)
@@ -382,11 +382,11 @@ def test_a_commit_that_comes_too_late() -> None:
 def test_a_member_that_does_not_read_leaves_and_comes_back() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         await read(consumer, 3)
-        while consumer.assignment:
+        while consumer.assignment or not broker.asked(ApiKey.LEAVE_GROUP):
             await asyncio.sleep(0)
-        assert len(broker.asked(ApiKey.LEAVE_GROUP)) == 1
         broker.commits["g", "t", 0] = 3
         assert [record.value for record in await read(consumer, 1)] == values(1, 3)
+        assert len(broker.asked(ApiKey.LEAVE_GROUP)) == 1
         assert broker.generation == 2
 
     consuming(test, group_id="g", heartbeat_interval_ms=1, max_poll_interval_ms=200, enable_auto_commit=False)

@@ -1,0 +1,226 @@
+"""A consumer's part in its group: the membership, the commits and the look-ups of what was committed, as one machine.
+
+A consumer that assigns itself partitions has no membership, and commits from outside the group.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from kafkawire.sdk.client.groups.auto import AutoGroup
+from kafkawire.sdk.client.groups.classic import ClassicGroup
+from kafkawire.sdk.client.groups.committed import CommittedOffsets
+from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup
+from kafkawire.sdk.client.groups.offsets import Committed, Fenced, Offsets, Outcome
+from kafkawire.sdk.client.groups.protocol import Event, GroupProtocol, GroupSettings, OnFailure
+from kafkawire.sdk.client.groups.subscription import Subscription
+from kafkawire.sdk.client.options import ConsumerOptions
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.client.retry import Backoff
+from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.consumer.assignment import Assignment
+from kafkawire.sdk.consumer.assignments import ConsumerAssignments
+from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.promise import Promise
+
+__all__ = ["Group"]
+
+logger = logging.getLogger("kafkawire.group")
+
+
+class Group:
+    """The machines of a consumer's group; its methods are called on the driver's side.
+
+    Args:
+        options: of the consumer.
+        router: carries the requests.
+        backoff: the pauses between attempts.
+        assignment: of the consumer.
+        on_failure: told of an error that ends the membership for good.
+
+    Attributes:
+        notify: takes the events of the membership; None to acknowledge them at once. Set it before `subscribe`.
+        protocol: the membership; None if the consumer has not subscribed to topics.
+    """
+
+    def __init__(
+        self,
+        options: ConsumerOptions,
+        router: Router,
+        backoff: Backoff,
+        assignment: Assignment,
+        on_failure: OnFailure,
+    ) -> None:
+        assert options.group_id is not None
+        self._options = options
+        self._router = router
+        self._backoff = backoff
+        self._assignment = assignment
+        self._on_failure = on_failure
+        self._group_id = options.group_id
+        interval_ms = options.auto_commit_interval_ms if options.enable_auto_commit else None
+        self._offsets = Offsets(router, backoff, self._group_id, assignment, interval_ms, options.api_timeout_ms)
+        self._committed = CommittedOffsets(router, backoff, self._group_id)
+        self.notify: Callable[[Event], None] | None = None
+        self.protocol: GroupProtocol | None = None
+
+    def subscribe(self, topics: Iterable[str], now_ms: int) -> None:
+        """Join the group, or change what the member wants to read.
+
+        Raises:
+            ConfigurationError: there are no topics.
+        """
+        subscription = Subscription(topics)
+        if self.protocol is None:
+            self.protocol = self._member(subscription)
+            self.protocol.start(now_ms)
+        else:
+            self.protocol.subscribe(subscription, now_ms)
+
+    def acknowledge(self, event: Event, now_ms: int) -> None:
+        """Go on after the listener has handled an event."""
+        if self.protocol is not None:
+            self.protocol.acknowledge(event, now_ms)
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        timeout_ms: int,
+        promise: Promise[None],
+        now_ms: int,
+    ) -> None:
+        """Commit offsets, as the member if there is one; see `Consumer.commit` for the errors."""
+
+        def done(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
+            error = outcome if isinstance(outcome, KafkaWireError) else self._error(outcome)
+            if error is None:
+                promise.keep(None)
+            else:
+                promise.fail(error)
+
+        self._offsets.commit(offsets, now_ms + timeout_ms, done, now_ms)
+
+    def look_up(
+        self,
+        partitions: Collection[TopicPartition],
+        promise: Promise[dict[TopicPartition, OffsetAndMetadata]],
+        now_ms: int,
+    ) -> None:
+        """Look up what the group has committed; partitions without an offset are left out."""
+        found: Promise[dict[TopicPartition, OffsetAndMetadata | None]] = Promise()
+
+        def settle() -> None:
+            try:
+                offsets = found.wait(0)
+            except KafkaWireError as error:
+                promise.fail(error)
+            else:
+                promise.keep({partition: offset for partition, offset in offsets.items() if offset is not None})
+
+        found.add_done_callback(settle)
+        self._committed.ask(partitions, now_ms + self._options.api_timeout_ms, found, now_ms)
+
+    def stop(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
+        """Commit what is finished (with `enable_auto_commit`) and leave; the promise is kept within the limit."""
+        if self.protocol is not None:
+            self.protocol.stop(now_ms + timeout_ms, promise, now_ms)
+            return
+        offsets = self._assignment.to_commit() if self._options.enable_auto_commit else {}
+
+        def done(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
+            if not isinstance(outcome, Committed):
+                logger.warning("group %s: not all was committed at the end: %s", self._group_id, outcome)
+            promise.keep(None)
+
+        self._offsets.commit(offsets, now_ms + timeout_ms, done, now_ms)
+
+    # Machine.
+
+    def poll(self, now_ms: int) -> None:
+        """Do whatever is due: the membership first, which withdraws the commits that it can no longer sign."""
+        if self.protocol is not None:
+            self.protocol.poll(now_ms)
+        self._offsets.poll(now_ms)
+        self._committed.poll(now_ms)
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when to poll again if nothing happens before."""
+        times = [self._offsets.due_ms(now_ms), self._committed.due_ms(now_ms)]
+        if self.protocol is not None:
+            times.append(self.protocol.due_ms(now_ms))
+        return min((due_ms for due_ms in times if due_ms is not None), default=None)
+
+    def fail(self, error: KafkaWireError, now_ms: int) -> None:
+        """End the membership, every commit and every look-up."""
+        if self.protocol is not None:
+            self.protocol.fail(error, now_ms)
+        self._offsets.fail(error, now_ms)
+        self._committed.fail(error, now_ms)
+
+    def _member(self, subscription: Subscription) -> GroupProtocol:
+        kind = self._options.group_protocol
+        if kind == "auto":
+            return AutoGroup(self._consumer, self._classic, subscription, self._on_failure)
+        make = self._consumer if kind == "consumer" else self._classic
+        return make(subscription, self._on_failure)
+
+    def _classic(self, subscription: Subscription, on_failure: OnFailure) -> GroupProtocol:
+        return ClassicGroup(
+            self._router,
+            self._backoff,
+            self._settings(),
+            ConsumerAssignments(self._options.assignors),
+            subscription,
+            self._assignment,
+            self._offsets,
+            self._notify,
+            on_failure,
+        )
+
+    def _consumer(self, subscription: Subscription, on_failure: OnFailure) -> GroupProtocol:
+        return ConsumerGroup(
+            self._router,
+            self._backoff,
+            self._settings(),
+            str(uuid.uuid4()),
+            subscription,
+            self._assignment,
+            self._offsets,
+            self._notify,
+            on_failure,
+        )
+
+    def _settings(self) -> GroupSettings:
+        options = self._options
+        return GroupSettings(
+            self._group_id,
+            options.group_instance_id,
+            options.session_timeout_ms,
+            options.heartbeat_interval_ms,
+            options.max_poll_interval_ms,
+            options.api_timeout_ms,
+            options.client_rack or None,
+            options.enable_auto_commit,
+            options.group_remote_assignor,
+        )
+
+    def _notify(self, event: Event, now_ms: int) -> None:
+        if self.notify is None:
+            self.acknowledge(event, now_ms)
+        else:
+            self.notify(event)
+
+    def _error(self, outcome: Outcome) -> KafkaWireError | None:
+        """Return what a commit raises that did not commit everything, with Kafka's codes."""
+        if isinstance(outcome, Committed):
+            return None
+        text = f"commit of {', '.join(map(str, sorted(outcome.partitions)))} in group {self._group_id}"
+        if not isinstance(outcome, Fenced):
+            return BrokerError(ErrorCode.REBALANCE_IN_PROGRESS, text)
+        code = outcome.cause.code if isinstance(outcome.cause, BrokerError) else ErrorCode.UNKNOWN_MEMBER_ID
+        error = BrokerError(code, text)
+        error.__cause__ = outcome.cause
+        return error

@@ -1,0 +1,243 @@
+"""A consumer joins, commits, looks up and leaves by the protocol it is given; without topics it commits from outside.
+
+Method: the whole consumer against a scripted broker; how each protocol behaves is tested with it, in `client/groups`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.consumer.consumer import Consumer
+from kafkawire.sdk.errors import BrokerError, RequestTimedOut
+from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
+
+T0 = TopicPartition("t", 0)
+QUICK: dict[str, Any] = {
+    "retry_backoff_ms": 1,
+    "retry_backoff_max_ms": 5,
+    "auto_offset_reset": "earliest",
+    "fetch_max_wait_ms": 5,
+    "group_id": "g",
+}
+
+
+def consuming(
+    test: Callable[[StoringBroker, Consumer], Awaitable[None]], *topics: str, listener: Any = None, **options: Any
+) -> StoringBroker:
+    """Run a test with a consumer of a group, and a broker whose topic t has three records."""
+    made: list[StoringBroker] = []
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        made.append(broker)
+        broker.fill("t", b"a", b"b", b"c")
+        broker.responders[ApiKey.CONSUMER_GROUP_HEARTBEAT] = heartbeat
+        given = {**QUICK, **options}
+        async with Consumer(str(BROKER), *topics, network=broker.network, listener=listener, **given) as consumer:
+            async with asyncio.timeout(20):
+                await test(broker, consumer)
+
+    asyncio.run(run())
+    return made[0]
+
+
+def heartbeat(request: Any) -> ConsumerGroupHeartbeatResponse:
+    """Assign everything to a member of a KIP-848 group, as its first heartbeat asks for."""
+    message = request.message
+    if message.member_epoch != 0:
+        return ConsumerGroupHeartbeatResponse(
+            member_id=message.member_id, member_epoch=message.member_epoch, heartbeat_interval_ms=5
+        )
+    kind = ConsumerGroupHeartbeatResponse
+    target = kind.Assignment([kind.TopicPartitions(topic_id_of("t"), [0])])
+    return kind(member_id=message.member_id, member_epoch=1, heartbeat_interval_ms=5, assignment=target)
+
+
+# Without topics.
+
+
+@pytest.mark.parametrize(("auto_commit", "committed"), [(True, 2), (False, None)])
+def test_partitions_assigned_by_hand_are_committed_at_the_end(auto_commit: bool, committed: int | None) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        consumer.assign([T0])
+        await consumer.getmany(1_000, 2)
+
+    broker = consuming(test, enable_auto_commit=auto_commit)
+    assert broker.commits.get(("g", "t", 0)) == committed
+    assert broker.asked(ApiKey.JOIN_GROUP) == []
+
+
+def test_partitions_assigned_by_hand_are_committed_in_between() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        consumer.assign([T0])
+        await consumer.getmany(1_000, 2)
+        while broker.commits.get(("g", "t", 0)) != 3:
+            await consumer.getmany(5)
+
+    consuming(test, auto_commit_interval_ms=1)
+
+
+def test_it_continues_from_the_commit() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        broker.commits["g", "t", 0] = 1
+        consumer.assign([T0])
+        assert (await anext(aiter(consumer))).offset == 1
+        await consumer.commit()
+        other = TopicPartition("t", 5)
+        assert await consumer.committed(T0, other) == {T0: OffsetAndMetadata(2)}
+
+    consuming(test)
+
+
+# The protocols.
+
+
+def test_kip_848() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        assert [(await anext(aiter(consumer))).value for _ in range(2)] == [b"a", b"b"]
+        assert consumer.assignment == {T0}
+
+    broker = consuming(
+        test, "t", group_protocol="consumer", group_remote_assignor="uniform", client_rack="r", group_instance_id="i"
+    )
+    assert broker.commits == {("g", "t", 0): 2}
+    assert broker.asked(ApiKey.JOIN_GROUP) == []
+    first, *_, last = broker.asked(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+    assert isinstance(first, ConsumerGroupHeartbeatRequest)
+    assert isinstance(last, ConsumerGroupHeartbeatRequest)
+    assert (first.group_id, first.instance_id, first.rack_id, first.server_assignor) == ("g", "i", "r", "uniform")
+    assert list(first.subscribed_topic_names or ()) == ["t"]
+    assert last.member_epoch == -2  # a static member leaves for a while
+    assert last.member_id == first.member_id != ""
+
+
+@pytest.mark.parametrize("offered", [True, False])
+def test_auto_takes_what_the_coordinator_offers(offered: bool) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        if not offered:
+            broker.responders[ApiKey.CONSUMER_GROUP_HEARTBEAT] = lambda request: ConsumerGroupHeartbeatResponse(
+                error_code=ErrorCode.UNSUPPORTED_VERSION
+            )
+        await consumer.subscribe("t")
+        assert (await anext(aiter(consumer))).value == b"a"
+
+    broker = consuming(test, group_protocol="auto")
+    assert bool(broker.asked(ApiKey.JOIN_GROUP)) is not offered
+    assert broker.commits == {("g", "t", 0): 1}
+
+
+def test_what_a_classic_member_says() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await anext(aiter(consumer))
+
+    broker = consuming(
+        test, "t", assignors="sticky", session_timeout_ms=7_000, max_poll_interval_ms=9_000, group_instance_id="i"
+    )
+    join = broker.asked(ApiKey.JOIN_GROUP)[0]
+    assert isinstance(join, JoinGroupRequest)
+    assert (join.session_timeout_ms, join.rebalance_timeout_ms, join.group_instance_id) == (7_000, 9_000, "i")
+    assert [protocol.name for protocol in join.protocols] == ["sticky"]
+
+
+# Listeners.
+
+
+def test_a_listener_may_commit_and_seek() -> None:
+    consumers: list[Consumer] = []
+    committed: list[object] = []
+
+    class Listener:
+        async def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+            assert await consumers[0].committed(T0) == {}
+            consumers[0].seek(T0, 1)
+
+        async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+            await consumers[0].commit({T0: OffsetAndMetadata(2, "mine")})
+            committed.append(await consumers[0].committed(T0))
+
+        def on_lost(self, partitions: frozenset[TopicPartition]) -> None:
+            raise AssertionError(partitions)
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        consumers.append(consumer)
+        assert (await anext(aiter(consumer))).value == b"b"
+
+    broker = consuming(test, "t", listener=Listener(), enable_auto_commit=False)
+    assert committed == [{T0: OffsetAndMetadata(2)}]
+    assert broker.commits == {("g", "t", 0): 2}
+    assert len(broker.asked(ApiKey.LEAVE_GROUP)) == 1
+
+
+def test_what_a_listener_has_failed_at_is_not_handed_out() -> None:
+    class Listener:
+        def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+            raise RuntimeError("the listener failed")
+
+        def on_revoked(self, partitions: frozenset[TopicPartition]) -> None: ...
+
+        on_lost = on_revoked
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        for _ in range(3):
+            with pytest.raises(RuntimeError, match="the listener failed"):
+                await consumer.getmany(50)
+
+    assert consuming(test, "t", listener=Listener()).commits == {}
+
+
+def test_a_listener_that_hangs_does_not_hold_up_close() -> None:
+    class Listener:
+        def on_assigned(self, partitions: frozenset[TopicPartition]) -> None: ...
+
+        async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+            await asyncio.Event().wait()
+
+        on_lost = on_revoked
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await anext(aiter(consumer))
+        began_ms = monotonic_ms()
+        await consumer.close(timeout_ms=200)
+        assert monotonic_ms() - began_ms < 1_000
+        assert len(asyncio.all_tasks()) == 1
+
+    assert len(consuming(test, "t", listener=Listener()).asked(ApiKey.LEAVE_GROUP)) == 1
+
+
+# Commits.
+
+
+def test_a_commit_has_a_limit() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        consumer.assign([T0])
+        refused = OffsetCommitResponse.OffsetCommitResponsePartition(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        topic = OffsetCommitResponse.OffsetCommitResponseTopic("", topic_id_of("t"), [refused])
+        broker.responders[ApiKey.OFFSET_COMMIT] = lambda request: OffsetCommitResponse(topics=[topic])
+        with pytest.raises(RequestTimedOut, match="did not commit t-0 in time; COORDINATOR_LOAD_IN_PROGRESS"):
+            await consumer.commit({T0: 1}, timeout_ms=50)
+
+    consuming(test, enable_auto_commit=False)
+
+
+def test_a_commit_for_the_partitions_of_others() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await anext(aiter(consumer))
+        with pytest.raises(BrokerError, match="REBALANCE_IN_PROGRESS: commit of x-3 in group g"):
+            await consumer.commit({T0: 1, TopicPartition("x", 3): 1})
+        assert broker.commits == {("g", "t", 0): 1}
+
+    consuming(test, "t", enable_auto_commit=False)

@@ -1,0 +1,120 @@
+"""A listener is called on the application's loop, one task for each event, and its end is reported once.
+
+Method: events of each kind, with listeners that return, await, raise or never end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from threading import Thread
+
+import pytest
+
+from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Revoking
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.listener import ListenerCalls
+
+PARTITIONS = frozenset({TopicPartition("t", 0)})
+EVENTS = [Assigned(PARTITIONS, 1), Revoking(PARTITIONS, 1), Lost(PARTITIONS, 1)]
+
+
+class Listener:
+    """Takes notes; its methods return nothing, await, and raise."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, frozenset[TopicPartition]]] = []
+
+    def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        self.told.append(("assigned", partitions))
+
+    async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        await asyncio.sleep(0)
+        self.told.append(("revoked", partitions))
+
+    def on_lost(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
+        raise RuntimeError("the listener failed")
+
+
+@pytest.mark.parametrize("from_another_thread", [False, True])
+def test_each_event_is_done_once_after_its_method(from_another_thread: bool) -> None:
+    async def run() -> None:
+        listener = Listener()
+        done: dict[Event, Exception | None] = {}
+        every = asyncio.Event()
+
+        def note(event: Event, error: Exception | None) -> None:
+            assert event not in done
+            done[event] = error
+            if len(done) == len(EVENTS):
+                every.set()
+
+        calls = ListenerCalls(listener, note)
+
+        def notify() -> None:
+            for event in EVENTS:
+                calls.notify(event)
+
+        if from_another_thread:
+            thread = Thread(target=notify)
+            thread.start()
+            thread.join()
+        else:
+            notify()
+        assert not done  # not by the driver's turn, but by tasks of the application's loop
+        await asyncio.wait_for(every.wait(), 10)
+        assert listener.told == [("assigned", PARTITIONS), ("revoked", PARTITIONS)]
+        assert [done[event] for event in EVENTS[:2]] == [None, None]
+        assert str(done[EVENTS[2]]) == "the listener failed"
+        await calls.end()
+
+    asyncio.run(run())
+
+
+def test_the_end_cancels_what_has_not_returned() -> None:
+    async def run() -> None:
+        cancelled = []
+
+        class Slow(Listener):
+            async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    cancelled.append(partitions)
+                    raise
+
+        done: list[Event] = []
+        calls = ListenerCalls(Slow(), lambda event, error: done.append(event))
+        calls.notify(EVENTS[1])
+        while len(asyncio.all_tasks()) == 1:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await calls.end()
+        assert cancelled == [PARTITIONS]
+        assert done == []
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(run())
+
+
+def test_a_call_may_end_the_others_and_itself() -> None:
+    async def run() -> None:
+        ended = asyncio.Event()
+
+        class Closing(Listener):
+            async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+                await calls.end()
+                ended.set()
+
+        calls = ListenerCalls(Closing(), lambda event, error: None)
+        calls.notify(EVENTS[1])
+        await asyncio.wait_for(ended.wait(), 10)
+
+    asyncio.run(run())
+
+
+def test_a_loop_that_was_closed_hears_nothing() -> None:
+    async def make() -> ListenerCalls:
+        return ListenerCalls(Listener(), lambda event, error: None)
+
+    asyncio.run(make()).notify(EVENTS[0])
