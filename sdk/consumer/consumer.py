@@ -217,12 +217,14 @@ class Consumer(ConsumerFace):
 
         Raises:
             LocalProtocolError: partitions were assigned by hand, or no topic can have one of the names.
+            ConfigurationError: there are no topics, but there is a group.
         """
         if self._by_hand:
             raise LocalProtocolError("subscribe: partitions were assigned by hand")
-        self._topics = checked_topics(topics)
+        chosen = checked_topics(topics)
         if self._core is not None:
-            await self._core.subscribe(self._topics)
+            await self._core.subscribe(chosen)
+        self._topics = chosen
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic.

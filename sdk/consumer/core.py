@@ -55,11 +55,7 @@ class ConsumerCore:
         topics: those that the consumer subscribes to.
     """
 
-    def __init__(
-        self,
-        options: ConsumerOptions,
-        network: Network | None = None,
-    ) -> None:
+    def __init__(self, options: ConsumerOptions, network: Network | None = None) -> None:
         backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, random_fraction)
         self._options = options
         self.client = ClientCore("consumer", options, network)
@@ -108,16 +104,17 @@ class ConsumerCore:
         Returns:
             A promise that is kept once the partitions that are known are assigned; with a group, at once.
         """
-        self.topics = frozenset(topics)
+        chosen = frozenset(topics)
 
         def step(promise: Promise[None], now_ms: int) -> None:
             if self.group is not None:
+                self.group.subscribe(chosen, now_ms)
                 self._planner.subscribe(None)
-                self.group.subscribe(self.topics, now_ms)
             else:
-                self._planner.subscribe(self.topics)
-                self._subscription.subscribe(self.topics)
+                self._planner.subscribe(chosen)
+                self._subscription.subscribe(chosen)
                 self._subscription.poll(now_ms)
+            self.topics = chosen
             promise.keep(None)
 
         return self.driver.ask(step)

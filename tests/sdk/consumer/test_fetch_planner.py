@@ -163,6 +163,17 @@ def test_new_partitions_are_read_from_their_beginning() -> None:
     assert cluster.read(3_000) == [(1, 0)]
 
 
+def test_a_group_decides_which_topics_the_metadata_keeps() -> None:
+    """The leader of a classic group watches what other members read, too."""
+    cluster = reading(T0)
+    metadata = cluster.simulation.router.metadata
+    cluster.planner.subscribe(None)
+    metadata.wanted = {"t", "of another member"}
+    cluster.assignment.assign([T0, T1])
+    cluster.run(100)
+    assert metadata.wanted == {"t", "of another member"}
+
+
 def test_the_end_wakes_readers() -> None:
     cluster = reading(T0)
     cluster.run(100)

@@ -14,7 +14,7 @@ import pytest
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.consumer import Consumer
-from kafkawire.sdk.errors import BrokerError, RequestTimedOut
+from kafkawire.sdk.errors import BrokerError, ConfigurationError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -151,6 +151,15 @@ def test_what_a_classic_member_says() -> None:
     assert isinstance(join, JoinGroupRequest)
     assert (join.session_timeout_ms, join.rebalance_timeout_ms, join.group_instance_id) == (7_000, 9_000, "i")
     assert [protocol.name for protocol in join.protocols] == ["sticky"]
+
+
+def test_a_member_reads_some_topic() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        with pytest.raises(ConfigurationError, match="expected names of topics"):
+            await consumer.subscribe()
+        assert (await anext(aiter(consumer))).value == b"a"
+
+    consuming(test, "t")
 
 
 # Listeners.
