@@ -22,7 +22,7 @@ from tools.pythons import find_pythons
 
 __all__ = ["ReleaseError", "build_release", "check_contents"]
 
-#: What extensions are built from; no wheel holds any of it but what is generated, which `codegen check` compares.
+#: Sources of extensions. No wheel may hold one, except the generated files, which `codegen check` compares.
 SOURCE_SUFFIXES = {".c", ".h", ".pyx", ".pxi", ".pxd"}
 GENERATED = "kafkawire/sdk/protocol/tables/"
 

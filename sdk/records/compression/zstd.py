@@ -93,6 +93,8 @@ def _content(
     try:
         if frame.declared == 0:  # a frame that the library does not look at when it decompresses in one go
             content = decompressor.stream_reader(encoded).read(1)
+            if content:
+                raise damaged(_NAME, start, "has a content and declares none")
         else:
             content = decompressor.decompress(encoded, max_output_size=max(min(frame.content_bytes_max, room), 1))
     except zstandard.ZstdError as error:
