@@ -348,11 +348,23 @@ def test_refusals(kafka: ApacheKafka) -> None:
             assert await refused(admin.create_topics("clients are")) == invalid
             assert await refused(admin.describe_topics("clients-absent")) == unknown
             assert await refused(admin.delete_topics("clients-absent")) == unknown
-        consumer = Consumer(bootstrap, "clients-absent", api_timeout_ms=1000)
-        assert await refused(consumer.start()) == unknown
         async with Producer(bootstrap) as producer:
             with pytest.raises(LocalProtocolError, match="topic 'clients are': expected"):  # without asking
                 producer.send("clients are", b"")
+
+    on(kafka, test)
+
+
+@pytest.mark.parametrize("group", [None, "clients-later"])
+def test_topic_that_comes_later(kafka: ApacheKafka, group: str | None) -> None:
+    async def test(bootstrap: str) -> None:
+        topic = f"clients-later-{group is not None}"
+        async with Consumer(bootstrap, topic, group_id=group, auto_offset_reset="earliest") as consumer:
+            reading = asyncio.create_task(read(consumer, 1))
+            await create(bootstrap, topic)
+            async with Producer(bootstrap) as producer:
+                await producer.send(topic, b"first")
+            assert [record.value for record in await reading] == [b"first"]
 
     on(kafka, test)
 
