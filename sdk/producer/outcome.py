@@ -106,10 +106,7 @@ class Outcome:
             self.done = True
             watchers, self._watchers = self._watchers, []
         for _, callback in watchers:
-            try:
-                callback()
-            except Exception:  # the user's code; the other deliveries are settled all the same
-                logger.exception("a callback of a delivery raised")
+            _told(callback)
 
     # The user's side: each takes the index of a record.
 
@@ -125,7 +122,7 @@ class Outcome:
             target, place = places[index]
             target.watch(place, callback)
         else:
-            callback()
+            _told(callback)
 
     def find(self, index: int) -> tuple[Outcome, int]:
         """Return where a record is now."""
@@ -166,6 +163,14 @@ class Outcome:
             outcome.base_offset + index if outcome.base_offset >= 0 else -1,
             outcome.log_append_time_ms if outcome.log_append_time_ms >= 0 else timestamp_ms,
         )
+
+
+def _told(callback: Callable[[], object]) -> None:
+    """Call the user's code: what it raises must not reach a `send`, other deliveries or the driver."""
+    try:
+        callback()
+    except Exception:
+        logger.exception("a callback of a delivery raised")
 
 
 def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:

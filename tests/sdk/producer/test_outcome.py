@@ -135,6 +135,22 @@ def test_callbacks_come_once_with_the_delivery_and_their_errors_are_logged(caplo
     assert called == [delivery] * 2
 
 
+def test_errors_of_callbacks_that_come_at_once_reach_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    """A partitioner that raises settles the delivery within `send`; a batch that is split may be settled already."""
+    outcome, part = Outcome(PLACE), Outcome(PLACE)
+    delivery = Delivery(outcome, 0, 0)
+
+    def bad(delivery: Delivery) -> None:
+        raise ValueError("mine")
+
+    delivery.add_done_callback(bad)
+    part.settle(1)
+    with caplog.at_level(logging.ERROR, "kafkawire.producer"):
+        outcome.move([(part, 0)])
+        delivery.add_done_callback(bad)
+    assert caplog.text.count("a callback of a delivery raised") == 2
+
+
 def test_records_that_move_take_their_waiters_along() -> None:
     async def run() -> None:
         outcome, left, right = Outcome(PLACE), Outcome(PLACE), Outcome(PLACE)
