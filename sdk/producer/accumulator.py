@@ -367,13 +367,20 @@ class Accumulator:
         with self._lock:
             batch.queue.put_back(batch)
 
-    def place_held(self, topic: ProducerTopic, count: int, moved: Callable[[Outcome, Outcome], None]) -> None:
+    def place_held(
+        self,
+        topic: ProducerTopic,
+        count: int,
+        moved: Callable[[Outcome, Outcome], None],
+        ended: Callable[[Outcome], None],
+    ) -> None:
         """Put the records that waited for a topic into batches, then let others in: the order is kept.
 
         Args:
             topic: whose records wait.
             count: of its partitions.
             moved: called with the outcome of a record and that of its batch.
+            ended: called with the outcome of a record that no partition takes.
         """
         with self._lock:
             topic.open.extend([None] * (count - len(topic.open)))
@@ -388,10 +395,9 @@ class Accumulator:
                 continue
             try:
                 number = self._choose(record, count)
-            except _PartitionerFailed as error:
-                self._give_up(record, error.reason)
-            except LocalProtocolError as error:
-                self._give_up(record, error)
+            except (_PartitionerFailed, LocalProtocolError) as error:
+                self._give_up(record, error.reason if isinstance(error, _PartitionerFailed) else error)
+                ended(outcome)
             else:
                 with self._lock:
                     self.bytes_held -= BATCH_HEADER_BYTES + record.bound_bytes

@@ -103,7 +103,7 @@ class TopicRegistry:
         if known is not None and known.partitions:
             if self._missing.pop(name) is not None:
                 logger.info("topic %s is known now", name)
-            accumulator.place_held(topic, len(known.partitions), self._placed)
+            accumulator.place_held(topic, len(known.partitions), self._placed, self._ended)
             return
         code = metadata.errors.get(name)
         if code is None:
@@ -140,7 +140,7 @@ class TopicRegistry:
         for name, topic in list(self._accumulator.topics.items()):  # other threads add to them
             known = topics.get(name)
             if topic.partitions and known is not None and len(known.partitions) > topic.partitions:
-                self._accumulator.place_held(topic, len(known.partitions), self._placed)
+                self._accumulator.place_held(topic, len(known.partitions), self._placed, self._ended)
 
     def _forget_idle(self, now_ms: int) -> None:
         """Stop asking for topics that nothing was sent to for long."""

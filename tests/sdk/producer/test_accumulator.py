@@ -42,7 +42,7 @@ class Filled:
             self.wake,
         )
         self.topic = self.accumulator.topics["t"] = ProducerTopic("t")
-        self.accumulator.place_held(self.topic, partitions, lambda outcome, other: None)
+        self.accumulator.place_held(self.topic, partitions, lambda outcome, other: None, lambda outcome: None)
         self.send = self.accumulator.appender.send
 
     def wake(self) -> None:
@@ -279,7 +279,7 @@ def test_records_of_unknown_topics_wait_and_are_placed_in_order() -> None:
     held = filled.accumulator.bytes_held
     assert held > 0
     moved: list[Any] = []
-    filled.accumulator.place_held(topic, 2, lambda outcome, other: moved.append(other))
+    filled.accumulator.place_held(topic, 2, lambda outcome, other: moved.append(other), lambda outcome: None)
     assert len(moved) == 4
     assert not any(delivery.done for delivery in deliveries)
     assert isinstance(wrong.exception(), LocalProtocolError)

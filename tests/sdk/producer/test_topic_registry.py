@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut
+from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, LocalProtocolError
 from kafkawire.sdk.producer.outcome import RecordMetadata
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -56,6 +56,27 @@ def test_records_wait_for_their_topic_in_order() -> None:
     assert promise.done
     (number,) = {place_of(each).partition for each in deliveries}
     assert producer.values("new", number) == [b"0", b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("chosen", [None, 9])
+def test_a_partitioner_that_fails_once_the_topic_is_known(chosen: int | None) -> None:
+    """The delivery is settled, `flush` returns, and no deadline comes later for a record that has ended."""
+
+    def partitioner(key: bytes, partitions: int) -> int:
+        if key == b"bad":
+            return chosen if chosen is not None else partitions // 0
+        return 0
+
+    producer = SimulatedProducer({"t": [1]}, linger_ms=0, delivery_timeout_ms=2_000, partitioner=partitioner)
+    bad, good = producer.send("t", b"v", key=b"bad"), producer.send("t", b"v", key=b"good")
+    promise = producer.flush()
+    producer.run(1_000)
+    assert isinstance(outcome_of(bad), LocalProtocolError)
+    assert place_of(good).offset == 0
+    assert promise.done
+    producer.run(10_000)
+    assert isinstance(outcome_of(sent(producer, b"v", key=b"good")), RecordMetadata)
+    assert producer.accumulator.bytes_held == 0
 
 
 def test_new_partitions_are_used() -> None:
