@@ -107,6 +107,8 @@ class GateDriver:
                 await self._moved
             finally:
                 self._moved = None
+        if self._ended is not None:  # right after the last response
+            raise self._ended
 
     async def _authenticator(self) -> Authenticator:
         assert self._login is not None, "a connection without a login never wants one"
