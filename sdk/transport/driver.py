@@ -153,8 +153,19 @@ class Driver(Generic[AnyLink, AnyCall]):
             Closed: the driver has ended.
         """
         promise: Promise[Result] = Promise()
+
+        def give_up(*_: object) -> None:
+            work.close()  # nobody has looked at it, if the task was cancelled before it ran
+            promise.fail(Closed(str(self._ended)))
+
+        def step(now_ms: int) -> None:
+            if self._ended is not None:
+                give_up()
+            else:
+                self._start_task(self._perform(work, promise)).add_done_callback(give_up)
+
         try:
-            self.run(lambda _: self._start_task(self._perform(work, promise)))
+            self.run(step)
         except KafkaWireError:
             work.close()
             raise
@@ -295,9 +306,6 @@ class Driver(Generic[AnyLink, AnyCall]):
     async def _perform(self, work: Coroutine[Any, Any, Result], promise: Promise[Result]) -> None:
         try:
             promise.keep(await work)
-        except asyncio.CancelledError:
-            promise.fail(Closed(str(self._ended)))
-            raise
         except Exception as error:
             promise.fail(error)
         self.wake()
@@ -307,11 +315,12 @@ class Driver(Generic[AnyLink, AnyCall]):
         link.congested = False
         self.wake()
 
-    def _start_task(self, work: Any) -> None:
+    def _start_task(self, work: Any) -> asyncio.Task[None]:
         assert self._loop is not None
-        task = self._loop.create_task(work)
+        task: asyncio.Task[None] = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._task_ended)
+        return task
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -195,6 +195,26 @@ def test_a_connection_that_ends_with_the_last_response_of_its_gate_is_not_used()
     on_loop(broker, test)
 
 
+@pytest.mark.parametrize("turns", range(4))
+def test_work_that_had_no_time_to_begin_settles_its_promise(turns: int) -> None:
+    async def run() -> None:
+        client = Client(ScriptedBroker())
+        client.driver.start()
+
+        async def work() -> None:
+            await asyncio.sleep(60)
+
+        promise = client.driver.perform(work())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await client.driver.end(Closed("the test is over"))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            with pytest.raises(Closed, match="the test is over"):
+                await promise
+
+    asyncio.run(run())
+
+
 def test_an_unreachable_broker_is_an_error_with_its_reason() -> None:
     broker = ScriptedBroker()
     broker.network.servers.clear()
