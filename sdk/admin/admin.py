@@ -88,8 +88,7 @@ class Admin:
         try:
             await core.start()
         except BaseException:
-            await core.end()
-            core.released()
+            await core.finish()
             raise
         self._started = core, Actions(core.operations, self._options.request_timeout_ms)
 
@@ -98,8 +97,7 @@ class Admin:
         started, self._started = self._started, None
         if started is not None:
             core, _ = started
-            await core.end()
-            core.released()
+            await core.finish()
 
     async def create_topics(self, topics: Iterable[NewTopic | str] | NewTopic | str) -> dict[str, bytes]:
         """Create topics.

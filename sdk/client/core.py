@@ -96,6 +96,13 @@ class ClientCore:
         """Fail everything that is unsettled, and disconnect; `released` must follow."""
         return self.driver.end(error or Closed(f"the {self._name} is not started, or is closed"))
 
+    async def finish(self, error: KafkaWireError | None = None) -> None:
+        """Do what `end` does, and let go of the I/O thread, even if whoever waits for it is cancelled."""
+        try:
+            await self.end(error)
+        finally:
+            self.released()
+
     def released(self) -> None:
         """Let go of the I/O thread, once the promise of `end` is settled."""
         if self._thread is not None:

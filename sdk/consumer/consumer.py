@@ -93,8 +93,7 @@ class Consumer(ConsumerFace):
             await core.start()
         except BaseException:
             self._core = None
-            await core.client.end(Closed("the consumer could not be started"))
-            core.client.released()
+            await core.client.finish(Closed("the consumer could not be started"))
             raise
         if core.group is not None and self._listener is not None:
             from kafkawire.sdk.consumer.listener import ListenerCalls
@@ -125,10 +124,11 @@ class Consumer(ConsumerFace):
         finally:
             self._core = None
             self._is_closing = False
-            await core.client.end(Closed("the consumer was closed"))
-            core.client.released()
-            if self._calls is not None:
-                await self._calls.end()
+            try:
+                await core.client.finish(Closed("the consumer was closed"))
+            finally:
+                if self._calls is not None:
+                    await self._calls.end()
         if self._raised is not None:
             error, self._raised = self._raised, None
             raise error

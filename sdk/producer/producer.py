@@ -90,7 +90,7 @@ class Producer:
             await core.start()
         except BaseException:
             self._core = None
-            await _ended(core, Closed("the producer could not be started"))
+            await core.client.finish(Closed("the producer could not be started"))
             raise
         self._is_open = True
         if type(self).send is Producer.send:
@@ -119,7 +119,7 @@ class Producer:
         except TimeoutError:
             pass
         finally:
-            await _ended(core, Closed("the producer was closed before the record was acknowledged"))
+            await core.client.finish(Closed("the producer was closed before the record was acknowledged"))
         if flush:
             core.raise_unobserved()
 
@@ -232,14 +232,6 @@ class Producer:
         if self._core is None or not self._is_open:
             raise Closed("the producer is not started, or is closed")
         return self._core
-
-
-async def _ended(core: ProducerCore, error: Closed) -> None:
-    """End a producer's driver, and let go of its thread."""
-    try:
-        await core.client.end(error)
-    finally:
-        core.client.released()
 
 
 def _contents(values: Iterator[Buffer | str | None]) -> tuple[list[bytes | None], Exception | None]:

@@ -25,7 +25,7 @@ class IoThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the loop, and the thread once it has finished what it is doing; may be called more than once."""
+        """Cancel the tasks of the loop, and end it and its thread; may be called more than once."""
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.loop.stop)
         if self._thread is not current_thread():
@@ -36,5 +36,9 @@ class IoThread:
         try:
             self.loop.run_forever()
         finally:
+            tasks = asyncio.all_tasks(self.loop)
+            for task in tasks:
+                task.cancel()
+            self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.close()

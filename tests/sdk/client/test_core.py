@@ -47,6 +47,25 @@ def test_start_and_end(io: Any) -> None:
 
 
 @IO
+@pytest.mark.parametrize("turns", range(1, 4))
+def test_a_cancelled_end_lets_go_of_everything(io: Any, turns: int) -> None:
+    async def run() -> None:
+        client = core(ScriptedBroker({"t": 3}), io)
+        await client.start()
+        ending = asyncio.ensure_future(client.finish())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        ending.cancel()
+        await asyncio.gather(ending, return_exceptions=True)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("kafkawire")] == []
+
+
+@IO
 def test_nothing_listens(io: Any) -> None:
     async def run() -> None:
         broker = ScriptedBroker()

@@ -6,6 +6,7 @@ Method: the whole consumer against a scripted broker, with cancels and faults by
 from __future__ import annotations
 
 import asyncio
+import threading
 from random import Random
 
 import pytest
@@ -172,3 +173,19 @@ def test_close_keeps_its_limit_against_a_broker_that_is_silent() -> None:
         assert asyncio.get_running_loop().time() - before < 2
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("turns", range(1, 6))
+def test_a_cancelled_close_lets_go_of_the_thread(turns: int) -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 2})
+        consumer = Consumer(str(BROKER), "t", network=broker.network, io="thread", **QUICK)
+        await consumer.start()
+        closing = asyncio.ensure_future(consumer.close())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+
+    asyncio.run(run())
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("kafkawire")] == []

@@ -29,5 +29,12 @@ def test_stopping_from_inside_does_not_wait_for_itself() -> None:
     assert thread.loop.is_closed()
 
 
+def test_tasks_do_not_outlive_the_thread() -> None:
+    thread = IoThread()
+    pending = asyncio.run_coroutine_threadsafe(asyncio.sleep(60), thread.loop)
+    thread.stop()
+    assert pending.cancelled()
+
+
 async def _name() -> str:
     return threading.current_thread().name
