@@ -29,6 +29,8 @@ class Purpose(Enum):
     GROUP = "group"
     JOIN = "join"
 
+    __hash__ = object.__hash__  # an enumeration's own is a function in Python, and links are looked up for every call
+
 
 class Node(NamedTuple):
     """A broker by its number."""

@@ -89,6 +89,7 @@ class Router:
         self._later: list[tuple[int, int, _Entry]] = []
         self._deadlines: list[tuple[int, int, Call]] = []
         self._links: dict[tuple[Address, Purpose], Link] = {}
+        self._links_due_ms = 0
         self._coordinators = Coordinators(self, options.api_timeout_ms)
         self._refresh = MetadataRefresh(self, Attempts(backoff), options, creates_topics)
         self._closed: KafkaWireError | None = None
@@ -122,7 +123,7 @@ class Router:
             return None
         if link.takes_calls(now_ms):
             return link
-        link.wanted = True
+        self._want(link)
         return None
 
     def trouble(self, node_id: int | None = None) -> KafkaWireError | None:
@@ -152,16 +153,25 @@ class Router:
             self._enqueue(heappop(self._later)[2], now_ms)
         self._refresh.poll(now_ms)
         before = -1
-        while before != self._submissions:  # a call that looks up its coordinator submits another one
+        while self._buckets and before != self._submissions:  # a look-up of a coordinator is another submission
             before = self._submissions
             for key, bucket in list(self._buckets.items()):
                 self._drain(*key, bucket, now_ms, actions)
-        self._tend_links(now_ms, actions)
+        if now_ms >= self._links_due_ms:
+            self._tend_links(now_ms, actions)
         return actions
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return when to poll again if nothing happens before; None after `close`."""
-        return None if self._closed is not None else min(self._due_times(now_ms), default=None)
+        if self._closed is not None:
+            return None
+        due_ms = self._links_due_ms
+        if self._later and self._later[0][0] < due_ms:
+            due_ms = self._later[0][0]
+        if self._deadlines and self._deadlines[0][0] < due_ms:
+            due_ms = self._deadlines[0][0]
+        refresh_ms = self._refresh.due_ms()
+        return due_ms if refresh_ms is None or refresh_ms > due_ms else refresh_ms
 
     def opened(self, link: Link, connection: Versions, now_ms: int) -> None:
         """Report that a connection is ready."""
@@ -170,6 +180,7 @@ class Router:
         link.moves_to(LinkState.READY, now_ms)
         link.connection, link.wanted, link.congested = connection, False, False
         link.attempts.succeeded()
+        self._links_due_ms = now_ms
         self._refresh.forget_refusal()
 
     def closed(self, link: Link, error: KafkaWireError, now_ms: int) -> None:
@@ -177,6 +188,7 @@ class Router:
         link.moves_to(LinkState.CLOSED, now_ms)
         link.connection, link.wanted = None, False
         link.attempts.failed(error, now_ms)
+        self._links_due_ms = now_ms
         self.metadata.invalidate()
         self._coordinators.forget_at(link.address)
         failures = link.attempts.failures
@@ -189,6 +201,7 @@ class Router:
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms > 0 and entry.link is not None:
             entry.link.muted_until_ms = max(entry.link.muted_until_ms, now_ms + throttle_ms)
+            self._links_due_ms = now_ms
         error = None if call.check is None or response is None else call.check(response)
         if error is None:
             self._settle(entry, response, None, now_ms)
@@ -302,7 +315,7 @@ class Router:
         assert link is not None
         if link.takes_calls(now_ms):
             return link
-        link.wanted = True
+        self._want(link)
         if link.state is LinkState.CLOSED and link.attempts.last_error is not None:
             self._refuse(bucket, link.attempts.last_error, link.since_ms, now_ms)
         return None
@@ -332,7 +345,7 @@ class Router:
             everywhere = ConnectFailed("any broker", reasons)
             self._refuse(bucket, everywhere, min(link.since_ms for link in links), now_ms)
         if bucket.entries and closed and not any(link.wanted for link in closed):
-            min(closed, key=lambda link: (link.attempts.failures, link.attempts.not_before_ms)).wanted = True
+            self._want(min(closed, key=lambda link: (link.attempts.failures, link.attempts.not_before_ms)))
         return None
 
     def _refuse(self, bucket: _Bucket, error: KafkaWireError, happened_ms: int, now_ms: int) -> None:
@@ -371,9 +384,16 @@ class Router:
             link = self._links[address, purpose] = Link(address, purpose, Attempts(self._backoff))
         return link
 
+    def _want(self, link: Link) -> None:
+        """Have a link opened as soon as its backoff is over."""
+        if not link.wanted:
+            link.wanted = True
+            self._links_due_ms = 0
+
     def _tend_links(self, now_ms: int, actions: list[Action]) -> None:
-        """Open the links that are wanted, and close those that nobody uses."""
+        """Open the links that are wanted, close those that nobody uses, and note when to look at them again."""
         idle_ms = self._options.connections_max_idle_ms
+        self._links_due_ms = now_ms + idle_ms  # until then no link that is in use, or made meanwhile, is idle
         for key, link in list(self._links.items()):
             if link.state is LinkState.CLOSED and link.wanted and now_ms >= link.attempts.not_before_ms:
                 link.moves_to(LinkState.OPENING, now_ms)
@@ -384,28 +404,21 @@ class Router:
                 actions.append(Shut(link))
             elif link.state is LinkState.CLOSED and not link.wanted and now_ms - link.used_ms >= idle_ms:
                 del self._links[key]
+                continue
+            self._links_due_ms = min((self._links_due_ms, *self._due_times(link, now_ms)))
 
-    def _due_times(self, now_ms: int) -> Iterator[int]:
+    def _due_times(self, link: Link, now_ms: int) -> Iterator[int]:
         """Yield the times at which something changes by itself."""
-        if self._later:
-            yield self._later[0][0]
-        if self._deadlines:
-            yield self._deadlines[0][0]
-        refresh_ms = self._refresh.due_ms()
-        if refresh_ms is not None:
-            yield refresh_ms
         idle_ms = self._options.connections_max_idle_ms
-        waits_for_any = (ANY_BROKER, Purpose.DATA) in self._buckets
-        for link in self._links.values():
-            if link.state is LinkState.READY:
-                if not link.in_flight:
-                    yield link.used_ms + idle_ms
-                if link.muted_until_ms > now_ms:
-                    yield link.muted_until_ms
-            elif link.state is LinkState.CLOSED:
-                yield link.attempts.not_before_ms if link.wanted else link.used_ms + idle_ms
-            elif waits_for_any and link.since_ms + _IMPATIENT_MS > now_ms:
-                yield link.since_ms + _IMPATIENT_MS
+        if link.state is LinkState.READY:
+            if not link.in_flight:
+                yield link.used_ms + idle_ms
+            if link.muted_until_ms > now_ms:
+                yield link.muted_until_ms
+        elif link.state is LinkState.CLOSED:
+            yield link.attempts.not_before_ms if link.wanted else link.used_ms + idle_ms
+        elif link.since_ms + _IMPATIENT_MS > now_ms:
+            yield link.since_ms + _IMPATIENT_MS
 
 
 def _too_late(entry: _Entry, cause: KafkaWireError | None) -> KafkaWireError:

@@ -20,7 +20,7 @@ from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.negotiation import Negotiation
 from kafkawire.sdk.protocol.primitives import FIXED
-from kafkawire.sdk.protocol.programs import program
+from kafkawire.sdk.protocol.programs import Program, program
 from kafkawire.sdk.protocol.sasl.authenticator import Authenticator
 from kafkawire.sdk.protocol.schema import Api, Buffer, Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
@@ -89,6 +89,26 @@ class Received(NamedTuple):
     unread_bytes: int
 
 
+class _Form(NamedTuple):
+    """How the requests and responses of one API are written in one version: looked up once a connection.
+
+    Attributes:
+        api: what is asked.
+        version: of the request and of its response.
+        header_end: the request header after its correlation id, the same in each request.
+        request: writes the request.
+        response_header: reads the header of the response.
+        response: reads the response.
+    """
+
+    api: Api
+    version: int
+    header_end: bytes
+    request: Program[Message]
+    response_header: Program[ResponseHeader]
+    response: Program[Message]
+
+
 class ClientConnection:
     """The client's side of a connection.
 
@@ -111,13 +131,14 @@ class ClientConnection:
     ) -> None:
         self._client_id = client_id
         self._max_in_flight = max_in_flight
-        self._waiting: deque[tuple[int, Api, int, bool]] = deque()
+        self._forms: dict[tuple[type[Message], int], _Form] = {}
+        self._waiting: deque[tuple[int, _Form, bool]] = deque()
         self._next_id = 0
         self._negotiation = Negotiation()
         self._gate = Gate(self._negotiation, authenticates=authenticates)
         self._gate_waits = 0
         self._outgoing: list[Buffer] = []
-        self._held: deque[tuple[Sent, bool]] = deque()
+        self._held: deque[tuple[Sent, _Form, bool]] = deque()
 
     @property
     def state(self) -> ConnectionState:
@@ -211,12 +232,12 @@ class ClientConnection:
         gate = self._gate
         if gate.is_shut and gate.state is not ConnectionState.REAUTHENTICATION:
             raise LocalProtocolError(f"a request in the state {gate.state.value!r}, the connection is not ready")
-        sent = self._framed_request(message, version)
+        sent, form = self._framed_request(message, version)
         if gate.is_shut or now_ms >= gate.session_ends_ms:
-            self._held.append((sent, expect_response))
+            self._held.append((sent, form, expect_response))
             return sent._replace(parts=[])
         if expect_response:
-            self._waiting.append((sent.correlation_id, sent.api, sent.version, False))
+            self._waiting.append((sent.correlation_id, form, False))
         return sent
 
     def receive(self, frame: Buffer) -> Received:
@@ -229,42 +250,57 @@ class ClientConnection:
         """
         if not self._waiting:
             raise RemoteProtocolError(f"frame of {len(frame)} bytes, but no request waits for a response")
-        correlation_id, api, version, is_gates = self._waiting.popleft()
+        correlation_id, form, is_gates = self._waiting.popleft()
+        api = form.api
         if is_gates and len(frame) > GATE_FRAME_BYTES_MAX:
             raise RemoteProtocolError(
                 f"{api.name} response of {len(frame)} bytes, at most {GATE_FRAME_BYTES_MAX} allowed while connecting"
             )
-        header, start = program(ResponseHeader, api.response_header_version(version)).decode(frame)
+        header, start = form.response_header.decode(frame)
         if header.correlation_id != correlation_id:
             raise RemoteProtocolError(
                 f"response with correlation id {header.correlation_id}, {correlation_id} ({api.name}) is next"
             )
+        version = form.version
         if api.key == ApiKey.API_VERSIONS and _opens_with_unsupported_version(frame, start):
             # The broker does not know the version of the request and answers in the one that every client reads.
             version = api.versions.first
-        message, end = program(response_class(api), version).decode(frame, start)
+            message, end = program(response_class(api), version).decode(frame, start)
+        else:
+            message, end = form.response.decode(frame, start)
         if is_gates:
             self._pass_gate(message)
         return Received(correlation_id, api, version, message, len(frame) - end)
 
-    def _framed_request(self, message: Message, version: int | None) -> Sent:
-        schema = message.SCHEMA
-        if schema.kind != "request" or schema.key is None:
-            raise LocalProtocolError(f"{schema.name} is a {schema.kind}, a request is needed")
-        api = APIS[ApiKey(schema.key)]
-        version = self._negotiation.version_for(api) if version is None else version
+    def _framed_request(self, message: Message, version: int | None) -> tuple[Sent, _Form]:
+        if version is None:
+            version = self._negotiation.version_for(_api_of(message))
+        form = self._forms.get((type(message), version)) or self._form(message, version)
         correlation_id = self._next_id
-        header = RequestHeader(api.key, version, correlation_id, self._client_id)
-        head = program(RequestHeader, api.request_header_version(version)).encode(header)
-        parts = _framed(head, program(type(message), version).encode_parts(message))
+        head = _HEADER_START.pack(form.api.key, version, correlation_id) + form.header_end
+        parts = _framed(head, form.request.encode_parts(message))
         self._next_id = (correlation_id + 1) % _CORRELATION_IDS
-        return Sent(correlation_id, api, version, parts)
+        return Sent(correlation_id, form.api, version, parts), form
+
+    def _form(self, message: Message, version: int) -> _Form:
+        api = _api_of(message)
+        request = program(type(message), version)
+        header = RequestHeader(api.key, version, 0, self._client_id)
+        form = self._forms[type(message), version] = _Form(
+            api,
+            version,
+            program(RequestHeader, api.request_header_version(version)).encode(header)[_HEADER_START.size :],
+            request,
+            program(ResponseHeader, api.response_header_version(version)),
+            program(response_class(api), version),
+        )
+        return form
 
     def _ask(self, message: Message) -> None:
         """Send a request of the gate, which no limit holds up."""
         is_first = message.SCHEMA.key == ApiKey.API_VERSIONS
-        sent = self._framed_request(message, self._negotiation.request_version if is_first else None)
-        self._waiting.append((sent.correlation_id, sent.api, sent.version, True))
+        sent, form = self._framed_request(message, self._negotiation.request_version if is_first else None)
+        self._waiting.append((sent.correlation_id, form, True))
         self._gate_waits += 1
         self._outgoing += sent.parts
 
@@ -274,10 +310,10 @@ class ClientConnection:
         if following is not None:
             self._ask(following)
         elif not self._gate.is_shut:
-            for sent, expect_response in self._held:
+            for sent, form, expect_response in self._held:
                 self._outgoing += sent.parts
                 if expect_response:
-                    self._waiting.append((sent.correlation_id, sent.api, sent.version, False))
+                    self._waiting.append((sent.correlation_id, form, False))
             self._held.clear()
 
 
@@ -385,6 +421,14 @@ class ServerConnection:
 def response_class(api: Api) -> str:
     """Return the name of the response of an API."""
     return f"{api.name}Response"
+
+
+def _api_of(message: Message) -> Api:
+    """Return the API of a request."""
+    schema = message.SCHEMA
+    if schema.kind != "request" or schema.key is None:
+        raise LocalProtocolError(f"{schema.name} is a {schema.kind}, a request is needed")
+    return APIS[ApiKey(schema.key)]
 
 
 def _framed(head: bytes, parts: Sequence[Buffer]) -> list[Buffer]:

@@ -20,7 +20,7 @@ from kafkawire.sdk.errors import (
     RemoteProtocolError,
     RequestTimedOut,
 )
-from kafkawire.sdk.protocol.connection import MAX_IN_FLIGHT, ClientConnection, Sent
+from kafkawire.sdk.protocol.connection import MAX_IN_FLIGHT, ClientConnection
 from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.sasl.authenticator import Login
 from kafkawire.sdk.protocol.schema import Buffer, Message
@@ -84,6 +84,7 @@ class BrokerConnection:
         self._settings = settings
         self._protocol = protocol
         self._gate = GateDriver(protocol, wire, address, settings.login, settings.connect_timeout_ms, self._end)
+        self._versions: dict[tuple[type[Message], tuple[type[Message], str] | None], int] = {}
         self._waiting: dict[int, _Waiting] = {}
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -142,13 +143,17 @@ class BrokerConnection:
         Raises:
             UnsupportedVersion: the broker and this release have none in common.
         """
+        version = self._versions.get((request, carrying))
+        if version is not None:
+            return version
         key = request.SCHEMA.key
         assert key is not None
         version = self._protocol.version_for(APIS[ApiKey(key)])
-        if carrying is None:
-            return version
-        structure, name = carrying
-        return min(version, next(field.versions.last for field in structure.FIELDS if field.name == name))
+        if carrying is not None:
+            structure, name = carrying
+            version = min(version, next(field.versions.last for field in structure.FIELDS if field.name == name))
+        self._versions[request, carrying] = version
+        return version
 
     def begin(
         self, request: Message, on_done: OnDone, version: int | None = None, timeout_ms: int | None = None
@@ -166,10 +171,16 @@ class BrokerConnection:
             LocalProtocolError: the request cannot be written; nothing was sent.
         """
         self._check_open()
-        sent = self._protocol.request(request, version, now_ms=monotonic_ms())
+        now_ms = monotonic_ms()
+        sent = self._protocol.request(request, version, now_ms=now_ms)
         if sent.parts:
             self._wire.write(sent.parts)
-        self._await_response(sent, on_done, self._settings.request_timeout_ms if timeout_ms is None else timeout_ms)
+        if timeout_ms is None:
+            timeout_ms = self._settings.request_timeout_ms
+        deadline_ms = now_ms + timeout_ms
+        self._waiting[sent.correlation_id] = _Waiting(on_done, sent.api.name, deadline_ms, timeout_ms)
+        if self._timer is None or deadline_ms < self._timer_due_ms:
+            self._set_timer(deadline_ms, timeout_ms)
 
     def send(
         self, request: Message, response: type[Response], version: int | None = None, timeout_ms: int | None = None
@@ -241,12 +252,6 @@ class BrokerConnection:
     def _check_open(self) -> None:
         if not self.is_open:
             raise ConnectionLost(f"connection to {self.address} has ended") from self._ended
-
-    def _await_response(self, sent: Sent, on_done: OnDone, timeout_ms: int) -> None:
-        deadline_ms = monotonic_ms() + timeout_ms
-        self._waiting[sent.correlation_id] = _Waiting(on_done, sent.api.name, deadline_ms, timeout_ms)
-        if self._timer is None or deadline_ms < self._timer_due_ms:
-            self._set_timer(deadline_ms, timeout_ms)
 
     def _set_timer(self, due_ms: int, delay_ms: int) -> None:
         if self._timer is not None:

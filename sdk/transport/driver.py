@@ -232,13 +232,16 @@ class Driver(Generic[AnyLink, AnyCall]):
                     self._start_task(self._connect(action.link))
                 else:
                     self._connections.pop(action.link).close()
-            times = [self._router.due_ms(now_ms), *(machine.due_ms(now_ms) for machine in self._machines)]
-            due = [due_ms for due_ms in times if due_ms is not None]
+            first_ms = self._router.due_ms(now_ms)
+            for machine in self._machines:
+                due_ms = machine.due_ms(now_ms)
+                if due_ms is not None and (first_ms is None or due_ms < first_ms):
+                    first_ms = due_ms
         except Exception as error:  # better that every call fails than that one hangs
             self._defect(error)
             return
-        if due:
-            self._set_timer(min(due), now_ms)
+        if first_ms is not None:
+            self._set_timer(first_ms, now_ms)
 
     def _set_timer(self, due_ms: int, now_ms: int) -> None:
         """Have a turn at `due_ms`; a timer that is set for an earlier time stays, and sets the next one."""
@@ -275,12 +278,14 @@ class Driver(Generic[AnyLink, AnyCall]):
         try:
             if error is not None:
                 self._router.failed(call, error, monotonic_ms())
-            else:
-                self._router.answered(call, response, monotonic_ms())
+                self.wake()  # its connection has ended, and further calls fail before this returns to the event loop
+                return
+            self._is_scheduled = True  # the turn that follows does what is new meanwhile
+            self._router.answered(call, response, monotonic_ms())
         except Exception as defect:
             self._defect(defect)
             return
-        self.wake()
+        self._turn()
 
     async def _connect(self, link: AnyLink) -> None:
         try:

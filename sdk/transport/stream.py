@@ -38,10 +38,17 @@ class FrameProtocol(asyncio.BufferedProtocol):
     Args:
         receiver: creates the receiver of the frames, given this wire.
         max_frame_bytes: largest frame accepted; a peer that announces more is disconnected.
+        sendmsg: of the socket below the transport; None to leave all writing to the transport.
     """
 
-    def __init__(self, receiver: Callable[[Wire], FrameReceiver], max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    def __init__(
+        self,
+        receiver: Callable[[Wire], FrameReceiver],
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+        sendmsg: Callable[[Sequence[Buffer]], int] | None = None,
+    ) -> None:
         self.receiver = receiver(self)
+        self._sendmsg = sendmsg
         self._max_frame_bytes = max_frame_bytes
         self._transport: asyncio.Transport | None = None
         self._below_tls: asyncio.Transport | None = None
@@ -62,8 +69,17 @@ class FrameProtocol(asyncio.BufferedProtocol):
         return self._writable is not None
 
     def write(self, parts: Sequence[Buffer]) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.writelines(parts)
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        # Before Python 3.12 a transport copies the parts, into memory whose pages cost more than sending them.
+        if self._sendmsg is not None and not transport.get_write_buffer_size():
+            try:
+                parts = _after(parts, self._sendmsg(parts))
+            except OSError:  # not now, or never again: the transport will find out
+                pass
+        if parts:
+            transport.writelines(parts)
 
     async def drain(self) -> None:
         if self._writable is not None:
@@ -80,6 +96,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
     def secured(self, transport: asyncio.Transport) -> None:
         """Write to a transport that encrypts, on top of the one that was there so far."""
         self._below_tls = self._transport
+        self._sendmsg = None
         self.connection_made(transport)
 
     # asyncio.BufferedProtocol: called by the event loop.
@@ -145,6 +162,15 @@ class FrameProtocol(asyncio.BufferedProtocol):
             self._transport.abort()
 
 
+def _after(parts: Sequence[Buffer], sent_bytes: int) -> Sequence[Buffer]:
+    """Return what is left of some buffers once so many of their bytes are gone."""
+    for place, part in enumerate(parts):
+        if sent_bytes < len(part):
+            return [memoryview(part)[sent_bytes:], *parts[place + 1 :]]
+        sent_bytes -= len(part)
+    return ()
+
+
 class TcpNetwork:
     """Reach brokers over TCP, with or without TLS.
 
@@ -201,7 +227,7 @@ class TcpNetwork:
 
         loop = asyncio.get_running_loop()
         transport, protocol = await loop.create_connection(
-            lambda: FrameProtocol(make, self._max_frame_bytes), sock=connected
+            lambda: FrameProtocol(make, self._max_frame_bytes, getattr(connected, "sendmsg", None)), sock=connected
         )
         if isinstance(self._tls, ssl.SSLContext):
             # The certificate, and the name sent to the broker, are without the dot that may end a whole name.
