@@ -100,7 +100,7 @@ class FetchPlanner:
         self._leaderless: dict[TopicPartition, PartitionFetch] = {}
         self._ahead: set[TopicPartition] = set()
         self._is_full = False
-        self._updates = -1
+        self._changes = -1
         self._numbers = 0
         self._failure: KafkaWireError | None = None
         self._lookups = PositionLookups(self, router, options, wall_ms, committed)
@@ -117,8 +117,8 @@ class FetchPlanner:
             return
         self._take_releases(now_ms)
         self._is_full = False
-        if self._metadata.updates != self._updates:
-            self._updates = self._metadata.updates
+        if self._metadata.changes != self._changes:
+            self._changes = self._metadata.changes
             for fetch in list(self._partitions.values()):
                 self.consider(fetch, now_ms)
         while self._later and self._later[0][0] <= now_ms:

@@ -26,19 +26,19 @@ class Subscription:
         self._assignment = assignment
         self._topics: frozenset[str] = frozenset()
         self._seen: set[str] = set()
-        self._updates = -1
+        self._changes = -1
 
     def subscribe(self, topics: Iterable[str]) -> None:
         """Read these topics, and no others."""
         self._topics = frozenset(topics)
         self._seen &= self._topics
-        self._updates = -1
+        self._changes = -1
 
     def poll(self, now_ms: int) -> None:
         """Assign partitions that have come into being."""
-        if not self._topics or self._metadata.updates == self._updates:
+        if not self._topics or self._metadata.changes == self._changes:
             return
-        self._updates = self._metadata.updates
+        self._changes = self._metadata.changes
         topics = self._metadata.topics
         known = {
             TopicPartition(name, each) for name in self._topics & topics.keys() for each in topics[name].partitions
