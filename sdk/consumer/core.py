@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call
 from kafkawire.sdk.client.core import ClientCore
+from kafkawire.sdk.client.offset_queries import OffsetQueries
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.clock import now_ms as wall_ms
 from kafkawire.sdk.consumer.assignment import Assignment
 from kafkawire.sdk.consumer.fetch_planner import FetchPlanner
 from kafkawire.sdk.consumer.fetch_queue import FetchQueue
-from kafkawire.sdk.consumer.offset_queries import OffsetQueries
 from kafkawire.sdk.consumer.position import Place, Position
 from kafkawire.sdk.consumer.reader import Reader
 from kafkawire.sdk.consumer.subscription import Subscription
@@ -27,7 +26,6 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataRe
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
 from kafkawire.sdk.transport.promise import Promise
-from kafkawire.sdk.transport.timing import random_fraction
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
@@ -56,14 +54,14 @@ class ConsumerCore:
     """
 
     def __init__(self, options: ConsumerOptions, network: Network | None = None) -> None:
-        backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, random_fraction)
         self._options = options
         self.client = ClientCore("consumer", options, network)
+        backoff = self.client.backoff
         self.router, self.driver = self.client.router, self.client.driver
         self.queue = FetchQueue(self.driver.wake)
         committed = self._look_up_committed if options.group_id is not None else None
         self._planner = FetchPlanner(self.router, options, backoff, self.queue, wall_ms, committed)
-        self._queries = OffsetQueries(self.router, options, backoff)
+        self._queries = OffsetQueries(self.router, options, backoff, options.isolation_level)
         self.assignment = Assignment(self._planner, self.queue, self.driver.run, monotonic_ms)
         self._planner.user = self.assignment
         self._subscription = Subscription(self.router.metadata, self.assignment)

@@ -14,11 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkawire.sdk.client.call import Call, Node
+from kafkawire.sdk.client.offset_requests import EpochEnd, epoch_answers, epoch_request, list_answers, list_request
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.requests import carries
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.consumer.offset_requests import epoch_answers, epoch_request, list_answers, list_request
 from kafkawire.sdk.consumer.partition_fetch import PartitionFetch
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, NoOffset, UnsupportedVersion
@@ -237,7 +237,7 @@ class PositionLookups:
             else:
                 self._trust({partition: fetch}, now_ms)
 
-    def _truncated(self, fetch: PartitionFetch, position: Position, end: Position, now_ms: int) -> None:
+    def _truncated(self, fetch: PartitionFetch, position: Position, end: EpochEnd, now_ms: int) -> None:
         """Go back to where the leader's log and what was read part."""
         reason = f"{fetch.partition}: the log was truncated before offset {position.offset}, to {end.offset}"
         if self.reset_place() is None:

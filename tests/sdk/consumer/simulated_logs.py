@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kafkawire.sdk.client.offset_queries import OffsetQueries
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.consumer.assignment import Assignment
 from kafkawire.sdk.consumer.fetch_planner import FetchPlanner
 from kafkawire.sdk.consumer.fetch_queue import FetchQueue
-from kafkawire.sdk.consumer.offset_queries import OffsetQueries
 from kafkawire.sdk.consumer.reader import Reader
 from kafkawire.sdk.consumer.subscription import Subscription
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -112,7 +112,7 @@ class Cluster:
         self.assignment = Assignment(self.planner, self.queue, lambda step: step(self.simulation.now_ms), int)
         self.planner.user = self.assignment
         self.reader = Reader(self.assignment, self.queue, check_crcs=True)
-        self.queries = OffsetQueries(router, settings, backoff())
+        self.queries = OffsetQueries(router, settings, backoff(), settings.isolation_level)
         self.subscription = Subscription(router.metadata, self.assignment)
         self.simulation = Simulation(router, self.subscription, self.planner, self.queries)
         self.simulation.handlers[MetadataRequest] = self._metadata
