@@ -29,6 +29,7 @@ from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
+    from kafkawire.sdk.client.groups.committed import Found
     from kafkawire.sdk.client.groups.protocol import Event
     from kafkawire.sdk.consumer.group import Group
 
@@ -59,7 +60,7 @@ class ConsumerCore:
         backoff = self.client.backoff
         self.router, self.driver = self.client.router, self.client.driver
         self.queue = FetchQueue(self.driver.wake)
-        committed = self._look_up_committed if options.group_id is not None else None
+        committed = self._find_committed if options.group_id is not None else None
         self._planner = FetchPlanner(self.router, options, backoff, self.queue, wall_ms, committed)
         self._queries = OffsetQueries(self.router, options, backoff, options.isolation_level)
         self.assignment = Assignment(self._planner, self.queue, self.driver.run, monotonic_ms)
@@ -170,10 +171,10 @@ class ConsumerCore:
         assert self.group is not None
         return self.group
 
-    def _look_up_committed(
-        self, partitions: Collection[TopicPartition], promise: Promise[dict[TopicPartition, OffsetAndMetadata]]
+    def _find_committed(
+        self, partitions: Collection[TopicPartition], on_found: Callable[[Found, int], None], now_ms: int
     ) -> None:
-        self._member().look_up(partitions, promise, monotonic_ms())
+        self._member().find(partitions, on_found, now_ms)
 
     def _left(self, error: KafkaWireError, now_ms: int) -> None:
         """The membership has ended for good."""

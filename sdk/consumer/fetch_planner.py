@@ -139,13 +139,7 @@ class FetchPlanner:
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return when to poll again if nothing happens before."""
-        if self._lookups.is_due:
-            return now_ms
         return self._later[0][0] if self._later else None
-
-    def wake(self) -> None:
-        """Have a poll soon: something outside has answered."""
-        self._queue.wake()
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
         """Wake all readers: nothing will come any more."""
