@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.topics import checked_topics
@@ -42,8 +43,8 @@ class ConsumerFace:
         self._options = read_options(ConsumerOptions, servers, options)
         self._network = network
         self._listener = listener
-        self._topics = checked_topics(topics)
         self._by_hand: list[TopicPartition] = []
+        self._subscription = self._chosen(topics) if topics else None
         self._core: ConsumerCore | None = None
         self._calls: ListenerCalls | None = None
         self._raised: Exception | None = None
@@ -67,7 +68,7 @@ class ConsumerFace:
         Raises:
             LocalProtocolError: the consumer subscribes to topics.
         """
-        if self._topics:
+        if self._subscription is not None:
             raise LocalProtocolError("assign: this consumer subscribes to topics; create one without topics")
         self._by_hand = [TopicPartition(*partition) for partition in partitions]
         if self._core is not None:
@@ -123,6 +124,20 @@ class ConsumerFace:
             LocalProtocolError: the partition is not assigned.
         """
         return self._started().lag(partition)
+
+    def _chosen(self, topics: Iterable[str], pattern: str | None = None) -> Subscription:
+        """Return what to subscribe to.
+
+        Raises:
+            LocalProtocolError: partitions were assigned by hand, or no topic can have one of the names.
+            ConfigurationError: there are neither topics nor a pattern, or both, or the pattern is none.
+        """
+        if self._by_hand:
+            raise LocalProtocolError("subscribe: partitions were assigned by hand")
+        subscription = Subscription(checked_topics(topics), pattern)
+        if self._options.group_id is None or self._options.group_protocol != "consumer":
+            subscription.check()
+        return subscription
 
     def _started(self) -> ConsumerCore:
         if self._core is None:

@@ -147,7 +147,7 @@ class FetchPlanner:
         self._queue.fail(error)
 
     def subscribe(self, topics: frozenset[str] | None) -> None:
-        """Keep the metadata of these topics fresh, whether they are assigned or not; None if a group does that."""
+        """Keep the metadata of these topics fresh, also of those without a partition; None if somebody else does."""
         self._subscribed = topics
         self._want_topics()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from kafkawire.sdk.client.groups.auto import AutoGroup
 from kafkawire.sdk.client.groups.classic import ClassicGroup
@@ -67,13 +67,8 @@ class Group:
         self.notify: Callable[[Event], None] | None = None
         self.protocol: GroupProtocol | None = None
 
-    def subscribe(self, topics: Iterable[str], now_ms: int) -> None:
-        """Join the group, or change what the member wants to read.
-
-        Raises:
-            ConfigurationError: there are no topics.
-        """
-        subscription = Subscription(topics)
+    def subscribe(self, subscription: Subscription, now_ms: int) -> None:
+        """Join the group, or change what the member wants to read."""
         if self.protocol is None:
             self.protocol = self._member(subscription)
             self.protocol.start(now_ms)

@@ -17,7 +17,7 @@ from kafkawire.sdk.consumer.assignment import Assignment
 from kafkawire.sdk.consumer.fetch_planner import FetchPlanner
 from kafkawire.sdk.consumer.fetch_queue import FetchQueue
 from kafkawire.sdk.consumer.reader import Reader
-from kafkawire.sdk.consumer.subscription import Subscription
+from kafkawire.sdk.consumer.subscription import SubscribedTopics
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -114,7 +114,7 @@ class Cluster:
         self.planner.user = self.assignment
         self.reader = Reader(self.assignment, self.queue, check_crcs=True)
         self.queries = OffsetQueries(router, settings, backoff(), settings.isolation_level)
-        self.subscription = Subscription(router.metadata, self.assignment)
+        self.subscription = SubscribedTopics(router.metadata, self.assignment)
         self.simulation = Simulation(router, self.subscription, self.planner, self.queries)
         self.simulation.handlers[MetadataRequest] = self._metadata
         self.simulation.handlers[ListOffsetsRequest] = self._list

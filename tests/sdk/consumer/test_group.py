@@ -14,6 +14,7 @@ import pytest
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.consumer import Consumer
+from kafkawire.sdk.consumer.consumer_protocol import decode_subscription
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -160,6 +161,38 @@ def test_a_member_reads_some_topic() -> None:
         assert (await anext(aiter(consumer))).value == b"a"
 
     consuming(test, "t")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])
+def test_a_pattern(protocol: str) -> None:
+    """Members of a classic group match the names of topics, the coordinator of a KIP-848 group does so itself."""
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await consumer.subscribe(pattern="[s-u]")
+        assert (await anext(aiter(consumer))).value == b"a"
+
+    broker = consuming(test, group_protocol=protocol)
+    if protocol == "classic":
+        join = broker.asked(ApiKey.JOIN_GROUP)[-1]
+        assert isinstance(join, JoinGroupRequest)
+        assert decode_subscription(bytes(join.protocols[0].metadata)).topics == ("t",)
+    else:
+        heartbeat = broker.asked(ApiKey.CONSUMER_GROUP_HEARTBEAT)[0]
+        assert isinstance(heartbeat, ConsumerGroupHeartbeatRequest)
+        assert heartbeat.subscribed_topic_regex == "[s-u]"
+
+
+@pytest.mark.parametrize(("protocol", "is_checked"), [("classic", True), ("auto", True), ("consumer", False)])
+def test_a_pattern_that_is_none_is_refused_where_members_match(protocol: str, is_checked: bool) -> None:
+    async def run() -> None:
+        consumer = Consumer(str(BROKER), group_id="g", group_protocol=protocol)  # type: ignore[arg-type]  # one of three
+        if is_checked:
+            with pytest.raises(ConfigurationError, match=r"pattern.*missing \)"):
+                await consumer.subscribe(pattern="(")
+        else:
+            await consumer.subscribe(pattern="(")
+
+    asyncio.run(run())
 
 
 # Listeners.
