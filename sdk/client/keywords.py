@@ -97,6 +97,7 @@ class ConsumerKeywords(ClientKeywords, total=False):
     auto_offset_reset: str
     enable_auto_commit: bool
     auto_commit_interval_ms: int
+    enable_auto_finish: bool
     assignors: str | Assignor | Iterable[Literal["range", "roundrobin", "sticky", "cooperative-sticky"] | Assignor]
     session_timeout_ms: int
     heartbeat_interval_ms: int

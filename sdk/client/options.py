@@ -264,6 +264,8 @@ class ConsumerOptions(ClientOptions):
         enable_auto_commit: whether to commit finished records every `auto_commit_interval_ms`, on rebalances and on
             close.
         auto_commit_interval_ms: time between automatic commits.
+        enable_auto_finish: whether a record is finished when the next one is asked for; False if the application says
+            so with `finish`, in any order: what is committed is the offset of the first record that is not finished.
         assignors: the assignors that this member supports, the preferred one first: names, or `Assignor`s of your own.
         session_timeout_ms: after this long without a heartbeat the coordinator removes the member.
         heartbeat_interval_ms: time between heartbeats.
@@ -298,6 +300,7 @@ class ConsumerOptions(ClientOptions):
     )
     enable_auto_commit: bool = flag(True, kafka="enable.auto.commit")
     auto_commit_interval_ms: int = number(5_000, 1, kafka="auto.commit.interval.ms")
+    enable_auto_finish: bool = flag(True)
     assignors: tuple[str | Assignor, ...] = option(
         ("range", "cooperative-sticky"),
         _assignors,

@@ -64,7 +64,9 @@ class ConsumerCore:
         committed = self._find_committed if options.group_id is not None else None
         self._planner = FetchPlanner(self.router, options, backoff, self.queue, wall_ms, committed)
         self._queries = OffsetQueries(self.router, options, backoff, options.isolation_level)
-        self.assignment = Assignment(self._planner, self.queue, self.driver.run, monotonic_ms)
+        self.assignment = Assignment(
+            self._planner, self.queue, self.driver.run, monotonic_ms, auto_finish=options.enable_auto_finish
+        )
         self._planner.user = self.assignment
         by_itself = self.assignment if options.group_id is None else None
         self._subscribed = SubscribedTopics(self.router.metadata, by_itself)

@@ -15,12 +15,14 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.topics import checked_topics
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.records import Record
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from kafkawire.sdk.client.keywords import ConsumerKeywords
+    from kafkawire.sdk.consumer.batch import ConsumerBatch
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.handout import RecordStream
     from kafkawire.sdk.consumer.listener import ListenerCalls, RebalanceListener
@@ -89,6 +91,26 @@ class ConsumerFace:
             LocalProtocolError: a partition is not assigned.
         """
         self._started().assignment.resume(partitions)
+
+    def finish(self, *done: Record | ConsumerBatch) -> None:
+        """Count records, or whole batches, as finished, in any order and from any thread.
+
+        With `enable_auto_finish=False`, what is committed, by `commit` or automatically, is the offset of the first
+        record that was handed out and is not finished. Records of partitions that were given up meanwhile are ignored:
+        their next owner reads them again.
+
+        Args:
+            done: what was processed. Records of a batch that was handed out whole are finished with the batch.
+
+        Raises:
+            LocalProtocolError: `enable_auto_finish` is on, or a record was handed out in a batch.
+        """
+        assignment = self._started().assignment
+        for each in done:
+            if isinstance(each, Record):
+                assignment.finish(TopicPartition(each.topic, each.partition), each.offset)
+            else:
+                assignment.finish(each.partition, each.start_offset, each.next_offset)
 
     # Positions.
 

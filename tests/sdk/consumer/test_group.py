@@ -105,6 +105,25 @@ def test_it_continues_from_the_commit() -> None:
     consuming(test)
 
 
+def test_records_finished_in_any_order() -> None:
+    """What is committed is what comes before the first unfinished record."""
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        consumer.assign([T0])
+        records = (await consumer.getmany(1_000))[T0]
+        await asyncio.to_thread(consumer.finish, *records[1:])
+        await consumer.commit()
+        assert broker.commits["g", "t", 0] == 0
+        consumer.finish(records[0])
+        while broker.commits["g", "t", 0] != 3:
+            await consumer.getmany(5)
+        broker.fill("t", b"d")
+        assert len(await consumer.getbatches(1_000)) == 1
+
+    broker = consuming(test, enable_auto_finish=False, auto_commit_interval_ms=1)
+    assert broker.commits["g", "t", 0] == 3, "the last batch was not finished"
+
+
 # The protocols.
 
 
