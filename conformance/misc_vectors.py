@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafkawire.conformance.varint_vectors import check_varint, check_varint_read, check_varlong
+from kafkawire.sdk.client.groups.assignor import MemberSubscription
 from kafkawire.sdk.client.partitioner import murmur2, murmur2_partition
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.assignors import ASSIGNORS, Assignment
 from kafkawire.sdk.consumer.consumer_protocol import (
-    Subscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -170,13 +170,13 @@ def _assignor(vector: Vector, engine: str) -> str | None:
     return None
 
 
-def _ordered(assignment: Assignment) -> Assignment:
+def _ordered(assignment: Mapping[str, Sequence[TopicPartition]]) -> Assignment:
     return {member: sorted(partitions) for member, partitions in assignment.items()}
 
 
-def _subscription(sent: Vector) -> Subscription:
+def _subscription(sent: Vector) -> MemberSubscription:
     user_data = None if sent["user_data"] is None else base64.b64decode(sent["user_data"])
-    return Subscription(
+    return MemberSubscription(
         tuple(sent["topics"]),
         tuple(_partitions(sent["owned"])),
         sent["generation"],

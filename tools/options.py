@@ -33,6 +33,7 @@ import ssl
 from collections.abc import Iterable, Mapping
 from typing import Literal, TypedDict
 
+from kafkawire.sdk.client.groups.assignor import Assignor
 from kafkawire.sdk.client.partitioner import Partitioner
 from kafkawire.sdk.client.security_options import TokenProvider
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel

@@ -17,19 +17,22 @@ from kafkawire.sdk.admin.descriptions import (
     NewTopic,
 )
 from kafkawire.sdk.client.call import ANY_BROKER, CONTROLLER, Coordinator, Node
-from kafkawire.sdk.client.offset_queries import fetch_committed, list_offsets
+from kafkawire.sdk.client.groups.offset_requests import TopicNames, fetch_request, fetch_results
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.requests import carries, check
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.timing import together
 
 if TYPE_CHECKING:
     from kafkawire.sdk.client.metadata import Topic
+    from kafkawire.sdk.client.offset_queries import OffsetQueries
     from kafkawire.sdk.client.operations import Operations
 
 __all__ = ["Actions"]
@@ -46,11 +49,13 @@ class Actions:
 
     Args:
         operations: carry the requests.
+        queries: look up offsets at the leaders.
         timeout_ms: how long a broker may take for creating or deleting topics.
     """
 
-    def __init__(self, operations: Operations, timeout_ms: int) -> None:
+    def __init__(self, operations: Operations, queries: OffsetQueries, timeout_ms: int) -> None:
         self._operations = operations
+        self._queries = queries
         self._timeout_ms = timeout_ms
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, bytes]:
@@ -171,13 +176,36 @@ class Actions:
 
     async def list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the first record at or after a time, for each partition; see `Admin.list_offsets`."""
-        return await list_offsets(self._operations, timestamps)
+        answer: Promise[dict[TopicPartition, OffsetAndTimestamp]] = Promise()
+        self._queries.ask(timestamps, answer, monotonic_ms())
+        self._operations.wake()
+        found = await answer
+        return {partition: found[partition] for partition in timestamps}
 
     async def list_group_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets that a group has committed; see `Admin.list_group_offsets`."""
-        return await fetch_committed(self._operations, group_id, partitions)
+        names: TopicNames = {}
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+
+        def request(versions: Versions) -> tuple[Message, int]:
+            nonlocal names
+            metadata = self._operations.router.metadata
+            message, version, names = fetch_request(group_id, partitions, metadata, versions, stable=False)
+            return message, version
+
+        def read(response: messages.OffsetFetchResponse) -> None:
+            code, results = fetch_results(response, names)
+            check(code, f"committed offsets of group {group_id}")
+            for partition, code, offset in results:
+                check(code, f"committed offset of group {group_id} in {partition}")
+                if offset is not None:
+                    found[partition] = offset
+
+        coordinator = Coordinator(enums.CoordinatorType.GROUP, group_id)
+        await self._operations.request(coordinator, request, messages.OffsetFetchResponse, read)
+        return found
 
 
 def _creatable(topic: NewTopic) -> messages.CreateTopicsRequest.CreatableTopic:

@@ -83,14 +83,17 @@ class Admin:
             raise LocalProtocolError("the admin was started already")
         from kafkawire.sdk.admin.actions import Actions  # what connects is loaded here, not by the import
         from kafkawire.sdk.client.core import ClientCore
+        from kafkawire.sdk.client.offset_queries import OffsetQueries
 
         core = ClientCore("admin", self._options, self._network)
+        queries = OffsetQueries(core.router, self._options, core.backoff)
+        core.machines.append(queries)
         try:
             await core.start()
         except BaseException:
             await core.finish()
             raise
-        self._started = core, Actions(core.operations, self._options.request_timeout_ms)
+        self._started = core, Actions(core.operations, queries, self._options.request_timeout_ms)
 
     async def close(self) -> None:
         """Disconnect; calls that have not ended raise `Closed`."""

@@ -39,6 +39,7 @@ class ClientCore:
         creates_topics: whether asking for an unknown topic may create it, if the brokers allow that.
 
     Attributes:
+        backoff: the pauses between attempts.
         router: routes the client's calls.
         machines: polled by the driver, in this order; fill it before `start`.
         operations: what coroutines on the driver's side await.
@@ -51,16 +52,16 @@ class ClientCore:
         self._io = options.io
         self._thread: IoThread | None = None
         self._is_started = False
-        backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, random_fraction)
+        self.backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, random_fraction)
         settings = ConnectionSettings(
             options.client_id, options.connect_timeout_ms, options.request_timeout_ms, login=login(options)
         )
-        self.router = Router(options, backoff, creates_topics=creates_topics)
+        self.router = Router(options, self.backoff, creates_topics=creates_topics)
         self.machines: list[Machine] = []
         self.driver: Driver[Link, Call] = Driver(
             self.router, self.machines, network or TcpNetwork(options.max_frame_bytes, tls(options)), settings
         )
-        self.operations = Operations(self.router, backoff, options.api_timeout_ms, self.driver.wake)
+        self.operations = Operations(self.router, self.backoff, options.api_timeout_ms, self.driver.wake)
 
     def start(self) -> Promise[None]:
         """Begin, and connect to the cluster.

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Iterable, Mapping
 from typing import Literal, TypedDict
 
+from kafkawire.sdk.client.groups.assignor import Assignor
 from kafkawire.sdk.client.partitioner import Partitioner
 from kafkawire.sdk.client.security_options import TokenProvider
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel
@@ -96,7 +97,8 @@ class ConsumerKeywords(ClientKeywords, total=False):
     auto_offset_reset: str
     enable_auto_commit: bool
     auto_commit_interval_ms: int
-    assignors: str | Iterable[Literal["range", "roundrobin", "sticky", "cooperative-sticky"]]
+    enable_auto_finish: bool
+    assignors: str | Assignor | Iterable[Literal["range", "roundrobin", "sticky", "cooperative-sticky"] | Assignor]
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int

@@ -78,8 +78,8 @@ class Metadata:
         cluster_id: the id of the cluster, None if not known.
         controller_id: node id of the broker that takes requests for the controller, None if not known.
         wanted: names of the topics to keep up to date; None for all topics of the cluster.
-        updates: how many responses it has taken.
         changes: grows whenever something may have changed.
+        is_complete: whether all topics of the cluster are known, and kept up to date.
     """
 
     def __init__(self, max_age_ms: int = 300_000) -> None:
@@ -89,8 +89,8 @@ class Metadata:
         self.cluster_id: str | None = None
         self.controller_id: int | None = None
         self.wanted: set[str] | None = set()
-        self.updates = 0
         self.changes = 0
+        self.is_complete = False
         self._names: dict[bytes, str] = {}
         self._max_age_ms = max_age_ms
         self._updated_ms: int | None = None
@@ -115,12 +115,13 @@ class Metadata:
         for topic in response.topics:
             self._update_topic(topic)
         self._updated_ms = now_ms
-        self.updates += 1
+        self.is_complete = is_complete or (self.is_complete and self.wanted is None)
         self.changes += 1
 
     def stale_ms(self) -> int:
         """Return when it is time to ask again, in the past if it is now: also while a topic is missing."""
-        if self._updated_ms is None or self.missing(self.wanted or ()):
+        is_lacking = not self.is_complete if self.wanted is None else bool(self.missing(self.wanted))
+        if self._updated_ms is None or is_lacking:
             return 0
         return self._updated_ms + self._max_age_ms
 

@@ -1,132 +1,210 @@
-"""Look up offsets by time at the leaders of partitions, and a group's committed offsets at its coordinator.
+"""Answer questions about offsets: the first, the last, the first after a time; for consumers and admins.
 
-Source: Kafka protocol guide, "ListOffsets", "OffsetFetch"; KIP-709 (several groups in one request).
+A machine: each question goes to the leaders in charge, is repeated where that may help, and ends by its deadline. It
+asks for the metadata that it lacks by itself, so that a topic that does not exist is not asked for ever after.
+
+Source: Apache Kafka, `OffsetFetcher`, `ListOffsetsHandler`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
-from kafkawire.sdk.client.call import Coordinator, Node
-from kafkawire.sdk.client.operations import Operations
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.client.requests import by_topic, committed_offsets, offset_fetch
-from kafkawire.sdk.client.retry import outdates_metadata
-from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.client.call import ANY_BROKER, Call, Node
+from kafkawire.sdk.client.offset_requests import list_answers, list_request
+from kafkawire.sdk.client.options import ClientOptions
+from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.client.retry import Attempts, Backoff, outdates_metadata
+from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, RequestTimedOut
-from kafkawire.sdk.protocol import messages
-from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.protocol.tables.enums import CONSUMER_REPLICA_ID, CoordinatorType
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsResponse
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.tables.enums import IsolationLevel
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.driven import Versions
-from kafkawire.sdk.transport.timing import sleep_ms, together
+from kafkawire.sdk.transport.promise import Promise
 
-__all__ = ["fetch_committed", "list_offsets"]
+__all__ = ["OffsetQueries"]
 
-
-async def list_offsets(
-    operations: Operations, timestamps: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """Return the first record at or after a time, for each partition.
-
-    Args:
-        operations: carry the requests.
-        timestamps: milliseconds since the epoch, or an `OffsetTimestamp`, by partition.
-
-    Returns:
-        Offset and timestamp by partition. The offset is -1 if no record is that recent; the timestamp is -1 when the
-        offset is not a record's.
-
-    Raises:
-        BrokerError: a partition does not exist, or may not be read; a retriable error is raised when it is too late.
-    """
-    found: dict[TopicPartition, OffsetAndTimestamp] = {}
-    attempts = operations.attempts()
-    while missing := [partition for partition in timestamps if partition not in found]:
-        try:
-            await _ask_leaders(operations, {each: timestamps[each] for each in missing}, found, attempts.deadline_ms)
-        except KafkaWireError as error:
-            if not attempts.failed(error, monotonic_ms()):
-                raise
-            await sleep_ms(attempts.not_before_ms - monotonic_ms())
-            if outdates_metadata(error):
-                topics = sorted({each.topic for each in missing})
-                try:
-                    await operations.describe(topics, deadline_ms=attempts.deadline_ms)
-                except RequestTimedOut as late:
-                    raise error.again() from late  # it says more than that the time is over
-    return {partition: found[partition] for partition in timestamps}
+Answer = Promise[dict[TopicPartition, OffsetAndTimestamp]]
 
 
-async def fetch_committed(
-    operations: Operations, group_id: str, partitions: Collection[TopicPartition] | None = None
-) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the offsets that a group has committed; partitions without one are left out.
+class _Query:
+    """One question.
 
-    Args:
-        operations: carry the requests.
-        group_id: the group.
-        partitions: None for all that the group has committed.
-
-    Raises:
-        BrokerError: the group or a partition may not be read; a retriable error is raised when it is too late.
+    Attributes:
+        left: what was not answered yet.
+        in_flight: calls that have not ended.
+        doubtful: topics to ask about before the leaders are asked again.
+        error: what the present attempt has met, None if nothing.
     """
 
-    def request(versions: Versions) -> tuple[Message, int]:
-        # Names, not ids: a group may have committed for topics that are not in this client's metadata.
-        named = (messages.OffsetFetchRequest.OffsetFetchRequestTopics, "name")
-        version = versions.version_for(messages.OffsetFetchRequest, named)
-        return offset_fetch(group_id, partitions, version), version
-
-    read = partial(committed_offsets, group_id=group_id)
-    coordinator = Coordinator(CoordinatorType.GROUP, group_id)
-    return dict(read(await operations.request(coordinator, request, messages.OffsetFetchResponse, read)))
-
-
-async def _ask_leaders(
-    operations: Operations,
-    timestamps: Mapping[TopicPartition, int],
-    found: dict[TopicPartition, OffsetAndTimestamp],
-    deadline_ms: int | None,
-) -> None:
-    """Ask every leader at the same time; add what they know to `found`, and raise the first error after that."""
-    failures: list[BrokerError] = []
-
-    async def ask(node_id: int, partitions: list[TopicPartition]) -> None:
-        request = _list_request(operations, {each: timestamps[each] for each in partitions})
-        kind = messages.ListOffsetsResponse
-        response = await operations.request(Node(node_id), request, kind, deadline_ms=deadline_ms, retries=False)
-        failures.extend(_take_listed(response, found))
-
-    await together(ask(node_id, partitions) for node_id, partitions in operations.leaders(timestamps).items())
-    if failures:
-        raise failures[0]
+    def __init__(self, times: Mapping[TopicPartition, int], answer: Answer, attempts: Attempts) -> None:
+        self.left = dict(times)
+        self.found: dict[TopicPartition, OffsetAndTimestamp] = {}
+        self.answer = answer
+        self.attempts = attempts
+        self.in_flight = 0
+        self.doubtful: set[str] = set()
+        self.error: KafkaWireError | None = None
 
 
-def _list_request(operations: Operations, timestamps: Mapping[TopicPartition, int]) -> messages.ListOffsetsRequest:
-    topics = []
-    for topic, numbers in by_topic(timestamps).items():
-        partitions = []
-        for number in numbers:
-            key = TopicPartition(topic, number)
-            known = operations.router.metadata.partition(key)
-            epoch = -1 if known is None else known.leader_epoch
-            partitions.append(messages.ListOffsetsRequest.ListOffsetsPartition(number, epoch, timestamps[key]))
-        topics.append(messages.ListOffsetsRequest.ListOffsetsTopic(topic, partitions))
-    return messages.ListOffsetsRequest(CONSUMER_REPLICA_ID, topics=topics)
+class OffsetQueries:
+    """Answer the questions of one client.
 
+    Args:
+        router: carries the requests.
+        options: of the client.
+        backoff: the pauses between attempts.
+        isolation_level: with READ_COMMITTED the last offset is the last stable one.
+    """
 
-def _take_listed(
-    response: messages.ListOffsetsResponse, found: dict[TopicPartition, OffsetAndTimestamp]
-) -> list[BrokerError]:
-    """Add the offsets of a response to `found`; return the errors."""
-    failures = []
-    for topic in response.topics:
-        for partition in topic.partitions:
-            key = TopicPartition(topic.name, partition.partition_index)
-            if partition.error_code == ErrorCode.NONE:
-                found[key] = OffsetAndTimestamp(partition.offset, partition.timestamp)
+    def __init__(
+        self,
+        router: Router,
+        options: ClientOptions,
+        backoff: Backoff,
+        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> None:
+        self._router = router
+        self._options = options
+        self._backoff = backoff
+        self._isolation_level = isolation_level
+        self._queries: list[_Query] = []
+
+    def ask(self, times: Mapping[TopicPartition, int], answer: Answer, now_ms: int) -> None:
+        """Look up the first record at or after a time, for each partition.
+
+        Args:
+            times: ms since the epoch, or an `OffsetTimestamp`.
+            answer: is kept with all of them, or fails with the first error that lasts.
+            now_ms: the time.
+        """
+        if not times:
+            answer.keep({})
+            return
+        attempts = Attempts(self._backoff, now_ms + self._options.api_timeout_ms)
+        self._queries.append(_Query(times, answer, attempts))
+
+    def poll(self, now_ms: int) -> None:
+        """Send what is due."""
+        for query in list(self._queries):
+            if query.answer.done:
+                self._queries.remove(query)
+            elif not query.in_flight and query.attempts.not_before_ms <= now_ms:
+                self._send(query, now_ms)
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when to poll again if nothing happens before."""
+        waiting = [query.attempts.not_before_ms for query in self._queries if not query.in_flight]
+        return min(waiting, default=None)
+
+    def fail(self, error: KafkaWireError, now_ms: int) -> None:
+        """Fail every question."""
+        for query in self._queries:
+            query.answer.fail(error)
+        self._queries.clear()
+
+    def _send(self, query: _Query, now_ms: int) -> None:
+        """Ask about the topics that are in doubt, or else the leaders."""
+        leaders: dict[int, dict[TopicPartition, int]] = {}
+        doubtful = {*query.doubtful}
+        for partition, time_ms in query.left.items():
+            leader = self._router.metadata.leader(partition)
+            if leader is None:
+                doubtful.add(partition.topic)
             else:
-                failures.append(BrokerError(partition.error_code, f"offsets of {key}"))
-    return failures
+                leaders.setdefault(leader, {})[partition] = time_ms
+        if doubtful:
+            self._describe(query, doubtful, now_ms)
+            return
+        for leader, times in leaders.items():
+            self._list(query, leader, times, now_ms)
+
+    def _describe(self, query: _Query, topics: Iterable[str], now_ms: int) -> None:
+        names = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)]
+        request = MetadataRequest(names, allow_auto_topic_creation=False)
+
+        def described(call: Call, now_ms: int) -> None:
+            query.in_flight -= 1
+            query.doubtful.clear()
+            if call.error is not None:
+                query.error = call.error
+            else:
+                assert isinstance(call.result, MetadataResponse)
+                self._router.metadata.update(call.result, now_ms)
+                query.error = self._missing(query)
+            if query.error is None:
+                self._send(query, now_ms)
+            else:
+                self._attempted(query, now_ms)
+
+        query.in_flight += 1
+        call = Call(
+            ANY_BROKER, lambda _: (request, None), MetadataResponse, _deadline_ms(query), described, retries=False
+        )
+        self._router.submit(call, now_ms)
+
+    def _missing(self, query: _Query) -> KafkaWireError | None:
+        """Return why the first partition without a leader has none, None if all have one."""
+        metadata = self._router.metadata
+        for partition in query.left:
+            if metadata.leader(partition) is None:
+                known = metadata.partition(partition) is not None
+                code = ErrorCode.LEADER_NOT_AVAILABLE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                return BrokerError(metadata.errors.get(partition.topic, code), f"partition {partition}")
+        return None
+
+    def _list(self, query: _Query, leader: int, times: Mapping[TopicPartition, int], now_ms: int) -> None:
+        timeout_ms = self._options.request_timeout_ms
+        request = list_request(self._router.metadata, times, self._isolation_level, timeout_ms)
+        query.in_flight += 1
+        call = Call(
+            Node(leader),
+            lambda _: (request, None),
+            ListOffsetsResponse,
+            _deadline_ms(query),
+            partial(self._listed, query, times),
+            retries=False,
+        )
+        self._router.submit(call, now_ms)
+
+    def _listed(self, query: _Query, times: Mapping[TopicPartition, int], call: Call, now_ms: int) -> None:
+        query.in_flight -= 1
+        if call.error is not None:
+            self._doubt(query, times, call.error)
+        else:
+            assert isinstance(call.result, ListOffsetsResponse)
+            for partition, answer in list_answers(call.result).items():
+                if isinstance(answer, KafkaWireError):
+                    self._doubt(query, [partition], answer)
+                elif query.left.pop(partition, None) is not None:
+                    query.found[partition] = OffsetAndTimestamp(answer.offset, answer.timestamp_ms)
+        if not query.in_flight:
+            self._attempted(query, now_ms)
+
+    def _doubt(self, query: _Query, partitions: Iterable[TopicPartition], error: KafkaWireError) -> None:
+        """Note what an attempt has met; an error that lasts counts for more."""
+        if query.error is None or query.error.retriable:
+            query.error = error
+        if outdates_metadata(error):
+            query.doubtful.update(partition.topic for partition in partitions)
+
+    def _attempted(self, query: _Query, now_ms: int) -> None:
+        """End a question, or try again later."""
+        error, query.error = query.error, None
+        if error is None and query.left:
+            left = ", ".join(map(str, query.left))
+            error = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"offsets of {left}: the response lacks them")
+        former = query.attempts.last_error
+        if error is None:
+            query.answer.keep(query.found)
+        elif not query.attempts.failed(error, now_ms):
+            if isinstance(error, RequestTimedOut) and former is not None:  # which says more than that time is over
+                error, error.__cause__ = former, error
+            query.answer.fail(error)
+
+
+def _deadline_ms(query: _Query) -> int:
+    assert query.attempts.deadline_ms is not None
+    return query.attempts.deadline_ms

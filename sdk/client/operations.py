@@ -34,14 +34,14 @@ class Operations:
         router: carries them.
         backoff: the pauses of `attempts`.
         timeout_ms: for a whole operation, retries included.
-        wake: has the driver look at the router.
+        wake: has the driver look at the router and the machines.
     """
 
     def __init__(self, router: Router, backoff: Backoff, timeout_ms: int, wake: Callable[[], None]) -> None:
         self.router = router
         self._backoff = backoff
         self._timeout_ms = timeout_ms
-        self._wake = wake
+        self.wake = wake
 
     def attempts(self) -> Attempts:
         """Return the attempts at an operation that begins now."""
@@ -99,7 +99,7 @@ class Operations:
         )
         promise: Promise[Response] = Promise(call.cancel)
         self.router.submit(call, monotonic_ms())
-        self._wake()
+        self.wake()
         return await promise
 
     async def describe(

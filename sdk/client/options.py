@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar, Final, TypeVar, cast
 
+from kafkawire.sdk.client.groups.assignor import Assignor
 from kafkawire.sdk.client.partitioner import Partitioner
 from kafkawire.sdk.client.security_options import SecurityOptions
 from kafkawire.sdk.client.topics import LEGAL_NAME, is_legal_name
@@ -98,12 +99,25 @@ def _isolation_level(name: str, value: object) -> IsolationLevel:
     return _ISOLATION_LEVELS[value]
 
 
-def _assignors(name: str, value: object) -> tuple[str, ...]:
-    names = value.split(",") if isinstance(value, str) else value
-    chosen = tuple(str(part).strip() for part in names) if isinstance(names, Iterable) else ()
-    if not chosen or not set(chosen) <= set(ASSIGNOR_NAMES):
-        raise ConfigurationError(name, value, f"expected some of {', '.join(ASSIGNOR_NAMES)}")
-    return chosen
+def _assignors(name: str, value: object) -> tuple[str | Assignor, ...]:
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, Iterable) else [value]
+    chosen = tuple(part.strip() if isinstance(part, str) else part for part in parts)
+    names = [_assignor_name(part) for part in chosen]
+    if not chosen or None in names:
+        reason = f"expected some of {', '.join(ASSIGNOR_NAMES)}, or objects of your own with a name and `assign`"
+        raise ConfigurationError(name, value, reason)
+    if len(set(names)) < len(names):
+        raise ConfigurationError(name, value, "expected a different name for each")
+    return cast("tuple[str | Assignor, ...]", chosen)
+
+
+def _assignor_name(part: object) -> str | None:
+    """Return the name of an assignor, None if it is none."""
+    if isinstance(part, str):
+        return part if part in ASSIGNOR_NAMES else None
+    own = getattr(part, "name", None)
+    is_one = not isinstance(part, type) and callable(getattr(part, "assign", None))
+    return own if is_one and isinstance(own, str) and own else None
 
 
 def _optional_flag(name: str, value: object) -> bool | None:
@@ -250,7 +264,9 @@ class ConsumerOptions(ClientOptions):
         enable_auto_commit: whether to commit finished records every `auto_commit_interval_ms`, on rebalances and on
             close.
         auto_commit_interval_ms: time between automatic commits.
-        assignors: names of the assignors that this member supports, the preferred one first.
+        enable_auto_finish: whether a record is finished when the next one is asked for; False if the application says
+            so with `finish`, in any order: what is committed is the offset of the first record that is not finished.
+        assignors: the assignors that this member supports, the preferred one first: names, or `Assignor`s of your own.
         session_timeout_ms: after this long without a heartbeat the coordinator removes the member.
         heartbeat_interval_ms: time between heartbeats.
         max_poll_interval_ms: longest time between two reads by the application before the member leaves its group.
@@ -284,10 +300,11 @@ class ConsumerOptions(ClientOptions):
     )
     enable_auto_commit: bool = flag(True, kafka="enable.auto.commit")
     auto_commit_interval_ms: int = number(5_000, 1, kafka="auto.commit.interval.ms")
-    assignors: tuple[str, ...] = option(
+    enable_auto_finish: bool = flag(True)
+    assignors: tuple[str | Assignor, ...] = option(
         ("range", "cooperative-sticky"),
         _assignors,
-        f"str | Iterable[{literal(*ASSIGNOR_NAMES)}]",
+        f"str | Assignor | Iterable[{literal(*ASSIGNOR_NAMES)} | Assignor]",
         kafka="partition.assignment.strategy",
     )
     session_timeout_ms: int = number(45_000, 1, kafka="session.timeout.ms")

@@ -7,10 +7,10 @@ is in the field tables of the messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol import messages, tables
 from kafkawire.sdk.protocol.tables import enums
@@ -22,15 +22,10 @@ __all__ = [
     "by_topic",
     "carries",
     "check",
-    "committed_offsets",
     "coordinator",
     "find_coordinator",
     "leave_group",
-    "offset_fetch",
 ]
-
-#: The offset of a partition for which a group has committed nothing.
-_NOTHING_COMMITTED = -1
 
 
 def carries(structure: type[Message], field_name: str, version: int) -> bool:
@@ -89,59 +84,3 @@ def leave_group(
         identity = messages.LeaveGroupRequest.MemberIdentity(member_id, group_instance_id, reason)
         return messages.LeaveGroupRequest(group_id, members=[identity])
     return messages.LeaveGroupRequest(group_id, member_id)
-
-
-def offset_fetch(
-    group_id: str, partitions: Iterable[TopicPartition] | None, version: int
-) -> messages.OffsetFetchRequest:
-    """Return the request for the offsets that a group has committed.
-
-    Args:
-        group_id: the group.
-        partitions: None for all that the group has committed.
-        version: one that has topic names, not ids.
-    """
-    topics = None if partitions is None else by_topic(partitions).items()
-    if carries(messages.OffsetFetchRequest, "groups", version):
-        named = (
-            None
-            if topics is None
-            else [
-                messages.OffsetFetchRequest.OffsetFetchRequestTopics(topic, partition_indexes=numbers)
-                for topic, numbers in topics
-            ]
-        )
-        return messages.OffsetFetchRequest(
-            groups=[messages.OffsetFetchRequest.OffsetFetchRequestGroup(group_id, topics=named)]
-        )
-    asked = (
-        None
-        if topics is None
-        else [
-            messages.OffsetFetchRequest.OffsetFetchRequestTopic(topic, partition_indexes=numbers)
-            for topic, numbers in topics
-        ]
-    )
-    return messages.OffsetFetchRequest(group_id, topics=asked)
-
-
-def committed_offsets(
-    response: messages.OffsetFetchResponse, group_id: str
-) -> Mapping[TopicPartition, OffsetAndMetadata]:
-    """Return the committed offsets in a response; partitions without one are left out.
-
-    Raises:
-        BrokerError: the error of the group, or of the first partition that has one.
-    """
-    group = response.groups[0] if response.groups else response
-    check(group.error_code, f"committed offsets of group {group_id}")
-    found: dict[TopicPartition, OffsetAndMetadata] = {}
-    for topic in group.topics:
-        for partition in topic.partitions:
-            key = TopicPartition(topic.name, partition.partition_index)
-            check(partition.error_code, f"committed offset of group {group_id} in {key}")
-            if partition.committed_offset != _NOTHING_COMMITTED:
-                found[key] = OffsetAndMetadata(
-                    partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
-                )
-    return found

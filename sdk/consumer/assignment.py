@@ -17,6 +17,7 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.consumer.fetch_queue import FetchQueue
 from kafkawire.sdk.consumer.handout import Handout
 from kafkawire.sdk.consumer.position import Place, Position
+from kafkawire.sdk.consumer.unfinished import Unfinished
 from kafkawire.sdk.errors import LocalProtocolError
 
 __all__ = ["Assigned", "Assignment", "Fetching", "Reading"]
@@ -89,6 +90,8 @@ class Reading:
         start: the position before `handout`, or without one the next to hand out; None until it was looked up.
         done: everything before it is finished, `handout` aside.
         handout: what is being handed out of it, None if nothing is.
+        unfinished: what was handed out and is not finished, if the application says what is; None if the next read
+            finishes it.
         committed: the last offset committed from here, -1 if none.
         paused: by the application.
         stopped: by the group: about to be revoked, or assigned and the application was not told yet.
@@ -109,11 +112,13 @@ class Reading:
         "place",
         "start",
         "stopped",
+        "unfinished",
         "until",
     )
 
-    def __init__(self, partition: TopicPartition, place: Place = None) -> None:
+    def __init__(self, partition: TopicPartition, place: Place = None, *, auto_finish: bool = True) -> None:
         self.partition = partition
+        self.unfinished = None if auto_finish else Unfinished(partition)
         self.paused = self.stopped = False
         self.committed = self.end_offset = -1
         self.until: int | None = None
@@ -135,7 +140,11 @@ class Reading:
 
     @property
     def finished(self) -> Position | None:
-        """Everything before it is finished: the application asked for the next record."""
+        """Everything before it is finished: the application asked for the next record, or said so."""
+        unfinished = self.unfinished
+        if unfinished is not None:
+            position, first = self.position, unfinished.first  # in this order: more may be handed out in between
+            return position if first is None or position is None else min(first, position)
         handout = self.handout
         return self.done if handout is None or self.done is None else handout.finished(self.done)
 
@@ -175,6 +184,7 @@ class Assignment:
         queue: of fetched batches.
         run: has something done on the I/O side, in order.
         clock_ms: returns the time of the machines.
+        auto_finish: whether a record is finished when the next one is asked for; otherwise the application says so.
 
     Attributes:
         readings: by partition; replaced as a whole by each assignment.
@@ -188,8 +198,11 @@ class Assignment:
         queue: FetchQueue,
         run: Callable[[Callable[[int], None]], None],
         clock_ms: Callable[[], int],
+        *,
+        auto_finish: bool = True,
     ) -> None:
         self._clock_ms = clock_ms
+        self._auto_finish = auto_finish
         self._fetching = fetching
         self._queue = queue
         self._run = run
@@ -222,7 +235,10 @@ class Assignment:
         """
         with self._lock:
             former = self.readings
-            chosen = {each: former.get(each) or Reading(each, place) for each in sorted(partitions)}
+            chosen = {
+                each: former.get(each) or Reading(each, place, auto_finish=self._auto_finish)
+                for each in sorted(partitions)
+            }
             for partition in former.keys() - chosen.keys():
                 former[partition].stopped = True
                 self._cut(former[partition])
@@ -309,12 +325,10 @@ class Assignment:
         Raises:
             LocalProtocolError: the partition is not assigned.
         """
-        with self._lock:
-            reading = self[partition]
-            self._cut(reading)
-            reading.begin(place)
-            self._queue.forget(partition)
-        self._run(partial(self._fetching.seek, partition, reading.epoch, place))
+        reading = self[partition]
+        if reading.unfinished is not None:
+            reading.unfinished.clear()
+        self._restart(reading, place)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing of these partitions until they are resumed.
@@ -338,7 +352,7 @@ class Assignment:
         for reading in chosen:
             reading.paused = False
             if reading.halted:
-                self.seek(reading.partition, reading.place if reading.start is None else reading.start)
+                self._restart(reading, reading.place if reading.start is None else reading.start)
             self._queue.unpark(reading.partition)
         self._run(partial(self._fetching.resume, [reading.partition for reading in chosen]))
 
@@ -350,6 +364,30 @@ class Assignment:
         reading.halted = True
         self._queue.forget(reading.partition)
         self._run(partial(self._fetching.stop, reading.partition))
+
+    def finish(self, partition: TopicPartition, start_offset: int, end_offset: int | None = None) -> None:
+        """Count a record, or a whole batch up to `end_offset`, as finished; nothing if its partition was given up.
+
+        Raises:
+            LocalProtocolError: the record was handed out in a batch, or the next read finishes it anyway.
+        """
+        reading = self.readings.get(partition)
+        if self._auto_finish:
+            raise LocalProtocolError("finish: set enable_auto_finish=False; otherwise the next read finishes records")
+        if reading is None or reading.unfinished is None:
+            return
+        if end_offset is None:
+            reading.unfinished.finish(start_offset)
+        else:
+            reading.unfinished.finish_batch(start_offset, end_offset)
+
+    def _restart(self, reading: Reading, place: Place) -> None:
+        """Continue from a place, in a new epoch."""
+        with self._lock:
+            self._cut(reading)
+            reading.begin(place)
+            self._queue.forget(reading.partition)
+        self._run(partial(self._fetching.seek, reading.partition, reading.epoch, place))
 
     def _cut(self, reading: Reading) -> None:
         """Hand out nothing more of what is being handed out."""

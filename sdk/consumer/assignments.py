@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kafkawire.sdk.client.groups.assignor import MemberSubscription
 from kafkawire.sdk.client.groups.classic_protocol import ClusterView, Joining, MemberInfo
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.assignors import ASSIGNORS, Assignor
+from kafkawire.sdk.consumer.assignors import ASSIGNORS, Assignor, PartitionCounts, Subscriptions
 from kafkawire.sdk.consumer.consumer_protocol import (
-    Subscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
-from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
 
 __all__ = ["ConsumerAssignments"]
@@ -27,41 +27,29 @@ class ConsumerAssignments:
     """See `AssignmentProtocol`.
 
     Args:
-        assignors: names of built-in assignors, or assignors of the application; the preferred one first.
-
-    Raises:
-        ConfigurationError: there is no such assignor, none at all, or two of one name.
+        assignors: names of built-in assignors, or assignors of the application, each with a name of its own; the
+            preferred one first.
     """
 
     protocol_type = CONSUMER_PROTOCOL_TYPE
 
     def __init__(self, assignors: Sequence[str | Assignor]) -> None:
-        unknown = [each for each in assignors if isinstance(each, str) and each not in ASSIGNORS]
-        if unknown or not assignors:
-            raise ConfigurationError("assignors", assignors, f"expected some of {', '.join(ASSIGNORS)}, or your own")
         chosen = [ASSIGNORS[each] if isinstance(each, str) else each for each in assignors]
         self._assignors = {assignor.name: assignor for assignor in chosen}
-        if len(self._assignors) < len(chosen):
-            raise ConfigurationError("assignors", assignors, "expected a different name for each")
         # As in Kafka, a member is cooperative only if all of its assignors are.
         self.cooperative = all(assignor.cooperative for assignor in chosen)
 
     def protocols(self, joining: Joining) -> list[tuple[str, bytes]]:
-        return [
-            (
-                name,
-                encode_subscription(
-                    Subscription(
-                        tuple(joining.topics),
-                        tuple(joining.owned),
-                        joining.generation_id,
-                        joining.rack,
-                        assignor.user_data(sorted(joining.last), joining.last_generation_id),
-                    )
-                ),
-            )
-            for name, assignor in self._assignors.items()
-        ]
+        topics, owned = tuple(joining.topics), tuple(joining.owned)
+        said = MemberSubscription(topics, owned, joining.generation_id, joining.rack)
+        protocols = []
+        for name, assignor in self._assignors.items():
+            try:
+                user_data = assignor.user_data(sorted(joining.last), joining.last_generation_id)
+                protocols.append((name, encode_subscription(said._replace(user_data=user_data))))
+            except Exception as error:  # it may be the application's own
+                raise KafkaWireError(f"user data of assignor {name}: {error!r}") from error
+        return protocols
 
     def topics(self, members: Mapping[str, MemberInfo]) -> frozenset[str]:
         return frozenset(topic for member in members.values() for topic in decode_subscription(member.metadata).topics)
@@ -73,7 +61,32 @@ class ConsumerAssignments:
         }
         assignor = self._assignors[protocol_name]
         assignments = assignor.assign(subscriptions, view.partition_counts, view.replica_racks)
+        _check(assignments, subscriptions, view.partition_counts)
         return {member_id: encode_assignment(partitions) for member_id, partitions in assignments.items()}
 
     def assignment(self, data: bytes) -> frozenset[TopicPartition]:
         return frozenset(decode_assignment(data)) if data else frozenset()
+
+
+def _check(
+    assignments: Mapping[str, Sequence[TopicPartition]], subscriptions: Subscriptions, partition_counts: PartitionCounts
+) -> None:
+    """Refuse an assignment that cannot be: the members would read partitions twice, or wait for some for ever.
+
+    Raises:
+        LocalProtocolError: it has a member that is not in the group, or a partition that does not exist, that the
+            member does not subscribe to, or that two members get.
+    """
+    owners: dict[TopicPartition, str] = {}
+    for member, partitions in assignments.items():
+        if member not in subscriptions:
+            raise LocalProtocolError(f"the assignment names {member}, which is not a member")
+        for topic, number in partitions:
+            partition = TopicPartition(topic, number)
+            if topic not in subscriptions[member].topics:
+                raise LocalProtocolError(f"{partition} was assigned to {member}, which does not subscribe to its topic")
+            if not 0 <= number < partition_counts.get(topic, 0):
+                raise LocalProtocolError(f"{partition} was assigned to {member}, and does not exist")
+            if partition in owners:
+                raise LocalProtocolError(f"{partition} was assigned to {owners[partition]} and to {member}")
+            owners[partition] = member

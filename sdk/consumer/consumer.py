@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.client.topics import checked_topics
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.face import ConsumerFace
@@ -88,7 +87,8 @@ class Consumer(ConsumerFace):
         core = self._core = ConsumerCore(self._options, self._network)
         self._stream = RecordStream(self._next_record)
         core.reader.stream = self._stream
-        core.topics = self._topics
+        if self._subscription is not None:
+            core.topics = self._subscription.names
         try:
             await core.start()
         except BaseException:
@@ -100,8 +100,8 @@ class Consumer(ConsumerFace):
 
             self._calls = ListenerCalls(self._listener, self._listened)
             core.group.notify = self._calls.notify
-        if self._topics:
-            await core.subscribe(self._topics)
+        if self._subscription is not None:
+            await core.subscribe(self._subscription)
         if self._by_hand:
             self.assign(self._by_hand)
 
@@ -209,22 +209,24 @@ class Consumer(ConsumerFace):
 
     # Which partitions.
 
-    async def subscribe(self, *topics: str) -> None:
-        """Replace the subscription; the group rebalances.
+    async def subscribe(self, *topics: str, pattern: str | None = None) -> None:
+        """Replace the subscription, at any time; a group rebalances.
 
         Args:
             topics: the topics to read from now on.
+            pattern: a regular expression that the whole name of a topic must match, in place of names: all such topics
+                are read, also those that come later, but not Kafka's own. It is Python's, evaluated whenever the
+                metadata is refreshed (`metadata_max_age_ms`); with `group_protocol="consumer"` it is RE2/J's, evaluated
+                by the brokers, and a pattern that they refuse ends the membership. With "auto" it must be both.
 
         Raises:
             LocalProtocolError: partitions were assigned by hand, or no topic can have one of the names.
-            ConfigurationError: there are no topics, but there is a group.
+            ConfigurationError: there are neither topics nor a pattern, or both, or the pattern is none.
         """
-        if self._by_hand:
-            raise LocalProtocolError("subscribe: partitions were assigned by hand")
-        chosen = checked_topics(topics)
+        subscription = self._chosen(topics, pattern)
         if self._core is not None:
-            await self._core.subscribe(chosen)
-        self._topics = chosen
+            await self._core.subscribe(subscription)
+        self._subscription = subscription
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic.

@@ -8,45 +8,24 @@ Source: Apache Kafka, `ConsumerProtocol`; KIP-429 (owned partitions), KIP-792 (g
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
+from kafkawire.sdk.client.groups.assignor import MemberSubscription
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_assignment import ConsumerProtocolAssignment
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID
 
-__all__ = ["Subscription", "decode_assignment", "decode_subscription", "encode_assignment", "encode_subscription"]
+__all__ = ["decode_assignment", "decode_subscription", "encode_assignment", "encode_subscription"]
 
 M = TypeVar("M", bound=Message)
 
 _VERSION_BYTES = 2
 
 
-class Subscription(NamedTuple):
-    """What a member subscribes to, and what it owns.
-
-    Attributes:
-        topics: the topics it wants to read.
-        owned_partitions: the partitions it has not revoked.
-        generation_id: the generation in which it got them; -1 if it was in none.
-        rack_id: its rack, None if it has none.
-        user_data: added by its assignor, None for none.
-        group_instance_id: the id of a static member, None for a dynamic one. The coordinator passes it on beside the
-            subscription: it is not part of the encoded bytes.
-    """
-
-    topics: tuple[str, ...]
-    owned_partitions: tuple[TopicPartition, ...] = ()
-    generation_id: int = UNKNOWN_GENERATION_ID
-    rack_id: str | None = None
-    user_data: bytes | None = None
-    group_instance_id: str | None = None
-
-
-def encode_subscription(subscription: Subscription) -> bytes:
+def encode_subscription(subscription: MemberSubscription) -> bytes:
     """Return the bytes of a subscription; topics and partitions are sorted, as in Kafka's clients."""
     owned = [
         ConsumerProtocolSubscription.TopicPartition(topic, partitions)
@@ -58,14 +37,14 @@ def encode_subscription(subscription: Subscription) -> bytes:
     return _encode(message)
 
 
-def decode_subscription(data: bytes) -> Subscription:
+def decode_subscription(data: bytes) -> MemberSubscription:
     """Decode a member's subscription.
 
     Raises:
         DecodeError: the bytes are not a subscription.
     """
     message = _decode(ConsumerProtocolSubscription, data)
-    return Subscription(
+    return MemberSubscription(
         tuple(message.topics),
         _partitions(message.owned_partitions),
         message.generation_id,

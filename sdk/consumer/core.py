@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call
 from kafkawire.sdk.client.core import ClientCore
+from kafkawire.sdk.client.groups.subscription import Subscription
+from kafkawire.sdk.client.offset_queries import OffsetQueries
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.clock import now_ms as wall_ms
 from kafkawire.sdk.consumer.assignment import Assignment
 from kafkawire.sdk.consumer.fetch_planner import FetchPlanner
 from kafkawire.sdk.consumer.fetch_queue import FetchQueue
-from kafkawire.sdk.consumer.offset_queries import OffsetQueries
 from kafkawire.sdk.consumer.position import Place, Position
 from kafkawire.sdk.consumer.reader import Reader
-from kafkawire.sdk.consumer.subscription import Subscription
+from kafkawire.sdk.consumer.subscription import SubscribedTopics
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
 from kafkawire.sdk.transport.promise import Promise
-from kafkawire.sdk.transport.timing import random_fraction
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
+    from kafkawire.sdk.client.groups.committed import Found
     from kafkawire.sdk.client.groups.protocol import Event
     from kafkawire.sdk.consumer.group import Group
 
@@ -52,21 +52,24 @@ class ConsumerCore:
         client: runs the machines.
         driver: of the client.
         router: carries their requests.
-        topics: those that the consumer subscribes to.
+        topics: those that the consumer subscribes to when it starts.
     """
 
     def __init__(self, options: ConsumerOptions, network: Network | None = None) -> None:
-        backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, random_fraction)
         self._options = options
         self.client = ClientCore("consumer", options, network)
+        backoff = self.client.backoff
         self.router, self.driver = self.client.router, self.client.driver
         self.queue = FetchQueue(self.driver.wake)
-        committed = self._look_up_committed if options.group_id is not None else None
+        committed = self._find_committed if options.group_id is not None else None
         self._planner = FetchPlanner(self.router, options, backoff, self.queue, wall_ms, committed)
-        self._queries = OffsetQueries(self.router, options, backoff)
-        self.assignment = Assignment(self._planner, self.queue, self.driver.run, monotonic_ms)
+        self._queries = OffsetQueries(self.router, options, backoff, options.isolation_level)
+        self.assignment = Assignment(
+            self._planner, self.queue, self.driver.run, monotonic_ms, auto_finish=options.enable_auto_finish
+        )
         self._planner.user = self.assignment
-        self._subscription = Subscription(self.router.metadata, self.assignment)
+        by_itself = self.assignment if options.group_id is None else None
+        self._subscribed = SubscribedTopics(self.router.metadata, by_itself)
         self.reader = Reader(self.assignment, self.queue, options.check_crcs)
         self.queue.announces_reads = options.group_id is not None
         self.topics: frozenset[str] = frozenset()
@@ -76,7 +79,7 @@ class ConsumerCore:
 
             self.group = Group(options, self.router, backoff, self.assignment, self._left)
             self.client.machines.append(self.group)
-        self.client.machines += (self._subscription, self._planner, self._queries)
+        self.client.machines += (self._subscribed, self._planner, self._queries)
 
     def start(self) -> Promise[None]:
         """Connect.
@@ -98,23 +101,24 @@ class ConsumerCore:
 
         return self.client.perform(described())
 
-    def subscribe(self, topics: Iterable[str]) -> Promise[None]:
-        """Read topics, in place of those of before.
+    def subscribe(self, subscription: Subscription) -> Promise[None]:
+        """Read other topics than before.
 
         Returns:
             A promise that is kept once the partitions that are known are assigned; with a group, at once.
         """
-        chosen = frozenset(topics)
 
         def step(promise: Promise[None], now_ms: int) -> None:
+            self._subscribed.subscribe(subscription)
             if self.group is not None:
-                self.group.subscribe(chosen, now_ms)
+                self.group.subscribe(subscription, now_ms)
+                self._planner.subscribe(None)
+            elif subscription.pattern is not None:
+                subscription.keep_known(self.router.metadata)
                 self._planner.subscribe(None)
             else:
-                self._planner.subscribe(chosen)
-                self._subscription.subscribe(chosen)
-                self._subscription.poll(now_ms)
-            self.topics = chosen
+                self._planner.subscribe(subscription.names)
+            self._subscribed.poll(now_ms)
             promise.keep(None)
 
         return self.driver.ask(step)
@@ -172,10 +176,10 @@ class ConsumerCore:
         assert self.group is not None
         return self.group
 
-    def _look_up_committed(
-        self, partitions: Collection[TopicPartition], promise: Promise[dict[TopicPartition, OffsetAndMetadata]]
+    def _find_committed(
+        self, partitions: Collection[TopicPartition], on_found: Callable[[Found, int], None], now_ms: int
     ) -> None:
-        self._member().look_up(partitions, promise, monotonic_ms())
+        self._member().find(partitions, on_found, now_ms)
 
     def _left(self, error: KafkaWireError, now_ms: int) -> None:
         """The membership has ended for good."""

@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.topics import checked_topics
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.records import Record
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from kafkawire.sdk.client.keywords import ConsumerKeywords
+    from kafkawire.sdk.consumer.batch import ConsumerBatch
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.handout import RecordStream
     from kafkawire.sdk.consumer.listener import ListenerCalls, RebalanceListener
@@ -42,8 +45,8 @@ class ConsumerFace:
         self._options = read_options(ConsumerOptions, servers, options)
         self._network = network
         self._listener = listener
-        self._topics = checked_topics(topics)
         self._by_hand: list[TopicPartition] = []
+        self._subscription = self._chosen(topics) if topics else None
         self._core: ConsumerCore | None = None
         self._calls: ListenerCalls | None = None
         self._raised: Exception | None = None
@@ -67,7 +70,7 @@ class ConsumerFace:
         Raises:
             LocalProtocolError: the consumer subscribes to topics.
         """
-        if self._topics:
+        if self._subscription is not None:
             raise LocalProtocolError("assign: this consumer subscribes to topics; create one without topics")
         self._by_hand = [TopicPartition(*partition) for partition in partitions]
         if self._core is not None:
@@ -88,6 +91,26 @@ class ConsumerFace:
             LocalProtocolError: a partition is not assigned.
         """
         self._started().assignment.resume(partitions)
+
+    def finish(self, *done: Record | ConsumerBatch) -> None:
+        """Count records, or whole batches, as finished, in any order and from any thread.
+
+        With `enable_auto_finish=False`, what is committed, by `commit` or automatically, is the offset of the first
+        record that was handed out and is not finished. Records of partitions that were given up meanwhile are ignored:
+        their next owner reads them again.
+
+        Args:
+            done: what was processed. Records of a batch that was handed out whole are finished with the batch.
+
+        Raises:
+            LocalProtocolError: `enable_auto_finish` is on, or a record was handed out in a batch.
+        """
+        assignment = self._started().assignment
+        for each in done:
+            if isinstance(each, Record):
+                assignment.finish(TopicPartition(each.topic, each.partition), each.offset)
+            else:
+                assignment.finish(each.partition, each.start_offset, each.next_offset)
 
     # Positions.
 
@@ -123,6 +146,20 @@ class ConsumerFace:
             LocalProtocolError: the partition is not assigned.
         """
         return self._started().lag(partition)
+
+    def _chosen(self, topics: Iterable[str], pattern: str | None = None) -> Subscription:
+        """Return what to subscribe to.
+
+        Raises:
+            LocalProtocolError: partitions were assigned by hand, or no topic can have one of the names.
+            ConfigurationError: there are neither topics nor a pattern, or both, or the pattern is none.
+        """
+        if self._by_hand:
+            raise LocalProtocolError("subscribe: partitions were assigned by hand")
+        subscription = Subscription(checked_topics(topics), pattern)
+        if self._options.group_id is None or self._options.group_protocol != "consumer":
+            subscription.check()
+        return subscription
 
     def _started(self) -> ConsumerCore:
         if self._core is None:

@@ -100,7 +100,7 @@ class FetchPlanner:
         self._leaderless: dict[TopicPartition, PartitionFetch] = {}
         self._ahead: set[TopicPartition] = set()
         self._is_full = False
-        self._updates = -1
+        self._changes = -1
         self._numbers = 0
         self._failure: KafkaWireError | None = None
         self._lookups = PositionLookups(self, router, options, wall_ms, committed)
@@ -117,8 +117,8 @@ class FetchPlanner:
             return
         self._take_releases(now_ms)
         self._is_full = False
-        if self._metadata.updates != self._updates:
-            self._updates = self._metadata.updates
+        if self._metadata.changes != self._changes:
+            self._changes = self._metadata.changes
             for fetch in list(self._partitions.values()):
                 self.consider(fetch, now_ms)
         while self._later and self._later[0][0] <= now_ms:
@@ -139,13 +139,7 @@ class FetchPlanner:
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return when to poll again if nothing happens before."""
-        if self._lookups.is_due:
-            return now_ms
         return self._later[0][0] if self._later else None
-
-    def wake(self) -> None:
-        """Have a poll soon: something outside has answered."""
-        self._queue.wake()
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
         """Wake all readers: nothing will come any more."""
@@ -153,7 +147,7 @@ class FetchPlanner:
         self._queue.fail(error)
 
     def subscribe(self, topics: frozenset[str] | None) -> None:
-        """Keep the metadata of these topics fresh, whether they are assigned or not; None if a group does that."""
+        """Keep the metadata of these topics fresh, also of those without a partition; None if somebody else does."""
         self._subscribed = topics
         self._want_topics()
 

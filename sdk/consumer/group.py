@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from kafkawire.sdk.client.groups.auto import AutoGroup
 from kafkawire.sdk.client.groups.classic import ClassicGroup
-from kafkawire.sdk.client.groups.committed import CommittedOffsets
+from kafkawire.sdk.client.groups.committed import CommittedOffsets, Found
 from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup
 from kafkawire.sdk.client.groups.offsets import Committed, Fenced, Offsets, Outcome
 from kafkawire.sdk.client.groups.protocol import Event, GroupProtocol, GroupSettings, OnFailure
@@ -67,13 +67,8 @@ class Group:
         self.notify: Callable[[Event], None] | None = None
         self.protocol: GroupProtocol | None = None
 
-    def subscribe(self, topics: Iterable[str], now_ms: int) -> None:
-        """Join the group, or change what the member wants to read.
-
-        Raises:
-            ConfigurationError: there are no topics.
-        """
-        subscription = Subscription(topics)
+    def subscribe(self, subscription: Subscription, now_ms: int) -> None:
+        """Join the group, or change what the member wants to read."""
         if self.protocol is None:
             self.protocol = self._member(subscription)
             self.protocol.start(now_ms)
@@ -122,6 +117,11 @@ class Group:
 
         found.add_done_callback(settle)
         self._committed.ask(partitions, now_ms + self._options.api_timeout_ms, found, now_ms)
+
+    def find(self, partitions: Collection[TopicPartition], on_found: Callable[[Found, int], None], now_ms: int) -> None:
+        """Look up what the group has committed for each partition; each is reported as soon as it is known."""
+        self._committed.find(partitions, now_ms + self._options.api_timeout_ms, on_found)
+        self._committed.poll(now_ms)
 
     def stop(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
         """Commit what is finished (with `enable_auto_commit`) and leave; the promise is kept within the limit."""

@@ -11,14 +11,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkawire.sdk.client.call import Call, Node
+from kafkawire.sdk.client.offset_requests import EpochEnd, epoch_answers, epoch_request, list_answers, list_request
 from kafkawire.sdk.client.options import ConsumerOptions
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.requests import carries
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.consumer.offset_requests import epoch_answers, epoch_request, list_answers, list_request
 from kafkawire.sdk.consumer.partition_fetch import PartitionFetch
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, NoOffset, UnsupportedVersion
@@ -30,19 +30,26 @@ from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
 from kafkawire.sdk.protocol.tables.enums import UNKNOWN_OFFSET, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
 from kafkawire.sdk.transport.driven import Versions
-from kafkawire.sdk.transport.promise import Promise
 
 if TYPE_CHECKING:
+    from kafkawire.sdk.client.groups.committed import Found
     from kafkawire.sdk.consumer.fetch_planner import FetchPlanner
 
 __all__ = ["CommittedSource", "PositionLookups"]
 
 logger = logging.getLogger("kafkawire.consumer")
 
-#: Looks up what the group has committed for some partitions; partitions without an offset are left out.
-CommittedSource = Callable[[Collection[TopicPartition], Promise[dict[TopicPartition, OffsetAndMetadata]]], None]
-
 _RESET_PLACES = {"earliest": OffsetTimestamp.EARLIEST, "latest": OffsetTimestamp.LATEST}
+
+
+class CommittedSource(Protocol):
+    """Looks up what the group has committed."""
+
+    def __call__(
+        self, partitions: Collection[TopicPartition], on_found: Callable[[Found, int], None], now_ms: int
+    ) -> None:
+        """Report each partition once, and the time: one that is in trouble after the others."""
+        ...
 
 
 class PositionLookups:
@@ -70,7 +77,6 @@ class PositionLookups:
         self._wall_ms = wall_ms
         self._committed = committed
         self._uncommitted: dict[TopicPartition, PartitionFetch] = {}
-        self._asked: tuple[Promise[Any], dict[TopicPartition, tuple[PartitionFetch, int]]] | None = None
         self._wanted: dict[int, dict[TopicPartition, PartitionFetch]] = {}
 
     def reset_place(self) -> int | None:
@@ -110,11 +116,6 @@ class PositionLookups:
             if link is not None or not current:
                 self._wanted.pop(leader, None)
 
-    @property
-    def is_due(self) -> bool:
-        """Whether the group has answered."""
-        return self._asked is not None and self._asked[0].done
-
     def _is_due(self, fetch: PartitionFetch, leader: int) -> bool:
         known = self._router.metadata.partition(fetch.partition)
         if known is None or known.leader != leader or fetch.is_asked or fetch.halted:
@@ -124,49 +125,37 @@ class PositionLookups:
     # Committed offsets.
 
     def _poll_committed(self, now_ms: int) -> None:
-        if self._asked is not None and self._asked[0].done:
-            promise, asked = self._asked
-            self._asked = None
-            self._take_committed(promise, asked, now_ms)
-        if self._asked is None and self._uncommitted:
-            wanted, self._uncommitted = self._uncommitted, {}
-            asked = {
-                each: (fetch, fetch.epoch)
-                for each, fetch in wanted.items()
-                if self._planner.current(each) is fetch and fetch.position is None and fetch.place is None
-            }
-            if self._committed is None:
-                for fetch, _ in asked.values():
-                    self._without_commit(fetch, now_ms)
-            elif asked:
-                for fetch, _ in asked.values():
-                    fetch.is_asked = True
-                promise = Promise()
-                self._asked = promise, asked
-                self._committed(tuple(asked), promise)
-                promise.add_done_callback(self._planner.wake)
+        wanted, self._uncommitted = self._uncommitted, {}
+        epochs = {
+            each: fetch.epoch
+            for each, fetch in wanted.items()
+            if self._planner.current(each) is fetch and fetch.position is None and fetch.place is None
+        }
+        if self._committed is None:
+            for partition in epochs:
+                self._without_commit(wanted[partition], now_ms)
+        elif epochs:
+            for partition in epochs:
+                wanted[partition].is_asked = True
+            self._committed(tuple(epochs), partial(self._take_committed, wanted, epochs), now_ms)
 
     def _take_committed(
         self,
-        promise: Promise[Mapping[TopicPartition, OffsetAndMetadata]],
-        asked: Mapping[TopicPartition, tuple[PartitionFetch, int]],
+        fetches: Mapping[TopicPartition, PartitionFetch],
+        epochs: Mapping[TopicPartition, int],
+        found: Found,
         now_ms: int,
     ) -> None:
-        found: Mapping[TopicPartition, OffsetAndMetadata] = {}
-        failure: KafkaWireError | None = None
-        try:
-            found = promise.wait(0)
-        except KafkaWireError as error:
-            failure = error
-        for partition, (fetch, epoch) in asked.items():
-            if self._planner.current(partition) is not fetch or fetch.epoch != epoch:
+        """Take what was found so far; partitions that wait for another attempt come later."""
+        for partition, commit in found.items():
+            fetch = fetches[partition]
+            if self._planner.current(partition) is not fetch or fetch.epoch != epochs[partition]:
                 continue
             fetch.is_asked = False
-            commit = found.get(partition)
-            if failure is not None:
-                self._failed(fetch, failure, now_ms)
-            elif commit is None:
+            if commit is None:
                 self._without_commit(fetch, now_ms)
+            elif isinstance(commit, KafkaWireError):
+                self._failed(fetch, commit, now_ms)
             else:
                 self._planner.locate(fetch, Position(commit.offset, commit.leader_epoch), now_ms)
 
@@ -237,7 +226,7 @@ class PositionLookups:
             else:
                 self._trust({partition: fetch}, now_ms)
 
-    def _truncated(self, fetch: PartitionFetch, position: Position, end: Position, now_ms: int) -> None:
+    def _truncated(self, fetch: PartitionFetch, position: Position, end: EpochEnd, now_ms: int) -> None:
         """Go back to where the leader's log and what was read part."""
         reason = f"{fetch.partition}: the log was truncated before offset {position.offset}, to {end.offset}"
         if self.reset_place() is None:

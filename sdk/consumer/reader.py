@@ -220,10 +220,16 @@ class Reader:
                 self._damaged(course)
                 raise
             course.batch = batch
+            unfinished, start = course.reading.unfinished, course.reading.start
+            if unfinished is not None and start is not None:
+                unfinished.began(start, (record.offset for record in records), _leader_epoch(batch.batch))
             self._hand_out(course, Handout(records, course.end_of(batch), _leader_epoch(batch.batch)))
         return True
 
     def _hand_over(self, batch: ConsumerBatch, course: _Course) -> None:
+        unfinished, start = course.reading.unfinished, course.reading.start
+        if unfinished is not None and start is not None:
+            unfinished.began_batch(Position(batch.start_offset, start.leader_epoch), batch.next_offset)
         course.reading.start = course.end_of(batch)
         self._moved.add(course.reading)
         self._handed_out += 1
@@ -281,6 +287,8 @@ class Reader:
             if course.rest is not None:
                 rest, course.rest = course.rest, None
                 return rest
+            if course.reading.unfinished is not None:
+                course.reading.unfinished.check_room()
             try:
                 batch = next(course.batches, None)
             except DecodeError:

@@ -1,58 +1,55 @@
-"""The subscription of a consumer without a group: all partitions of its topics, also those that come later."""
+"""The subscription of a consumer: what it wants to read, as the metadata shows it.
+
+Without a group the consumer reads all partitions of its topics, also those that come later; with one, the group decides
+that. Topics that cannot be read are told of in either case.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
 
+from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.assignment import Assignment
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 
-__all__ = ["Subscription"]
+__all__ = ["SubscribedTopics"]
+
+logger = logging.getLogger("kafkawire.consumer")
 
 
-class Subscription:
+class SubscribedTopics:
     """Assign the partitions of topics whenever the metadata shows new ones: a machine.
 
     Args:
         metadata: knows the partitions.
-        assignment: takes them.
+        assignment: takes them; None if a group assigns them.
     """
 
-    def __init__(self, metadata: Metadata, assignment: Assignment) -> None:
+    def __init__(self, metadata: Metadata, assignment: Assignment | None) -> None:
         self._metadata = metadata
         self._assignment = assignment
-        self._topics: frozenset[str] = frozenset()
+        self._subscription: Subscription | None = None
         self._seen: set[str] = set()
-        self._updates = -1
+        self._warned: set[str] = set()
+        self._changes = -1
 
-    def subscribe(self, topics: Iterable[str]) -> None:
+    def subscribe(self, subscription: Subscription) -> None:
         """Read these topics, and no others."""
-        self._topics = frozenset(topics)
-        self._seen &= self._topics
-        self._updates = -1
+        self._subscription = subscription
+        self._changes = -1
 
     def poll(self, now_ms: int) -> None:
         """Assign partitions that have come into being."""
-        if not self._topics or self._metadata.updates == self._updates:
+        if self._subscription is None or self._metadata.changes == self._changes:
             return
-        self._updates = self._metadata.updates
-        topics = self._metadata.topics
-        known = {
-            TopicPartition(name, each) for name in self._topics & topics.keys() for each in topics[name].partitions
-        }
-        assigned = self._assignment.assigned
-        # A topic that is missing for a while, because it is created again, keeps its partitions.
-        kept = {each for each in assigned if each.topic in self._topics}
-        first = {each for each in known if each.topic not in self._seen}
-        grown = known - kept - first
-        if grown:  # whatever they hold was written after reading began
-            self._assignment.assign(kept | grown, OffsetTimestamp.EARLIEST)
-        if first or kept != assigned:
-            self._assignment.assign(kept | grown | first)
-        self._seen.update(each.topic for each in known)
+        self._changes = self._metadata.changes
+        topics = self._subscription.topics(self._metadata)
+        self._warn(topics)
+        if self._assignment is not None and (self._subscription.pattern is None or self._metadata.is_complete):
+            self._assign(self._assignment, topics)
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return nothing: only an event can change anything."""
@@ -60,3 +57,28 @@ class Subscription:
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
         """Do nothing: nobody waits for it."""
+
+    def _assign(self, assignment: Assignment, topics: frozenset[str]) -> None:
+        self._seen &= topics
+        known = {
+            TopicPartition(name, number)
+            for name in topics & self._metadata.topics.keys()
+            for number in self._metadata.topics[name].partitions
+        }
+        assigned = assignment.assigned
+        # A named topic that is missing for a while, because it is created again, keeps its partitions.
+        kept = {each for each in assigned if each.topic in topics}
+        first = {each for each in known if each.topic not in self._seen}
+        grown = known - kept - first
+        if grown:  # whatever they hold was written after reading began
+            assignment.assign(kept | grown, OffsetTimestamp.EARLIEST)
+        if first or kept != assigned:
+            assignment.assign(kept | grown | first)
+        self._seen.update(each.topic for each in known)
+
+    def _warn(self, topics: frozenset[str]) -> None:
+        """Tell once of each topic that cannot be read now."""
+        missing = {name: code for name in topics if (code := self._metadata.errors.get(name)) is not None}
+        for name in sorted(missing.keys() - self._warned):
+            logger.warning("topic %s cannot be read now: %s", name, missing[name].name)
+        self._warned = set(missing)

@@ -113,8 +113,7 @@ class ClassicGroup:
         self._heartbeat: Call | None = None
         self._beat_due_ms = 0
         self._topics: frozenset[str] = frozenset()
-        self._seen_updates = -1
-        self._unseen_updates = -1
+        self._seen_changes = -1
         self._last: tuple[frozenset[TopicPartition], int] = (frozenset(), UNKNOWN_GENERATION_ID)
         offsets.member = self
 
@@ -210,7 +209,8 @@ class ClassicGroup:
         self._handover.revoke(going, self._generation, self._commit_deadline_ms(now_ms), now_ms, self._ready)
 
     def _knows_topics(self) -> bool:
-        return self._router.metadata.updates > self._unseen_updates
+        """Return whether the topics that match a pattern are known, if there is one."""
+        return self._subscription.pattern is None or self._router.metadata.is_complete
 
     def _ready(self, now_ms: int) -> None:
         self.state = State.READY
@@ -415,9 +415,9 @@ class ClassicGroup:
     def _watch_metadata(self) -> None:
         """Join again if the pattern matches other topics, or the leader's assignment is outdated."""
         metadata = self._router.metadata
-        if self.state is not State.STABLE or metadata.updates == self._seen_updates:
+        if self.state is not State.STABLE or metadata.changes == self._seen_changes:
             return
-        self._seen_updates = metadata.updates
+        self._seen_changes = metadata.changes
         if self._subscription.topics(metadata) != self._topics:
             self._stop_unwanted()
             self._wants_join = self._wants_join or "other topics match the pattern"
@@ -434,10 +434,7 @@ class ClassicGroup:
         except ConfigurationError as error:
             self._fail(error, now_ms)
             return False
-        metadata = self._router.metadata
-        self._subscription.keep_known(metadata)
-        # Those that match a pattern are known after the next update.
-        self._unseen_updates = metadata.updates if self._subscription.pattern is not None else -1
+        self._subscription.keep_known(self._router.metadata)
         return True
 
     def _commit_deadline_ms(self, now_ms: int) -> int:

@@ -94,7 +94,11 @@ class AssignmentProtocol(Protocol):
     def cooperative(self) -> bool: ...
 
     def protocols(self, joining: Joining) -> list[tuple[str, bytes]]:
-        """Return names and encoded subscriptions, the preferred protocol first."""
+        """Return names and encoded subscriptions, the preferred protocol first.
+
+        Raises:
+            KafkaWireError: one cannot be made.
+        """
         ...
 
     def topics(self, members: Mapping[str, MemberInfo]) -> frozenset[str]:

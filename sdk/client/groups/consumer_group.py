@@ -126,7 +126,7 @@ class ConsumerGroup:
         self._said: _Said | None = None
         self._has_news = False
         self._matches_itself = False
-        self._seen_updates = -1
+        self._seen_changes = -1
         self._unreleased_since_ms: int | None = None
         offsets.member = self
 
@@ -295,8 +295,8 @@ class ConsumerGroup:
     def _reconcile(self, now_ms: int) -> None:
         """Take the next step from what is owned to the target: give up first, then add."""
         metadata = self._router.metadata
-        if metadata.updates != self._seen_updates:
-            self._seen_updates = metadata.updates
+        if metadata.changes != self._seen_changes:
+            self._seen_changes = metadata.changes
             self._target_waits = False
             self._has_news = self._has_news or self._matches_itself
         if self.state is not State.MEMBER or self._target is None or self._target_waits or self._handover.busy:

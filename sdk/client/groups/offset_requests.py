@@ -64,26 +64,39 @@ def commit_results(response: OffsetCommitResponse, names: TopicNames) -> Iterato
 
 
 def fetch_request(
-    group_id: str, partitions: Collection[TopicPartition], metadata: Metadata, versions: Versions
+    group_id: str,
+    partitions: Collection[TopicPartition] | None,
+    metadata: Metadata,
+    versions: Versions,
+    *,
+    stable: bool = True,
 ) -> tuple[OffsetFetchRequest, int, TopicNames]:
     """Return the request for committed offsets, its version, and the topics that it names by id.
 
-    Offsets that an open transaction may change are refused with UNSTABLE_OFFSET_COMMIT.
+    Args:
+        group_id: the group.
+        partitions: None for all that the group has committed.
+        metadata: knows the ids of topics.
+        versions: of the coordinator.
+        stable: whether offsets that an open transaction may change are refused with UNSTABLE_OFFSET_COMMIT.
     """
-    named = by_topic(partitions)
-    ids = _ids(named, metadata)
+    named = None if partitions is None else by_topic(partitions)
+    ids = {} if named is None else _ids(named, metadata)
     version = _version(OffsetFetchRequest, OffsetFetchRequest.OffsetFetchRequestTopics, bool(ids), versions)
-    stable = carries(OffsetFetchRequest, "require_stable", version)
+    stable = stable and carries(OffsetFetchRequest, "require_stable", version)
     if not carries(OffsetFetchRequest, "groups", version):
-        asked = [OffsetFetchRequest.OffsetFetchRequestTopic(topic, numbers) for topic, numbers in named.items()]
+        kind = OffsetFetchRequest.OffsetFetchRequestTopic
+        asked = None if named is None else [kind(topic, numbers) for topic, numbers in named.items()]
         return OffsetFetchRequest(group_id, topics=asked, require_stable=stable), version, {}
     by_id = carries(OffsetFetchRequest.OffsetFetchRequestTopics, "topic_id", version)
-    topics = [
-        OffsetFetchRequest.OffsetFetchRequestTopics(
-            "" if by_id else topic, ids[topic] if by_id else ZERO_UUID, partition_indexes=numbers
-        )
-        for topic, numbers in named.items()
-    ]
+    topics = None
+    if named is not None:
+        topics = [
+            OffsetFetchRequest.OffsetFetchRequestTopics(
+                "" if by_id else topic, ids[topic] if by_id else ZERO_UUID, partition_indexes=numbers
+            )
+            for topic, numbers in named.items()
+        ]
     groups = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id, topics=topics)]
     request = OffsetFetchRequest(groups=groups, require_stable=stable)
     return request, version, {topic_id: topic for topic, topic_id in ids.items()}

@@ -99,6 +99,11 @@ class Rebalance:
         """
         self.view = None
         settings = self._settings
+        try:
+            protocols = self._protocol.protocols(joining)
+        except KafkaWireError as error:
+            self._member.assignor_failed(error, now_ms)
+            return
         request = JoinGroupRequest(
             group_id=settings.group_id,
             session_timeout_ms=settings.session_timeout_ms,
@@ -106,10 +111,7 @@ class Rebalance:
             member_id=member_id,
             group_instance_id=settings.group_instance_id,
             protocol_type=self._protocol.protocol_type,
-            protocols=[
-                JoinGroupRequest.JoinGroupRequestProtocol(name, data)
-                for name, data in self._protocol.protocols(joining)
-            ],
+            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name, data) for name, data in protocols],
             reason=reason,
         )
         self._submit(request, JoinGroupResponse, self._joined, self._join_refused, now_ms)

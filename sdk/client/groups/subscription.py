@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.client.metadata import Metadata
 
 __all__ = ["Subscription"]
 

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import Final, cast
 
-from kafkawire.sdk.consumer.assignors.assignor import (
+from kafkawire.sdk.client.groups.assignor import (
     Assignment,
     Assignor,
     PartitionCounts,

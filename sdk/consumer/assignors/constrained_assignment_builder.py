@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kafkawire.sdk.client.groups.assignor import Assignment, PartitionCounts, partitions_of
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.assignors.assignor import Assignment, PartitionCounts, partitions_of
 from kafkawire.sdk.consumer.assignors.java_order import java_order, string_hash
 from kafkawire.sdk.consumer.assignors.ownership import Ownership
 from kafkawire.sdk.consumer.assignors.racks import Racks

@@ -10,11 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kafkawire.sdk.client.groups.assignor import (
+    Assignment,
+    MemberSubscription,
+    PartitionCounts,
+    ReplicaRacks,
+    Subscriptions,
+)
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.assignors.assignor import Assignment, PartitionCounts, ReplicaRacks, Subscriptions
 from kafkawire.sdk.consumer.assignors.ownership import Claim
 from kafkawire.sdk.consumer.assignors.sticky_assignment import assign_sticky
-from kafkawire.sdk.consumer.consumer_protocol import Subscription
 from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID
 
 __all__ = ["CooperativeStickyAssignor"]
@@ -48,7 +53,7 @@ class CooperativeStickyAssignor:
         }
 
 
-def _generation_id(subscription: Subscription) -> int:
+def _generation_id(subscription: MemberSubscription) -> int:
     if subscription.generation_id != UNKNOWN_GENERATION_ID or len(subscription.user_data or b"") < _GENERATION_BYTES:
         return subscription.generation_id
     return int.from_bytes((subscription.user_data or b"")[:_GENERATION_BYTES], "big", signed=True)

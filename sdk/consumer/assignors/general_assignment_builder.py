@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from kafkawire.sdk.client.groups.assignor import Assignment, PartitionCounts, Subscriptions, partitions_of
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.assignors.assignor import Assignment, PartitionCounts, Subscriptions, partitions_of
 from kafkawire.sdk.consumer.assignors.java_order import java_order, partition_hash
 from kafkawire.sdk.consumer.assignors.ownership import Ownership
 from kafkawire.sdk.consumer.assignors.racks import Racks

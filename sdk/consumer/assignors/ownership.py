@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kafkawire.sdk.client.groups.assignor import PartitionCounts
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.assignors.assignor import PartitionCounts
 from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID
 
 __all__ = ["Claim", "Ownership", "resolve_claims"]

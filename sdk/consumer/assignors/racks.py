@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kafkawire.sdk.client.groups.assignor import PartitionCounts, ReplicaRacks, Subscriptions
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.assignors.assignor import PartitionCounts, ReplicaRacks, Subscriptions
 
 __all__ = ["Racks"]
 

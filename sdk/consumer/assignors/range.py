@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.assignors.assignor import (
+from kafkawire.sdk.client.groups.assignor import (
     Assignment,
     PartitionCounts,
     ReplicaRacks,
@@ -21,6 +20,7 @@ from kafkawire.sdk.consumer.assignors.assignor import (
     sorted_members,
     subscribed_topics,
 )
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.assignors.racks import Racks
 
 __all__ = ["RangeAssignor"]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.assignors.assignor import (
+from kafkawire.sdk.client.groups.assignor import (
     Assignment,
     PartitionCounts,
     ReplicaRacks,
@@ -19,6 +18,7 @@ from kafkawire.sdk.consumer.assignors.assignor import (
     sorted_members,
     subscribed_topics,
 )
+from kafkawire.sdk.client.partitions import TopicPartition
 
 __all__ = ["RoundRobinAssignor"]
 

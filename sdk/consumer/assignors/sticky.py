@@ -11,11 +11,16 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
+from kafkawire.sdk.client.groups.assignor import (
+    Assignment,
+    MemberSubscription,
+    PartitionCounts,
+    ReplicaRacks,
+    Subscriptions,
+)
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.assignors.assignor import Assignment, PartitionCounts, ReplicaRacks, Subscriptions
 from kafkawire.sdk.consumer.assignors.ownership import Claim
 from kafkawire.sdk.consumer.assignors.sticky_assignment import assign_sticky
-from kafkawire.sdk.consumer.consumer_protocol import Subscription
 from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID
 
 __all__ = ["StickyAssignor"]
@@ -45,7 +50,7 @@ class StickyAssignor:
         return assign_sticky(subscriptions, partition_counts, replica_racks, claims).assignment
 
 
-def _claim(subscription: Subscription) -> Claim:
+def _claim(subscription: MemberSubscription) -> Claim:
     """Return what a member claims; nothing if its user data cannot be decoded."""
     from construct import ConstructError
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import NamedTuple
 
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.assignors.assignor import (
+from kafkawire.sdk.client.groups.assignor import (
     Assignment,
     PartitionCounts,
     ReplicaRacks,
     Subscriptions,
     subscribed_topics,
 )
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.assignors.constrained_assignment_builder import ConstrainedAssignmentBuilder
 from kafkawire.sdk.consumer.assignors.general_assignment_builder import GeneralAssignmentBuilder
 from kafkawire.sdk.consumer.assignors.ownership import Claim, resolve_claims

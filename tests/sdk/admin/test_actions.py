@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.admin.admin import Admin
-from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.errors import BrokerError, Closed, RequestTimedOut
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsResponse
@@ -21,6 +21,7 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.versions import VersionRange
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 T0 = TopicPartition("t", 0)
@@ -72,6 +73,21 @@ def test_offsets_of_what_does_not_exist(partition: TopicPartition, code: str) ->
         async with admin(StoringBroker({"t": 1}), api_timeout_ms=100) as client:
             with pytest.raises(BrokerError, match=f"{code}.*{partition.topic}"):
                 await client.list_offsets({partition: OffsetTimestamp.LATEST})
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("newest", [5, 7, 8, 9, 10])
+def test_committed_offsets_in_every_shape(newest: int) -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        supported = broker.supported[ApiKey.OFFSET_FETCH]
+        broker.supported[ApiKey.OFFSET_FETCH] = VersionRange(supported.first, min(newest, supported.last))
+        broker.commits["g", "t", 0] = 5
+        async with admin(broker) as client:
+            assert await client.list_group_offsets("g", [T0]) == {T0: OffsetAndMetadata(5)}
+            assert await client.list_group_offsets("g") == {T0: OffsetAndMetadata(5)}
+            assert await client.list_group_offsets("other", [T0]) == {}
 
     asyncio.run(run())
 

@@ -28,14 +28,26 @@ PROGRAM = """\
 import ssl
 from typing import Any, Unpack
 
-from kafkawire import Admin, Compression, Consumer, Producer, ProducerKeywords
+from kafkawire import Admin, Assignor, Compression, Consumer, Producer, ProducerKeywords, TopicPartition
 from kafkawire.testing import Broker, BrokerKeywords
+
+
+class MyAssignor(Assignor):
+    name = "mine"
+
+    def assign(
+        self, subscriptions: Any, partition_counts: Any, replica_racks: Any = None
+    ) -> dict[str, list[TopicPartition]]:
+        return {}
+
 
 Producer("a:1", linger_ms=5, acks="all", compression="zstd", partitioner=lambda key, count: 0)
 Producer(["a:1"], acks=1, compression=Compression.LZ4, partitioner=None)
 Producer(bootstrap_servers="a:1")
 Consumer("a:1", "orders", "payments", group_id="g", assignors=["range"], auto_offset_reset="earliest")
 Consumer("a:1", group_id=None, assignors="range,sticky")
+Consumer("a:1", group_id="g", assignors=[MyAssignor(), "range"])
+Consumer("a:1", group_id="g", assignors=MyAssignor())
 Admin("a:1", api_timeout_ms=1_000)
 Admin("a:1", security_protocol="SSL", ssl_context=ssl.create_default_context())
 Admin("a:1", security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_username="alice", sasl_password="secret")

@@ -74,6 +74,19 @@ def test_a_topic_missing_from_a_complete_response_is_gone() -> None:
     assert metadata.name_of(ID) is None
 
 
+def test_whether_all_topics_are_known() -> None:
+    metadata = Metadata()
+    metadata.wanted = None
+    metadata.update(metadata_response(topic("t", 1, 5)), now_ms=0)
+    assert not metadata.is_complete
+    metadata.update(metadata_response(topic("t", 1, 5)), now_ms=0, is_complete=True)
+    metadata.update(metadata_response(topic("u", 2, 1, OTHER_ID)), now_ms=1)
+    assert metadata.is_complete, "it only knows more"
+    metadata.wanted = {"t"}
+    metadata.update(metadata_response(topic("t", 1, 5)), now_ms=2)
+    assert not metadata.is_complete
+
+
 def test_a_topic_with_an_error_goes_and_the_error_stays_until_it_is_back() -> None:
     metadata = filled()
     metadata.update(metadata_response(topic("t", 1, 5, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)), now_ms=1)

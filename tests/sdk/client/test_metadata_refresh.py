@@ -61,6 +61,16 @@ def test_a_topic_that_is_wanted_anew_does_not_wait(simulation: Simulation) -> No
         assert set(metadata.topics) == names
 
 
+def test_all_topics_wanted_anew_do_not_wait(simulation: Simulation) -> None:
+    simulation.router.metadata.wanted = {"a"}
+    simulation.run(10)
+    simulation.router.metadata.wanted = None
+    simulation.run(5)
+    assert asked(simulation) == [{"a"}, None]
+    simulation.run(30_000)
+    assert asked(simulation) == [{"a"}, None]
+
+
 @pytest.mark.parametrize("missing", ["gone", "b"])
 def test_a_missing_topic_is_asked_for_once_a_second_at_most(simulation: Simulation, missing: str) -> None:
     simulation.router.metadata.wanted = {"a", missing}

@@ -1,78 +1,136 @@
-"""Offsets by time from every leader, committed offsets from the coordinator, in old and new shapes.
+"""Questions about offsets are asked of the leaders, repeated where that may help, and end by their deadline.
 
-Method: a client core over the scripted broker that stores batches and commits; see tests/sdk/admin/test_actions.py for
-leaders that move.
+Method: simulated brokers with logs, on a clock of its own.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
 import pytest
 
-from kafkawire.sdk.client.core import ClientCore
-from kafkawire.sdk.client.offset_queries import fetch_committed, list_offsets
-from kafkawire.sdk.client.options import ClientOptions, read_options
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.errors import BrokerError, RequestTimedOut
-from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.errors import BrokerError, Closed, RequestTimedOut
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
-from kafkawire.sdk.protocol.versions import VersionRange
-from tests.sdk.scripted_broker import BROKER, StoringBroker
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.promise import Promise
+from tests.sdk.client.simulation import SILENT
+from tests.sdk.consumer.simulated_logs import Cluster
+from tests.sdk.consumer.user_side import T0, T1, T2
 
-T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-def querying(
-    test: Callable[[StoringBroker, ClientCore], Awaitable[None]], api_timeout_ms: int = 60_000, **newest: int
-) -> None:
-    """Run a test with a broker that speaks up to these versions of OffsetFetch and the like."""
-
-    async def run() -> None:
-        broker = StoringBroker({"t": 2})
-        for name, version in newest.items():
-            key = ApiKey[name.upper()]
-            broker.supported[key] = VersionRange(broker.supported[key].first, version)
-        options = read_options(ClientOptions, str(BROKER), {"api_timeout_ms": api_timeout_ms})
-        core = ClientCore("reader", options, broker.network)
-        await core.start()
-        try:
-            await core.operations.describe(["t"])
-            await test(broker, core)
-        finally:
-            await core.end()
-
-    asyncio.run(run())
+Answer = Promise[dict[TopicPartition, OffsetAndTimestamp]]
 
 
-def test_offsets_by_time() -> None:
-    async def test(broker: StoringBroker, core: ClientCore) -> None:
-        broker.fill("t", b"a", b"b")
-        found = await list_offsets(core.operations, {T0: OffsetTimestamp.LATEST, T1: OffsetTimestamp.EARLIEST})
-        assert found == {T0: OffsetAndTimestamp(2, -1), T1: OffsetAndTimestamp(0, -1)}
-        assert await list_offsets(core.operations, {}) == {}
-        assert len(broker.asked(ApiKey.LIST_OFFSETS)) == 1, "one request for each leader"
+def asked(cluster: Cluster, *partitions: TopicPartition, time_ms: int = OffsetTimestamp.LATEST) -> Answer:
+    """Ask for an offset of each partition."""
+    answer: Answer = Promise()
+    cluster.queries.ask(dict.fromkeys(partitions, time_ms), answer, cluster.simulation.now_ms)
+    return answer
 
-    querying(test)
+
+def test_one_request_for_each_leader() -> None:
+    cluster = Cluster({"t": [1, 2, 1]})
+    cluster.logs[T1].append(b"a", b"b")
+    answer = asked(cluster, T0, T1, T2)
+    cluster.run(1_000)
+    assert {each: place.offset for each, place in answer.wait(0).items()} == {T0: 0, T1: 2, T2: 0}
+    assert len(cluster.simulation.requests(ListOffsetsRequest)) == 2
+
+
+def test_no_record_is_that_recent() -> None:
+    cluster = Cluster({"t": [1]})
+    cluster.logs[T0].listed = -1
+    answer = asked(cluster, T0, time_ms=77)
+    cluster.run(1_000)
+    assert answer.wait(0)[T0].offset == -1
+
+
+def test_a_leader_that_is_missing_for_a_while() -> None:
+    cluster = Cluster({"t": [None]})
+    answer = asked(cluster, T0)
+    cluster.run(3_000)
+    assert not answer.done
+    cluster.logs[T0].leader = 2
+    cluster.run(3_000)
+    assert answer.wait(0)[T0].offset == 0
+
+
+def test_an_error_that_passes_and_one_that_lasts() -> None:
+    cluster = Cluster({"t": [1]})
+    codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+
+    def refuse(request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+        data = ListOffsetsResponse.ListOffsetsPartitionResponse(0, codes.pop(0))
+        return ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse("t", [data])])
+
+    cluster.simulation.handlers[ListOffsetsRequest] = refuse
+    answer = asked(cluster, T0)
+    cluster.run(5_000)
+    with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: offset of t-0"):
+        answer.wait(0)
+    assert codes == []
+
+
+@pytest.mark.parametrize("partition", [TopicPartition("x", 0), TopicPartition("t", 9)])
+def test_what_does_not_exist_is_not_asked_for_ever_after(partition: TopicPartition) -> None:
+    cluster = Cluster({"t": [1]}, api_timeout_ms=5_000)
+    answer = asked(cluster, partition)
+    cluster.run(3_500)
+    assert not answer.done
+    cluster.run(2_500)
+    with pytest.raises(BrokerError, match=f"UNKNOWN_TOPIC_OR_PARTITION: partition {partition}"):
+        answer.wait(0)
+    asked_before = cluster.metadata_asked
+    assert asked_before < 15
+    cluster.run(60_000)
+    assert cluster.metadata_asked == asked_before
+
+
+def test_nothing_is_known_at_once() -> None:
+    answer = asked(Cluster({"t": [1]}))
+    assert answer.wait(0) == {}
+
+
+def test_a_leader_in_trouble_does_not_spoil_what_another_has_answered() -> None:
+    cluster = Cluster({"t": [1, 2]})
+    cluster.simulation.down.add(2)
+    answer = asked(cluster, T0, T1)
+    cluster.run(3_000)
+    assert not answer.done
+    cluster.simulation.down.clear()
+    cluster.run(3_000)
+    assert set(answer.wait(0)) == {T0, T1}
+    names = [
+        [each.partition_index for each in request.topics[0].partitions]
+        for request in cluster.simulation.requests(ListOffsetsRequest)
+    ]
+    assert sorted(names) == [[0], [1]]
 
 
 def test_the_error_of_the_last_attempt_outlives_the_deadline() -> None:
-    async def test(broker: StoringBroker, core: ClientCore) -> None:
-        broker.responders[ApiKey.METADATA] = lambda request: None
-        with pytest.raises(BrokerError, match=r"UNKNOWN_TOPIC_OR_PARTITION.*t-9") as caught:
-            await list_offsets(core.operations, {TopicPartition("t", 9): OffsetTimestamp.LATEST})
-        assert isinstance(caught.value.__cause__, RequestTimedOut)
+    cluster = Cluster({"t": [1]}, api_timeout_ms=2_000)
+    answer = asked(cluster, TopicPartition("x", 0))
+    cluster.run(1_000)
+    cluster.simulation.handlers[MetadataRequest] = lambda request, version: SILENT
+    cluster.run(2_000)
+    with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION: partition x-0") as caught:
+        answer.wait(0)
+    assert isinstance(caught.value.__cause__, RequestTimedOut)
 
-    querying(test, api_timeout_ms=300)
+
+def test_a_response_that_lacks_a_partition() -> None:
+    cluster = Cluster({"t": [1]}, api_timeout_ms=2_000)
+    cluster.simulation.handlers[ListOffsetsRequest] = lambda request, version: ListOffsetsResponse()
+    answer = asked(cluster, T0)
+    cluster.run(3_000)
+    with pytest.raises(BrokerError, match="offsets of t-0: the response lacks them"):
+        answer.wait(0)
 
 
-@pytest.mark.parametrize("newest", [5, 7, 8, 9])
-def test_committed_offsets(newest: int) -> None:
-    async def test(broker: StoringBroker, core: ClientCore) -> None:
-        broker.commits["g", "t", 0] = 5
-        assert await fetch_committed(core.operations, "g", [T0]) == {T0: OffsetAndMetadata(5)}
-        assert await fetch_committed(core.operations, "g") == {T0: OffsetAndMetadata(5)}
-        assert await fetch_committed(core.operations, "other", [T0]) == {}
-
-    querying(test, offset_fetch=newest)
+def test_the_end_of_the_client() -> None:
+    cluster = Cluster({"t": [None]})
+    answer = asked(cluster, T0)
+    cluster.run(100)
+    cluster.simulation.close()
+    with pytest.raises(Closed):
+        answer.wait(0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.sdk.client.groups.assignor import Assignment, Assignor, PartitionCounts, ReplicaRacks, Subscriptions
 from kafkawire.sdk.client.options import (
     ASSIGNOR_NAMES,
     CLIENTS,
@@ -19,6 +20,17 @@ from kafkawire.sdk.client.options import (
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX, REQUIRED
 from kafkawire.sdk.records import Compression
+
+
+class OneForAll(Assignor):
+    """An assignor of the application."""
+
+    name = "one-for-all"
+
+    def assign(
+        self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None
+    ) -> Assignment:
+        raise NotImplementedError
 
 
 def test_defaults() -> None:
@@ -205,6 +217,9 @@ def test_refused_by_a_producer(given: dict[str, object], message: str) -> None:
         ({"assignors": ()}, "expected some of range, roundrobin, sticky, cooperative-sticky"),
         ({"group_id": "g", "assignors": "rang"}, "assignors='rang': expected some of range, "),
         ({"group_id": "g", "assignors": 5}, "assignors=5: expected some of range, "),
+        ({"group_id": "g", "assignors": OneForAll}, "or objects of your own with a name and `assign`"),
+        ({"group_id": "g", "assignors": [OneForAll(), OneForAll()]}, "expected a different name for each"),
+        ({"group_id": "g", "assignors": "range, range"}, "expected a different name for each"),
         ({"group_id": ""}, "group_id='': expected a name; leave it out to read without a group"),
         ({"group_id": "g", "group_instance_id": "a b"}, "group_instance_id='a b': expected 1 to 249 of the characters"),
         ({"group_id": "g", "group_instance_id": ".."}, r"group_instance_id='\.\.': expected 1 to 249"),
@@ -256,6 +271,12 @@ def test_refused_by_a_consumer(given: dict[str, object], message: str) -> None:
 def test_consumer_assignors() -> None:
     options = read_options(ConsumerOptions, "a", {"group_id": "g", "partition.assignment.strategy": "range, sticky"})
     assert options.assignors == ("range", "sticky")
+    own = OneForAll()
+    assert read_options(ConsumerOptions, "a", {"group_id": "g", "assignors": own}).assignors == (own,)
+    assert read_options(ConsumerOptions, "a", {"group_id": "g", "assignors": [own, "range"]}).assignors == (
+        own,
+        "range",
+    )
     every = read_options(ConsumerOptions, "a", {"group_id": "g", "assignors": list(ASSIGNOR_NAMES)})
     assert every.assignors == ASSIGNOR_NAMES
 
@@ -296,8 +317,8 @@ def test_without_a_broker_to_ask(given: dict[str, object]) -> None:
 
 
 def test_every_dotted_name_is_an_option_and_nearly_every_option_has_one() -> None:
-    for kind in (ProducerOptions, ConsumerOptions):
-        assert kind.OPTIONS.keys() - set(kind.KAFKA_NAMES.values()) == {
+    for kind, ours in (ProducerOptions, set[str]()), (ConsumerOptions, {"enable_auto_finish"}):
+        assert kind.OPTIONS.keys() - set(kind.KAFKA_NAMES.values()) - ours == {
             "io",  # ours alone
             "max_frame_bytes",  # a limit of its own
             "sasl_aws_region",  # the mechanism is Amazon's

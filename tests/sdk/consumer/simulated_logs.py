@@ -5,18 +5,20 @@ A whole I/O side runs against them on the clock of `tests/sdk/client/simulation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from kafkawire.sdk.client.groups.committed import Found
+from kafkawire.sdk.client.offset_queries import OffsetQueries
 from kafkawire.sdk.client.options import ConsumerOptions
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.consumer.assignment import Assignment
 from kafkawire.sdk.consumer.fetch_planner import FetchPlanner
 from kafkawire.sdk.consumer.fetch_queue import FetchQueue
-from kafkawire.sdk.consumer.offset_queries import OffsetQueries
 from kafkawire.sdk.consumer.reader import Reader
-from kafkawire.sdk.consumer.subscription import Subscription
+from kafkawire.sdk.consumer.subscription import SubscribedTopics
+from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -28,7 +30,6 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import walk_headers
-from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.client.simulation import Simulation, address, backoff, options
 from tests.sdk.consumer.batches import made
 
@@ -83,14 +84,14 @@ class Cluster:
     Attributes:
         logs: by partition.
         ids: of the topics.
-        commits: what the consumer's group has committed; None if it has no group.
+        commits: what the consumer's group has committed, or why it cannot be known; None if it has no group.
         sessions: by node, what each keeps: id, next epoch, (topic id, partition) → offset.
     """
 
     def __init__(
         self,
         topics: Mapping[str, list[int | None]],
-        commits: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        commits: Found | None = None,
         **given: object,
     ) -> None:
         self.logs = {
@@ -112,8 +113,8 @@ class Cluster:
         self.assignment = Assignment(self.planner, self.queue, lambda step: step(self.simulation.now_ms), int)
         self.planner.user = self.assignment
         self.reader = Reader(self.assignment, self.queue, check_crcs=True)
-        self.queries = OffsetQueries(router, settings, backoff())
-        self.subscription = Subscription(router.metadata, self.assignment)
+        self.queries = OffsetQueries(router, settings, backoff(), settings.isolation_level)
+        self.subscription = SubscribedTopics(router.metadata, self.assignment)
         self.simulation = Simulation(router, self.subscription, self.planner, self.queries)
         self.simulation.handlers[MetadataRequest] = self._metadata
         self.simulation.handlers[ListOffsetsRequest] = self._list
@@ -244,10 +245,14 @@ class Cluster:
             topics.append(OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic.topic, partitions))
         return OffsetForLeaderEpochResponse(topics=topics)
 
-    def _committed(self, partitions: Any, promise: Promise[dict[TopicPartition, OffsetAndMetadata]]) -> None:
+    def _committed(self, partitions: Any, on_found: Callable[[Found, int], None], now_ms: int) -> None:
+        """Report what is committed after 5 ms, and errors after a second."""
         assert self.commits is not None
-        commits = self.commits
-        self.simulation.at(5, lambda: promise.keep({each: commits[each] for each in partitions if each in commits}))
+        found = {each: self.commits.get(each) for each in partitions}
+        late = {each: result for each, result in found.items() if isinstance(result, KafkaWireError)}
+        for delay_ms, results in (5, {each: found[each] for each in found if each not in late}), (1_000, late):
+            if results:
+                self.simulation.at(delay_ms, lambda results=results: on_found(results, self.simulation.now_ms))  # type: ignore[misc]  # a default binds the loop's value
 
 
 def reading(*partitions: TopicPartition, topics: dict[str, list[int | None]] | None = None, **given: object) -> Cluster:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
+from kafkawire.sdk.client.groups.assignor import Assignor, MemberSubscription, PartitionCounts, ReplicaRacks
 from kafkawire.sdk.client.groups.classic_protocol import ClusterView, Joining, MemberInfo
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.assignments import ConsumerAssignments
 from kafkawire.sdk.consumer.assignors import ASSIGNORS, Assignment, Subscriptions
-from kafkawire.sdk.consumer.assignors.assignor import PartitionCounts, ReplicaRacks
 from kafkawire.sdk.consumer.assignors.range import RangeAssignor
-from kafkawire.sdk.consumer.consumer_protocol import decode_subscription
-from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.consumer.consumer_protocol import decode_subscription, encode_subscription
+from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -67,7 +69,42 @@ def test_a_member_is_cooperative_if_all_of_its_assignors_are(names: list[str], c
     assert ConsumerAssignments(names).cooperative is cooperative
 
 
-@pytest.mark.parametrize("assignors", [[], ["best"], ["range", "range"], ["range", RangeAssignor()]])
-def test_unknown_and_repeated_assignors_are_refused(assignors: list[str | RangeAssignor]) -> None:
-    with pytest.raises(ConfigurationError, match="assignors"):
-        ConsumerAssignments(assignors)
+class Faulty(Assignor):
+    """An assignor of the application that returns what it is given, and cannot make user data."""
+
+    name = "faulty"
+
+    def __init__(self, assignment: Assignment) -> None:
+        self._assignment = assignment
+
+    def user_data(self, partitions: Iterable[TopicPartition], generation_id: int) -> bytes | None:
+        raise ValueError("no user data")
+
+    def assign(
+        self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None
+    ) -> Assignment:
+        return self._assignment
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ({"c": [P]}, "the assignment names c, which is not a member"),
+        ({"a": [TopicPartition("u", 0)]}, "u-0 was assigned to a, which does not subscribe to its topic"),
+        ({"a": [P], "b": [TopicPartition("t", 2)]}, "t-2 was assigned to b, and does not exist"),
+        ({"a": [P, Q], "b": [Q]}, "t-1 was assigned to a and to b"),
+        ({"a": [Q, Q]}, "t-1 was assigned to a and to a"),
+    ],
+)
+def test_assignments_that_cannot_be_are_refused(assignment: Assignment, message: str) -> None:
+    assignments = ConsumerAssignments([Faulty(assignment)])
+    members = {each: MemberInfo(encode_subscription(MemberSubscription(("t",))), None) for each in "ab"}
+    with pytest.raises(LocalProtocolError, match=message):
+        assignments.assign("faulty", members, ClusterView({"t": 2}, {}))
+
+
+def test_user_data_that_cannot_be_made() -> None:
+    joining = Joining(frozenset({"t"}), frozenset(), -1, None, frozenset(), -1)
+    with pytest.raises(KafkaWireError, match=r"user data of assignor faulty: ValueError.'no user data'") as caught:
+        ConsumerAssignments(["range", Faulty({})]).protocols(joining)
+    assert isinstance(caught.value.__cause__, ValueError)

@@ -405,6 +405,23 @@ def test_subscribe_to_other_topics() -> None:
     consuming(test, group_id="g")
 
 
+def test_a_pattern_without_a_group() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await consumer.subscribe(pattern="n.*")
+        assert await consumer.getmany(20) == {}
+        broker.topics |= {"new": 1, "other": 1}
+        broker.fill("new", b"first")
+        broker.fill("other", b"not this")
+        assert [record.value for record in await read(consumer, 1)] == [b"first"]
+        assert consumer.assignment == {TopicPartition("new", 0)}
+        await consumer.subscribe("t")
+        assert [record.value for record in await read(consumer, 1)] == values(1)
+        with pytest.raises(ConfigurationError, match="expected names of topics, or a pattern"):
+            await consumer.subscribe("t", pattern="n.*")
+
+    consuming(test, metadata_max_age_ms=100)
+
+
 # Faults.
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkawire.sdk.client.groups.assignor import MemberSubscription
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.consumer_protocol import (
-    Subscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -25,7 +25,7 @@ from tests.sdk.consumer.assignors.groups import partitions
 NAMES = st.text(max_size=5)
 PARTITIONS = st.lists(st.builds(TopicPartition, NAMES, st.integers(0, 9)), unique=True).map(tuple)
 SUBSCRIPTIONS = st.builds(
-    Subscription,
+    MemberSubscription,
     st.lists(NAMES, unique=True).map(tuple),
     PARTITIONS,
     st.integers(-1, 2**31 - 1),
@@ -33,7 +33,7 @@ SUBSCRIPTIONS = st.builds(
     st.none() | st.binary(max_size=5),
     st.none(),
 )
-SUBSCRIPTION = Subscription(("b", "a"), tuple(partitions("b-1 a-2 b-0")), 7, "r", b"x")
+SUBSCRIPTION = MemberSubscription(("b", "a"), tuple(partitions("b-1 a-2 b-0")), 7, "r", b"x")
 SUBSCRIPTION_HEX = (
     "0003 00000002 000161 000162 00000001 78"
     "00000002 000161 00000001 00000002 000162 00000002 00000000 00000001 00000007 000172"
@@ -57,7 +57,7 @@ def test_golden_assignment() -> None:
 
 
 @given(subscription=SUBSCRIPTIONS)
-def test_subscriptions_round_trip(subscription: Subscription) -> None:
+def test_subscriptions_round_trip(subscription: MemberSubscription) -> None:
     again = decode_subscription(encode_subscription(subscription))
     assert again == subscription._replace(
         topics=tuple(sorted(subscription.topics)), owned_partitions=tuple(sorted(subscription.owned_partitions))
@@ -72,13 +72,13 @@ def test_assignments_round_trip(assigned: tuple[TopicPartition, ...]) -> None:
 @pytest.mark.parametrize(
     ("version", "known"),
     [
-        (0, Subscription(("a", "b"), user_data=b"x")),
-        (1, Subscription(("a", "b"), tuple(partitions("a-2")), user_data=b"x")),
-        (2, Subscription(("a", "b"), tuple(partitions("a-2")), 7, user_data=b"x")),
-        (3, Subscription(("a", "b"), tuple(partitions("a-2")), 7, "r", b"x")),
+        (0, MemberSubscription(("a", "b"), user_data=b"x")),
+        (1, MemberSubscription(("a", "b"), tuple(partitions("a-2")), user_data=b"x")),
+        (2, MemberSubscription(("a", "b"), tuple(partitions("a-2")), 7, user_data=b"x")),
+        (3, MemberSubscription(("a", "b"), tuple(partitions("a-2")), 7, "r", b"x")),
     ],
 )
-def test_older_members(version: int, known: Subscription) -> None:
+def test_older_members(version: int, known: MemberSubscription) -> None:
     owned = [ConsumerProtocolSubscription.TopicPartition("a", [2])]
     message = ConsumerProtocolSubscription(["a", "b"], b"x", owned, 7, "r")
     encoded = codec(ConsumerProtocolSubscription, version).encode(message)

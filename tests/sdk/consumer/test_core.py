@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.core import ConsumerCore
@@ -87,7 +88,7 @@ def test_partitions_are_fetched_ahead_while_the_user_blocks(setting: Setting) ->
 def test_a_subscription(setting: Setting) -> None:
     setting.core.topics = frozenset({"t"})
     setting.start()
-    setting.core.subscribe(["t"]).wait(WAIT_SECONDS)
+    setting.core.subscribe(Subscription(["t"])).wait(WAIT_SECONDS)
     assert setting.core.assignment.assigned == {T0, T1}
     assert setting.core.partitions_for("t").wait(WAIT_SECONDS) == [T0, T1]
     ends = setting.core.look_up({T0: OffsetTimestamp.LATEST, T1: OffsetTimestamp.LATEST}).wait(WAIT_SECONDS)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import Closed
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -155,7 +156,7 @@ def test_positions_of_partitions_that_are_gone_do_nothing() -> None:
 def test_new_partitions_are_read_from_their_beginning() -> None:
     cluster = Cluster({"t": [1]}, auto_offset_reset="latest", metadata_max_age_ms=1_000)
     cluster.planner.subscribe(frozenset({"t"}))
-    cluster.subscription.subscribe(["t"])
+    cluster.subscription.subscribe(Subscription(["t"]))
     cluster.logs[T0].append(b"before")
     assert cluster.read() == []
     cluster.logs[T1] = type(cluster.logs[T0])(2)

@@ -6,15 +6,17 @@ Method: the whole consumer against a scripted broker; how each protocol behaves 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import pytest
 
+from kafkawire.sdk.client.groups.assignor import Assignment, Assignor, PartitionCounts, ReplicaRacks, Subscriptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.consumer import Consumer
-from kafkawire.sdk.errors import BrokerError, ConfigurationError, RequestTimedOut
+from kafkawire.sdk.consumer.consumer_protocol import decode_subscription
+from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -103,6 +105,25 @@ def test_it_continues_from_the_commit() -> None:
     consuming(test)
 
 
+def test_records_finished_in_any_order() -> None:
+    """What is committed is what comes before the first unfinished record."""
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        consumer.assign([T0])
+        records = (await consumer.getmany(1_000))[T0]
+        await asyncio.to_thread(consumer.finish, *records[1:])
+        await consumer.commit()
+        assert broker.commits["g", "t", 0] == 0
+        consumer.finish(records[0])
+        while broker.commits["g", "t", 0] != 3:
+            await consumer.getmany(5)
+        broker.fill("t", b"d")
+        assert len(await consumer.getbatches(1_000)) == 1
+
+    broker = consuming(test, enable_auto_finish=False, auto_commit_interval_ms=1)
+    assert broker.commits["g", "t", 0] == 3, "the last batch was not finished"
+
+
 # The protocols.
 
 
@@ -160,6 +181,90 @@ def test_a_member_reads_some_topic() -> None:
         assert (await anext(aiter(consumer))).value == b"a"
 
     consuming(test, "t")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])
+def test_a_pattern(protocol: str) -> None:
+    """Members of a classic group match the names of topics, the coordinator of a KIP-848 group does so itself."""
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await consumer.subscribe(pattern="[s-u]")
+        assert (await anext(aiter(consumer))).value == b"a"
+
+    broker = consuming(test, group_protocol=protocol)
+    if protocol == "classic":
+        join = broker.asked(ApiKey.JOIN_GROUP)[-1]
+        assert isinstance(join, JoinGroupRequest)
+        assert decode_subscription(bytes(join.protocols[0].metadata)).topics == ("t",)
+    else:
+        heartbeat = broker.asked(ApiKey.CONSUMER_GROUP_HEARTBEAT)[0]
+        assert isinstance(heartbeat, ConsumerGroupHeartbeatRequest)
+        assert heartbeat.subscribed_topic_regex == "[s-u]"
+
+
+@pytest.mark.parametrize(("protocol", "is_checked"), [("classic", True), ("auto", True), ("consumer", False)])
+def test_a_pattern_that_is_none_is_refused_where_members_match(protocol: str, is_checked: bool) -> None:
+    async def run() -> None:
+        consumer = Consumer(str(BROKER), group_id="g", group_protocol=protocol)  # type: ignore[arg-type]  # one of three
+        if is_checked:
+            with pytest.raises(ConfigurationError, match=r"pattern.*missing \)"):
+                await consumer.subscribe(pattern="(")
+        else:
+            await consumer.subscribe(pattern="(")
+
+    asyncio.run(run())
+
+
+class OneForAll(Assignor):
+    """An assignor of the application.
+
+    Attributes:
+        user_datas: what the leader was told.
+    """
+
+    name = "one-for-all"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self._error = error
+        self.user_datas: list[bytes | None] = []
+
+    def user_data(self, partitions: Iterable[TopicPartition], generation_id: int) -> bytes | None:
+        return b"%d" % generation_id
+
+    def assign(
+        self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None
+    ) -> Assignment:
+        if self._error is not None:
+            raise self._error
+        self.user_datas += [said.user_data for said in subscriptions.values()]
+        return {min(subscriptions): [TopicPartition("t", each) for each in range(partition_counts["t"])]}
+
+
+def test_an_assignor_of_the_application() -> None:
+    own = OneForAll()
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        assert (await anext(aiter(consumer))).value == b"a"
+
+    broker = consuming(test, "t", assignors=[own, "range"])
+    join = broker.asked(ApiKey.JOIN_GROUP)[0]
+    assert isinstance(join, JoinGroupRequest)
+    assert [protocol.name for protocol in join.protocols] == ["one-for-all", "range"]
+    assert own.user_datas == [b"-1"]
+
+
+def test_an_assignor_that_raises_ends_the_membership() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        for _ in range(2):
+            with pytest.raises(KafkaWireError, match=r"group g, assignor one-for-all: ValueError.'nobody'") as caught:
+                await consumer.getmany(10_000)
+            assert isinstance(caught.value.__cause__, ValueError)
+        with pytest.raises(KafkaWireError, match="assignor one-for-all"):
+            await consumer.commit({T0: 1})
+        assert consumer.assignment == frozenset()
+
+    broker = consuming(test, "t", assignors=OneForAll(ValueError("nobody")))
+    assert broker.asked(ApiKey.LEAVE_GROUP), "the others need not wait for its session to end"
 
 
 # Listeners.

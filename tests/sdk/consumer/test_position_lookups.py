@@ -9,10 +9,11 @@ import pytest
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.consumer.position import Position
-from kafkawire.sdk.errors import NoOffset
+from kafkawire.sdk.errors import BrokerError, NoOffset
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
 from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel, OffsetTimestamp
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.consumer.simulated_logs import WALL_MS, reading
 from tests.sdk.consumer.user_side import T0, T1, T2
 
@@ -28,6 +29,23 @@ def test_no_offset_is_raised_once_for_each_partition() -> None:
             raised.append(str(error)[:3])
     assert raised == ["t-0", "t-2"]
     assert cluster.assignment[T1].position == Position(2, 1)
+
+
+def test_a_committed_offset_in_trouble_holds_up_its_own_partition_only() -> None:
+    """T1's offset belongs to a transaction that is open; T2 may not be read."""
+    commits = {
+        T0: OffsetAndMetadata(1),
+        T1: BrokerError(ErrorCode.UNSTABLE_OFFSET_COMMIT, "t-1"),
+        T2: BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t-2"),
+    }
+    cluster = reading(T0, T1, T2, commits=commits)
+    for partition in (T0, T1, T2):
+        cluster.logs[partition].append(b"a", b"b")
+    assert cluster.read(500) == [(0, 1)]
+    with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: t-2"):
+        cluster.read()
+    commits[T1] = OffsetAndMetadata(0)
+    assert cluster.read(3_000) == [(1, 0), (1, 1)]
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,12 @@ Method: metadata that is updated by hand.
 
 from __future__ import annotations
 
+import pytest
+
+from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.subscription import Subscription
+from kafkawire.sdk.consumer.subscription import SubscribedTopics
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from tests.sdk.consumer.user_side import T0, T1, UserSide
@@ -15,7 +18,7 @@ from tests.sdk.consumer.user_side import T0, T1, UserSide
 S0 = TopicPartition("s", 0)
 
 
-def update(metadata: Metadata, **counts: int) -> None:
+def update(metadata: Metadata, *, is_complete: bool = False, **counts: int) -> None:
     """Take a response with so many partitions of each topic; -1 for a topic that is gone."""
     topics = [
         MetadataResponse.MetadataResponseTopic(
@@ -25,13 +28,13 @@ def update(metadata: Metadata, **counts: int) -> None:
         )
         for name, count in counts.items()
     ]
-    metadata.update(MetadataResponse(topics=topics), 0)
+    metadata.update(MetadataResponse(topics=topics), 0, is_complete=is_complete)
 
 
 def test_partitions_come_and_stay() -> None:
     metadata, side = Metadata(), UserSide()
-    subscription = Subscription(metadata, side.assignment)
-    subscription.subscribe(["t", "s"])
+    subscription = SubscribedTopics(metadata, side.assignment)
+    subscription.subscribe(Subscription(["t", "s"]))
     subscription.poll(0)
     assert side.told == []
     update(metadata, t=1)
@@ -49,11 +52,41 @@ def test_partitions_come_and_stay() -> None:
 
 def test_another_subscription() -> None:
     metadata, side = Metadata(), UserSide()
-    subscription = Subscription(metadata, side.assignment)
+    subscription = SubscribedTopics(metadata, side.assignment)
     update(metadata, t=2, s=1)
-    subscription.subscribe(["t"])
+    subscription.subscribe(Subscription(["t"]))
     subscription.poll(0)
-    subscription.subscribe(["s"])
+    subscription.subscribe(Subscription(["s"]))
     subscription.poll(0)
     assert side.assignment.assigned == {S0}
     assert subscription.due_ms(0) is None
+
+
+def test_a_pattern() -> None:
+    """Topics are matched once all are known; one that is gone is gone, and comes back as a new one."""
+    metadata, side = Metadata(), UserSide()
+    metadata.wanted = None
+    subscription = SubscribedTopics(metadata, side.assignment)
+    subscription.subscribe(Subscription(pattern="[st]"))
+    update(metadata, t=2, other=1)
+    subscription.poll(0)
+    assert side.told == []
+    update(metadata, is_complete=True, t=2, other=1)
+    subscription.poll(0)
+    assert side.told.pop() == ("assign", {T0: None, T1: None})
+    update(metadata, is_complete=True, s=1, other=1)
+    subscription.poll(0)
+    assert side.told.pop() == ("assign", {S0: None})
+    update(metadata, is_complete=True, s=1, t=1)
+    subscription.poll(0)
+    assert side.told.pop() == ("assign", {S0: None, T0: None})
+
+
+def test_a_topic_that_cannot_be_read_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    metadata = Metadata()
+    subscription = SubscribedTopics(metadata, None)
+    subscription.subscribe(Subscription(["t", "s"]))
+    for count in (-1, -1, 1, -1):
+        update(metadata, t=count, s=1)
+        subscription.poll(0)
+    assert caplog.messages == ["topic t cannot be read now: UNKNOWN_TOPIC_OR_PARTITION"] * 2

@@ -25,12 +25,14 @@ class UserSide:
         now_ms: the time.
     """
 
-    def __init__(self, *partitions: TopicPartition, start: int | None = 0) -> None:
+    def __init__(self, *partitions: TopicPartition, start: int | None = 0, auto_finish: bool = True) -> None:
         self.told: list[tuple[object, ...]] = []
         self.wakes = 0
         self.now_ms = 0
         self.queue = FetchQueue(self._wake)
-        self.assignment = Assignment(self, self.queue, lambda step: step(0), lambda: self.now_ms)
+        self.assignment = Assignment(
+            self, self.queue, lambda step: step(0), lambda: self.now_ms, auto_finish=auto_finish
+        )
         self.reader = Reader(self.assignment, self.queue, check_crcs=True)
         if partitions:
             self.assignment.assign(partitions, None if start is None else Position(start))

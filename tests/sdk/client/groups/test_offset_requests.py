@@ -95,6 +95,17 @@ def test_look_ups(version: int) -> None:
     assert list(results) == [(P, 0, found), (Q, 0, found), (U, 0, None)]
 
 
+@pytest.mark.parametrize("version", [2, 7, 8, 9, 10])
+def test_everything_that_a_group_has_committed_is_asked_for_by_name(version: int) -> None:
+    """A group may have committed for topics whose ids this client does not know."""
+    versions = Connection({ApiKey.OFFSET_FETCH: version})
+    request, chosen, names = fetch_request("g", None, known("t"), versions, stable=False)
+    code = program(type(request), chosen)
+    request = code.decode(code.encode(request))[0]
+    assert (request.groups[0] if request.groups else request).topics is None
+    assert (chosen, names, request.require_stable) == (min(version, 9), {}, False)
+
+
 def test_names_are_used_unless_all_ids_are_known() -> None:
     versions = Connection({})
     request, version, names = commit_request(

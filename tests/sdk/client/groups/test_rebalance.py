@@ -57,9 +57,9 @@ class PlainProtocol:
 class Scene:
     """A member, and what it hears; see `RebalanceMember`."""
 
-    def __init__(self) -> None:
+    def __init__(self, protocol: PlainProtocol | None = None) -> None:
         self.heard: list[tuple[Any, ...]] = []
-        self.protocol = PlainProtocol()
+        self.protocol = protocol or PlainProtocol()
         self.router = Router(options(), backoff())
         settings = GroupSettings("g", max_poll_interval_ms=20_000)
         self.rebalance = Rebalance(self.router, settings, self.protocol, self)
@@ -209,6 +209,17 @@ def test_an_assignor_that_raises_is_told() -> None:
     scene.begin()
     assert scene.heard[-1] == ("assignor failed", UnicodeDecodeError)
     assert scene.simulation.requests(SyncGroupRequest) == []
+
+
+def test_a_subscription_that_cannot_be_made_is_told() -> None:
+    class Failing(PlainProtocol):
+        def protocols(self, joining: Joining) -> list[tuple[str, bytes]]:
+            raise KafkaWireError("no user data") from ValueError()
+
+    scene = Scene(Failing())
+    scene.begin()
+    assert scene.heard == [("assignor failed", ValueError)]
+    assert scene.simulation.requests(JoinGroupRequest) == []
 
 
 @pytest.mark.parametrize("duration_ms", [0, 3, 5])

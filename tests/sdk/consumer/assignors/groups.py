@@ -8,9 +8,9 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from kafkawire.conformance.misc_vectors import check_misc_vector
+from kafkawire.sdk.client.groups.assignor import MemberSubscription
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.assignors import Assignment, Assignor, PartitionCounts, ReplicaRacks, Subscriptions
-from kafkawire.sdk.consumer.consumer_protocol import Subscription
 from kafkawire.sdk.protocol.engines.selection import ENGINE
 from tests.vectors import read_vectors
 
@@ -33,7 +33,7 @@ RACKS: tuple[str, ...] = ("rack0", "rack1", "rack2")
 class Group(NamedTuple):
     """What an assignor is given."""
 
-    subscriptions: dict[str, Subscription]
+    subscriptions: dict[str, MemberSubscription]
     partition_counts: PartitionCounts
     replica_racks: ReplicaRacks | None
 
@@ -55,7 +55,7 @@ def groups(draw: st.DrawFn, equal: bool | None = None) -> Group:
     instances = st.none() | st.uuids().map(str)
     names = draw(st.sets(st.text("abXY01-_", min_size=1, max_size=6), min_size=1, max_size=7))
     subscriptions = {
-        name: Subscription(draw(wanted), rack_id=draw(racks), group_instance_id=draw(instances))
+        name: MemberSubscription(draw(wanted), rack_id=draw(racks), group_instance_id=draw(instances))
         for name in sorted(names)
     }
     replicas = st.sets(st.sampled_from(RACKS), min_size=1)
@@ -100,8 +100,8 @@ def assert_balanced(assignment: Assignment, subscriptions: Subscriptions) -> Non
 
 
 def member_after(
-    assignor: Assignor, subscription: Subscription, assigned: Iterable[TopicPartition], generation_id: int
-) -> Subscription:
+    assignor: Assignor, subscription: MemberSubscription, assigned: Iterable[TopicPartition], generation_id: int
+) -> MemberSubscription:
     """Return what a member sends after it got an assignment."""
     owned = tuple(assigned)
     user_data = assignor.user_data(owned, generation_id)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkawire.sdk.client.groups.assignor import MemberSubscription
 from kafkawire.sdk.consumer.assignors.cooperative_sticky import CooperativeStickyAssignor
-from kafkawire.sdk.consumer.consumer_protocol import Subscription
 from tests.sdk.consumer.assignors.groups import Group, assert_valid, failed_vectors, groups, member_after, partitions
 
 ASSIGNOR = CooperativeStickyAssignor()
@@ -34,7 +34,7 @@ def test_rebalances_settle_and_never_assign_a_partition_twice(group: Group, data
     for member in data.draw(st.sets(st.sampled_from(sorted(said)), max_size=len(said) - 1)):
         del said[member]
     for number in range(data.draw(st.integers(0, 2))):
-        said[f"joined{number}"] = Subscription(next(iter(said.values())).topics)
+        said[f"joined{number}"] = MemberSubscription(next(iter(said.values())).topics)
     for generation_id in (2, 3) if group.replica_racks is None else (2, 3, 4, 5):
         assignment = ASSIGNOR.assign(said, group.partition_counts, group.replica_racks)
         for member, assigned in assignment.items():
@@ -49,8 +49,8 @@ def test_rebalances_settle_and_never_assign_a_partition_twice(group: Group, data
 
 def test_what_moves_waits_for_the_next_rebalance() -> None:
     said = {
-        "x": Subscription(("a",), tuple(partitions("a-0 a-1")), generation_id=1),
-        "y": Subscription(("a",)),
+        "x": MemberSubscription(("a",), tuple(partitions("a-0 a-1")), generation_id=1),
+        "y": MemberSubscription(("a",)),
     }
     first = ASSIGNOR.assign(said, {"a": 2})
     assert first == {"x": partitions("a-0"), "y": []}
@@ -71,8 +71,8 @@ def test_what_moves_waits_for_the_next_rebalance() -> None:
 def test_the_later_of_two_claims_wins(generation_id: int, user_data: bytes | None, owner: str) -> None:
     """Members of older releases state their generation in the user data only."""
     subscriptions = {
-        "x": Subscription(("a",), tuple(partitions("a-0")), generation_id, user_data=user_data),
-        "y": Subscription(("a",), tuple(partitions("a-0")), generation_id=2),
+        "x": MemberSubscription(("a",), tuple(partitions("a-0")), generation_id, user_data=user_data),
+        "y": MemberSubscription(("a",), tuple(partitions("a-0")), generation_id=2),
     }
     assert ASSIGNOR.assign(subscriptions, {"a": 1})[owner] == partitions("a-0")
 

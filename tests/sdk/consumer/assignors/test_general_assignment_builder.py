@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from hypothesis import given
 
+from kafkawire.sdk.client.groups.assignor import MemberSubscription, subscribed_topics
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.assignors.assignor import subscribed_topics
 from kafkawire.sdk.consumer.assignors.general_assignment_builder import GeneralAssignmentBuilder
 from kafkawire.sdk.consumer.assignors.ownership import Ownership
 from kafkawire.sdk.consumer.assignors.racks import Racks
-from kafkawire.sdk.consumer.consumer_protocol import Subscription
 from tests.sdk.consumer.assignors.groups import (
     Group,
     assert_balanced,
@@ -34,7 +33,7 @@ def built(
     former: dict[TopicPartition, str] | None = None,
     racks: Racks = NO_RACKS,
 ) -> dict[str, list[TopicPartition]]:
-    subscriptions = {member: Subscription(tuple(topics.split())) for member, topics in wanted.items()}
+    subscriptions = {member: MemberSubscription(tuple(topics.split())) for member, topics in wanted.items()}
     had = {member: partitions((owned or {}).get(member, "")) for member in wanted}
     builder = GeneralAssignmentBuilder(subscriptions, counts, Ownership(had, set(), former or {}), racks)
     builder.build()

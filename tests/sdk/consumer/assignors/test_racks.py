@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.sdk.client.groups.assignor import MemberSubscription
 from kafkawire.sdk.consumer.assignors.racks import Racks
-from kafkawire.sdk.consumer.consumer_protocol import Subscription
 from tests.sdk.consumer.assignors.groups import partition
 
 
@@ -27,21 +27,21 @@ from tests.sdk.consumer.assignors.groups import partition
     ],
 )
 def test_matter(members: list[str | None], replicas: list[list[str]], matter: bool) -> None:
-    subscriptions = {str(index): Subscription(("a",), rack_id=rack) for index, rack in enumerate(members)}
+    subscriptions = {str(index): MemberSubscription(("a",), rack_id=rack) for index, rack in enumerate(members)}
     assert Racks.of(subscriptions, {"a": len(replicas)}, {"a": replicas}).matter is matter
 
 
 def test_unknown_racks_do_not_matter() -> None:
-    subscriptions = {"x": Subscription(("a",), rack_id="r0")}
+    subscriptions = {"x": MemberSubscription(("a",), rack_id="r0")}
     assert not Racks.of(subscriptions, {"a": 2}, None).matter
     assert not Racks.of(subscriptions, {"a": 2}, {}).matter
 
 
 def test_matches() -> None:
     subscriptions = {
-        "x": Subscription(("a",), rack_id="r0"),
-        "y": Subscription(("a",), rack_id="r1"),
-        "z": Subscription(("a",)),
+        "x": MemberSubscription(("a",), rack_id="r0"),
+        "y": MemberSubscription(("a",), rack_id="r1"),
+        "z": MemberSubscription(("a",)),
     }
     racks = Racks.of(subscriptions, {"a": 3}, {"a": [["r0"], ["r0", "r1"], ["r2"], ["r1"]]})
     table = [(member, number, racks.match(member, partition(f"a-{number}"))) for member in "xyz" for number in range(4)]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from hypothesis import given
 
+from kafkawire.sdk.client.groups.assignor import MemberSubscription
 from kafkawire.sdk.consumer.assignors.range import RangeAssignor
-from kafkawire.sdk.consumer.consumer_protocol import Subscription
 from tests.sdk.consumer.assignors.groups import Group, failed_vectors, groups, partitions
 
 ASSIGNOR = RangeAssignor()
@@ -31,7 +31,11 @@ def test_counts_of_each_topic_differ_by_at_most_one(group: Group) -> None:
 
 
 def test_ranges() -> None:
-    subscriptions = {"x": Subscription(("a", "b")), "y": Subscription(("a", "b")), "z": Subscription(("b",))}
+    subscriptions = {
+        "x": MemberSubscription(("a", "b")),
+        "y": MemberSubscription(("a", "b")),
+        "z": MemberSubscription(("b",)),
+    }
     assert ASSIGNOR.assign(subscriptions, {"a": 3, "b": 4}) == {
         "x": partitions("a-0 a-1 b-0 b-1"),
         "y": partitions("a-2 b-2"),
@@ -41,7 +45,10 @@ def test_ranges() -> None:
 
 def test_co_partitioned_topics_are_assigned_alike_within_racks() -> None:
     """Partition 0 of both topics has a replica in the rack of the second member only, partition 1 in the first's."""
-    subscriptions = {"x": Subscription(("a", "b"), rack_id="r0"), "y": Subscription(("a", "b"), rack_id="r1")}
+    subscriptions = {
+        "x": MemberSubscription(("a", "b"), rack_id="r0"),
+        "y": MemberSubscription(("a", "b"), rack_id="r1"),
+    }
     racks = {"a": [["r1"], ["r0"]], "b": [["r1"], ["r0", "r1"]]}
     assert ASSIGNOR.assign(subscriptions, {"a": 2, "b": 2}, racks) == {
         "x": partitions("a-1 b-1"),
@@ -50,7 +57,7 @@ def test_co_partitioned_topics_are_assigned_alike_within_racks() -> None:
 
 
 def test_balance_comes_before_racks() -> None:
-    subscriptions = {"x": Subscription(("a",), rack_id="r0"), "y": Subscription(("a",), rack_id="r1")}
+    subscriptions = {"x": MemberSubscription(("a",), rack_id="r0"), "y": MemberSubscription(("a",), rack_id="r1")}
     racks = {"a": [["r1"], ["r1"], ["r1"], ["r0"]]}
     assert ASSIGNOR.assign(subscriptions, {"a": 4}, racks) == {"x": partitions("a-2 a-3"), "y": partitions("a-0 a-1")}
 

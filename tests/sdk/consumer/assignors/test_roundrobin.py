@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from hypothesis import given
 
+from kafkawire.sdk.client.groups.assignor import MemberSubscription
 from kafkawire.sdk.consumer.assignors.roundrobin import RoundRobinAssignor
-from kafkawire.sdk.consumer.consumer_protocol import Subscription
 from tests.sdk.consumer.assignors.groups import Group, failed_vectors, groups, partitions, sizes
 
 ASSIGNOR = RoundRobinAssignor()
@@ -25,7 +25,11 @@ def test_counts_differ_by_at_most_one_with_equal_subscriptions(group: Group) -> 
 
 
 def test_members_that_do_not_subscribe_to_a_topic_are_skipped() -> None:
-    subscriptions = {"x": Subscription(("a",)), "y": Subscription(("a", "b")), "z": Subscription(("b",))}
+    subscriptions = {
+        "x": MemberSubscription(("a",)),
+        "y": MemberSubscription(("a", "b")),
+        "z": MemberSubscription(("b",)),
+    }
     assert ASSIGNOR.assign(subscriptions, {"a": 3, "b": 3}) == {
         "x": partitions("a-0 a-2"),
         "y": partitions("a-1 b-0 b-2"),

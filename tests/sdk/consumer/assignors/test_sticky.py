@@ -12,8 +12,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from kafkawire.sdk.client.groups.assignor import MemberSubscription
 from kafkawire.sdk.consumer.assignors.sticky import StickyAssignor
-from kafkawire.sdk.consumer.consumer_protocol import Subscription
 from tests.sdk.consumer.assignors.groups import (
     Group,
     assert_balanced,
@@ -28,7 +28,7 @@ from tests.sdk.consumer.assignors.groups import (
 ASSIGNOR = StickyAssignor()
 
 
-def after(group: Group, generation_id: int = 1) -> dict[str, Subscription]:
+def after(group: Group, generation_id: int = 1) -> dict[str, MemberSubscription]:
     """Return what the members send after their first assignment; they have revoked it, as in eager groups."""
     assignment = ASSIGNOR.assign(*group)
     return {
@@ -101,7 +101,7 @@ def test_user_data() -> None:
 
 def claimed(user_data: bytes | None) -> bool:
     """Return whether member `y` keeps a-0, which would go to `x` if nobody claimed it."""
-    subscriptions = {"x": Subscription(("a",)), "y": Subscription(("a",), user_data=user_data)}
+    subscriptions = {"x": MemberSubscription(("a",)), "y": MemberSubscription(("a",), user_data=user_data)}
     assignment = ASSIGNOR.assign(subscriptions, {"a": 2})
     assert_valid(assignment, subscriptions, {"a": 2})
     return assignment["y"] == partitions("a-0")

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from kafkawire.sdk.client.metadata import Metadata
-from kafkawire.sdk.consumer.offset_requests import Listed, epoch_answers, epoch_request, list_answers, list_request
-from kafkawire.sdk.consumer.position import Position
+from kafkawire.sdk.client.offset_requests import (
+    EpochEnd,
+    Listed,
+    epoch_answers,
+    epoch_request,
+    list_answers,
+    list_request,
+)
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
@@ -44,5 +50,5 @@ def test_leader_epochs() -> None:
     answers = [kind(0, 0, 2, 50), kind(ErrorCode.FENCED_LEADER_EPOCH, 1)]
     result = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult("t", answers)
     found = epoch_answers(OffsetForLeaderEpochResponse(topics=[result]))
-    assert found[T0] == Position(50, 2)
+    assert found[T0] == EpochEnd(50, 2)
     assert isinstance(found[T1], BrokerError)

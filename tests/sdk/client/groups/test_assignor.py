@@ -8,10 +8,19 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
+from kafkawire.sdk.client.groups.assignor import (
+    Assignment,
+    Assignor,
+    MemberSubscription,
+    PartitionCounts,
+    ReplicaRacks,
+    Subscriptions,
+    partitions_of,
+    sorted_members,
+    subscribed_topics,
+)
 from kafkawire.sdk.client.options import ASSIGNOR_NAMES
-from kafkawire.sdk.consumer.assignors import ASSIGNORS, Assignor
-from kafkawire.sdk.consumer.assignors.assignor import partitions_of, sorted_members, subscribed_topics
-from kafkawire.sdk.consumer.consumer_protocol import Subscription
+from kafkawire.sdk.consumer.assignors import ASSIGNORS
 from tests.sdk.consumer.assignors.groups import Group, assert_valid, groups, partitions
 
 
@@ -34,12 +43,28 @@ def test_every_first_assignment_is_valid(assignor: Assignor, group: Group) -> No
 
 @pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=list(ASSIGNORS))
 def test_groups_with_nothing_to_assign(assignor: Assignor) -> None:
-    nothing = {"x": Subscription(()), "y": Subscription(("missing", "empty"))}
+    nothing = {"x": MemberSubscription(()), "y": MemberSubscription(("missing", "empty"))}
     assert assignor.assign(nothing, {"empty": 0, "other": 3}) == {"x": [], "y": []}
 
 
+def test_an_assignor_of_the_application_needs_a_name_and_a_method() -> None:
+    class OneForAll(Assignor):
+        name = "one-for-all"
+
+        def assign(
+            self,
+            subscriptions: Subscriptions,
+            partition_counts: PartitionCounts,
+            replica_racks: ReplicaRacks | None = None,
+        ) -> Assignment:
+            return {}
+
+    own = OneForAll()
+    assert (own.name, own.cooperative, own.user_data((), -1)) == ("one-for-all", False, None)
+
+
 def test_subscribed_topics() -> None:
-    subscriptions = {"x": Subscription(("b", "a", "missing")), "y": Subscription(("b", "empty"))}
+    subscriptions = {"x": MemberSubscription(("b", "a", "missing")), "y": MemberSubscription(("b", "empty"))}
     assert subscribed_topics(subscriptions, {"a": 1, "b": 2, "c": 3, "empty": 0}) == {"a": 1, "b": 2}
 
 
@@ -50,9 +75,9 @@ def test_partitions_of() -> None:
 def test_order_of_members() -> None:
     """A static member keeps its place, whatever member id it got after a restart."""
     subscriptions = {
-        "id1": Subscription(()),
-        "id0": Subscription(()),
-        "id2": Subscription((), group_instance_id="z"),
-        "id3": Subscription((), group_instance_id="a"),
+        "id1": MemberSubscription(()),
+        "id0": MemberSubscription(()),
+        "id2": MemberSubscription((), group_instance_id="z"),
+        "id3": MemberSubscription((), group_instance_id="a"),
     }
     assert sorted_members(subscriptions) == ["id3", "id2", "id0", "id1"]

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.requests import by_topic
-from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
@@ -21,7 +20,7 @@ from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_REPLICA_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["Listed", "epoch_answers", "epoch_request", "list_answers", "list_request"]
+__all__ = ["EpochEnd", "Listed", "epoch_answers", "epoch_request", "list_answers", "list_request"]
 
 
 class Listed(NamedTuple):
@@ -35,6 +34,18 @@ class Listed(NamedTuple):
 
     offset: int
     timestamp_ms: int
+    leader_epoch: int
+
+
+class EpochEnd(NamedTuple):
+    """Where a leader epoch ends in the leader's log.
+
+    Attributes:
+        offset: after its last record, -1 if the leader does not know the epoch.
+        leader_epoch: the epoch itself, or the last one before it that the leader knows; -1 if there is none.
+    """
+
+    offset: int
     leader_epoch: int
 
 
@@ -86,16 +97,16 @@ def epoch_request(metadata: Metadata, epochs: Mapping[TopicPartition, int]) -> O
     return OffsetForLeaderEpochRequest(CONSUMER_REPLICA_ID, topics)
 
 
-def epoch_answers(response: OffsetForLeaderEpochResponse) -> dict[TopicPartition, Position | BrokerError]:
+def epoch_answers(response: OffsetForLeaderEpochResponse) -> dict[TopicPartition, EpochEnd | BrokerError]:
     """Return the end of the epoch that was asked for, or of the last one before it, for each partition."""
-    found: dict[TopicPartition, Position | BrokerError] = {}
+    found: dict[TopicPartition, EpochEnd | BrokerError] = {}
     for topic in response.topics:
         for data in topic.partitions:
             key = TopicPartition(topic.topic, data.partition)
             if data.error_code != ErrorCode.NONE:
                 found[key] = BrokerError(data.error_code, f"leader epoch of {key}")
             else:
-                found[key] = Position(data.end_offset, data.leader_epoch)
+                found[key] = EpochEnd(data.end_offset, data.leader_epoch)
     return found
 
 

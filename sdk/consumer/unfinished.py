@@ -1,0 +1,123 @@
+"""Which records of a partition are not finished, for programs that finish them in any order.
+
+Everything before the first unfinished record may be committed. Offsets have holes (compaction, control records), so
+what counts are the records that were handed out. Records are finished from any thread; the I/O side asks what to
+commit.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from threading import Lock
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.position import Position
+from kafkawire.sdk.errors import LocalProtocolError
+
+__all__ = ["MAX_UNFINISHED", "Unfinished"]
+
+#: Unfinished records of one partition, and batches that were handed out whole: with so many, one of them is stuck, and
+#: after a restart all would come again.
+MAX_UNFINISHED = 100_000
+
+
+class Unfinished:
+    """The records of one partition from the first unfinished one on.
+
+    Attributes:
+        first: where the first unfinished one is; None if all that were handed out are finished.
+    """
+
+    __slots__ = ("_batches", "_epochs", "_lock", "_partition", "first")
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self._partition = partition
+        self._lock = Lock()
+        #: By offset, in order: the leader epoch of the record before it.
+        self._epochs: OrderedDict[int, int] = OrderedDict()
+        #: The ends of batches that were handed out whole, by the offset that stands for them above.
+        self._batches: dict[int, int] = {}
+        self.first: Position | None = None
+
+    def __len__(self) -> int:
+        return len(self._epochs)
+
+    def check_room(self) -> None:
+        """See that more can be handed out.
+
+        Raises:
+            LocalProtocolError: `MAX_UNFINISHED` records wait.
+        """
+        first = self.first
+        if first is not None and len(self._epochs) >= MAX_UNFINISHED:
+            raise LocalProtocolError(
+                f"{self._partition}: {len(self._epochs)} records are not finished, from offset {first.offset} on;"
+                f" {MAX_UNFINISHED} is the limit"
+            )
+
+    def began(self, start: Position, offsets: Iterable[int], leader_epoch: int) -> None:
+        """Note that records are about to be handed out, one by one; what was noted from there on comes again.
+
+        Args:
+            start: the position before them.
+            offsets: theirs, in order.
+            leader_epoch: of their batch.
+        """
+        with self._lock:
+            self._drop_from(start.offset)
+            epoch = start.leader_epoch
+            for offset in offsets:
+                self._epochs[offset] = epoch
+                epoch = leader_epoch
+            self._look()
+
+    def began_batch(self, start: Position, end_offset: int) -> None:
+        """Note that a batch is about to be handed out whole."""
+        with self._lock:
+            self._drop_from(start.offset)
+            self._epochs[start.offset] = start.leader_epoch
+            self._batches[start.offset] = end_offset
+            self._look()
+
+    def finish(self, offset: int) -> None:
+        """Note that a record is finished; one that was not handed out, or is finished already, changes nothing.
+
+        Raises:
+            LocalProtocolError: it was handed out in a batch.
+        """
+        with self._lock:
+            for start, end in self._batches.items():
+                if start <= offset < end:
+                    raise LocalProtocolError(
+                        f"record {offset} of {self._partition} was handed out in a batch: finish the batch"
+                    )
+            self._finish(offset)
+
+    def finish_batch(self, start_offset: int, end_offset: int) -> None:
+        """Note that a batch is finished, or each record of it, if they were handed out one by one."""
+        with self._lock:
+            if self._batches.pop(start_offset, None) is not None:
+                self._finish(start_offset)
+                return
+            for offset in [each for each in self._epochs if start_offset <= each < end_offset]:
+                self._finish(offset)
+
+    def clear(self) -> None:
+        """Forget everything: the position was moved."""
+        with self._lock:
+            self._drop_from(0)
+            self._look()
+
+    def _finish(self, offset: int) -> None:
+        if self._epochs.pop(offset, None) is not None:
+            self._look()
+
+    def _drop_from(self, offset: int) -> None:
+        while self._epochs and next(reversed(self._epochs)) >= offset:
+            last, _ = self._epochs.popitem()
+            self._batches.pop(last, None)
+
+    def _look(self) -> None:
+        offset = next(iter(self._epochs), None)
+        self.first = None if offset is None else Position(offset, self._epochs[offset])
