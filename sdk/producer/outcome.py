@@ -105,11 +105,16 @@ class Outcome:
         with _lock:
             self.done = True
             watchers, self._watchers = self._watchers, []
+        raised = 0
         for _, callback in watchers:
             try:
                 callback()
             except Exception:  # the user's code; the other deliveries are settled all the same
-                logger.exception("a callback of a delivery raised")
+                if not raised:  # one line a batch: a callback that raises does so for every record
+                    logger.exception("a callback of a delivery raised")
+                raised += 1
+        if raised > 1:
+            logger.error("a callback of a delivery raised for %d more records of the batch", raised - 1)
 
     # The user's side: each takes the index of a record.
 

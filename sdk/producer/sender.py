@@ -19,11 +19,11 @@ from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.retry import outdates_metadata
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, Closed, DeliveryTimedOut, KafkaWireError
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.contents import Held
 from kafkawire.sdk.producer.identity import ProducerIdentity
-from kafkawire.sdk.producer.log_limit import LogLimit
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
 from kafkawire.sdk.producer.progress import Progress
@@ -79,7 +79,7 @@ class Sender:
         self._in_flight: dict[int, int] = {}
         self._without_id: dict[PartitionQueue, None] = {}
         self._seen_changes = -1
-        self._retry_lines, self._failure_lines = LogLimit(), LogLimit()
+        self._lines = LogLimit(logger)
         self._failed: KafkaWireError | None = None
 
     # What the producer asks for.
@@ -335,8 +335,8 @@ class Sender:
         if result.leader_moved:
             attempts.not_before_ms = now_ms
         if again:
-            if (suffix := self._retry_lines.suffix(now_ms)) is not None:
-                logger.warning("sending again, attempt %d failed: %s%s", attempts.failures, error, suffix)
+            subject = "retry", batch.queue.partition.topic
+            self._lines.warning(subject, now_ms, "sending again, attempt %d failed: %s", attempts.failures, error)
             self._accumulator.put_back(batch)
             return
         is_late = error.retriable and attempts.failures <= options.retries
@@ -401,8 +401,8 @@ class Sender:
         else:
             self._accumulator.note_failure(outcome)
             outcome.fail(error)
-            if not isinstance(error, Closed) and (suffix := self._failure_lines.suffix(now_ms)) is not None:
-                logger.error("not stored: %s%s", error, suffix)
+            if not isinstance(error, Closed):
+                self._lines.error(("failed", batch.queue.partition.topic), now_ms, "not stored: %s", error)
         self._ended(outcome)
 
     def _ended(self, outcome: Outcome) -> None:
