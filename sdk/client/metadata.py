@@ -6,10 +6,12 @@ so a lagging broker cannot send the client back to a former leader.
 Source: Apache Kafka, `MetadataCache`; KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders in responses).
 """
 
+import logging
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -17,6 +19,8 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["Broker", "Metadata", "Partition", "Topic"]
+
+logger = logging.getLogger("kafkawire.client")
 
 
 class Broker(NamedTuple):
@@ -94,6 +98,7 @@ class Metadata:
         self._names: dict[bytes, str] = {}
         self._max_age_ms = max_age_ms
         self._updated_ms: int | None = None
+        self._lines = LogLimit(logger)
 
     def update(self, response: MetadataResponse, now_ms: int, *, is_complete: bool = False) -> None:
         """Merge a Metadata response.
@@ -113,7 +118,7 @@ class Metadata:
             for name in self.topics.keys() - {topic.name for topic in response.topics}:
                 self._forget(name)
         for topic in response.topics:
-            self._update_topic(topic)
+            self._update_topic(topic, now_ms)
         self._updated_ms = now_ms
         self.updates += 1
         self.changes += 1
@@ -175,7 +180,7 @@ class Metadata:
             self.wanted.discard(name)
         self._forget(name)
 
-    def _update_topic(self, topic: MetadataResponse.MetadataResponseTopic) -> None:
+    def _update_topic(self, topic: MetadataResponse.MetadataResponseTopic, now_ms: int) -> None:
         name = topic.name or self._names.get(topic.topic_id)
         if name is None:
             return
@@ -184,6 +189,8 @@ class Metadata:
             self.errors[name] = _error_code(topic.error_code)
             return
         known = self.topics.get(name)
+        if known is not None and known.topic_id not in (ZERO_UUID, topic.topic_id):
+            self._lines.warning(name, now_ms, "topic %s was deleted and created again", name)
         former = known.partitions if known is not None and known.topic_id == topic.topic_id else {}
         partitions = {
             partition.partition_index: _newer(former.get(partition.partition_index), partition)

@@ -21,7 +21,16 @@ from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.metadata_refresh import MetadataRefresh
 from kafkawire.sdk.client.options import ClientOptions
 from kafkawire.sdk.client.retry import Attempts, Backoff, outdates_metadata
-from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, KafkaWireError, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    Closed,
+    ConnectFailed,
+    KafkaWireError,
+    LocalProtocolError,
+    RequestTimedOut,
+)
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.driven import Open, Send, Shut, Versions
@@ -30,6 +39,7 @@ from kafkawire.sdk.transport.wire import Address
 __all__ = ["MAX_CALLS", "Action", "Router"]
 
 logger = logging.getLogger("kafkawire.client")
+security_logger = logging.getLogger("kafkawire.security")
 
 #: Calls that may be unsettled: far more than any program needs, and a bound for one that runs away.
 MAX_CALLS = 20_000
@@ -91,6 +101,7 @@ class Router:
         self._links: dict[tuple[Address, Purpose], Link] = {}
         self._coordinators = Coordinators(self, options.api_timeout_ms)
         self._refresh = MetadataRefresh(self, Attempts(backoff), options, creates_topics)
+        self._lines, self._refusals = LogLimit(logger), LogLimit(security_logger)
         self._closed: KafkaWireError | None = None
 
     # What machines do.
@@ -166,7 +177,7 @@ class Router:
     def opened(self, link: Link, connection: Versions, now_ms: int) -> None:
         """Report that a connection is ready."""
         if link.attempts.failures:
-            logger.info("%s can be reached again", link)
+            self._lines.info(("up", link.address), now_ms, "%s can be reached again", link)
         link.moves_to(LinkState.READY, now_ms)
         link.connection, link.wanted, link.congested = connection, False, False
         link.attempts.succeeded()
@@ -179,9 +190,10 @@ class Router:
         link.attempts.failed(error, now_ms)
         self.metadata.invalidate()
         self._coordinators.forget_at(link.address)
-        failures = link.attempts.failures
-        if failures & (failures - 1) == 0:  # 1, 2, 4, 8: an outage of an hour is a dozen lines
-            logger.warning("%s (%d in a row)", error, failures)
+        if isinstance(error, AuthenticationFailed):
+            self._refusals.error(link.address, now_ms, "%s", error)
+        else:
+            self._lines.warning(link.address, now_ms, "%s (%d in a row)", error, link.attempts.failures)
 
     def answered(self, call: Call, response: Message | None, now_ms: int) -> None:
         """Report the response to a call; None for a request that has none and is written."""
@@ -189,6 +201,9 @@ class Router:
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms > 0 and entry.link is not None:
             entry.link.muted_until_ms = max(entry.link.muted_until_ms, now_ms + throttle_ms)
+            self._lines.info(
+                ("throttled", entry.link.address), now_ms, "%s throttles this client: %d ms", entry.link, throttle_ms
+            )
         error = None if call.check is None or response is None else call.check(response)
         if error is None:
             self._settle(entry, response, None, now_ms)
@@ -241,7 +256,10 @@ class Router:
             self._coordinators.note(call.target, error)
         again = entry.attempts.failed(error, now_ms) and call.retries and not call.done and self._closed is None
         if again:
-            logger.info("%s: trying again in %d ms: %s", call, entry.attempts.not_before_ms - now_ms, error)
+            pause_ms = entry.attempts.not_before_ms - now_ms
+            self._lines.info(
+                (call.target, call.response), now_ms, "%s: trying again in %d ms: %s", call, pause_ms, error
+            )
             heappush(self._later, (entry.attempts.not_before_ms, self._number(), entry))
         else:
             self._settle(entry, response, error, now_ms)
