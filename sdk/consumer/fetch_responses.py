@@ -18,6 +18,7 @@ from kafkawire.sdk.consumer.fetch_queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.partition_fetch import PartitionFetch
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, PartialBatch, RemoteProtocolError
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
@@ -51,6 +52,7 @@ class FetchResponses:
         self._metadata = router.metadata
         self._options = options
         self._queue = queue
+        self._lines = LogLimit(logger)
 
     def take(self, node_id: int, names: Mapping[bytes, str], response: FetchResponse, now_ms: int) -> None:
         """Handle a response.
@@ -157,7 +159,8 @@ class FetchResponses:
             return
         leader = data.current_leader
         if self._metadata.move_leader(fetch.partition, leader.leader_id, leader.leader_epoch):
-            logger.info("%s: node %d leads it now", fetch.partition, leader.leader_id)
+            subject = "moved", fetch.partition.topic
+            self._lines.info(subject, now_ms, "%s: node %d leads it now", fetch.partition, leader.leader_id)
             self._planner.consider(fetch, now_ms)
             return
         if error.code in INVALID_METADATA:
