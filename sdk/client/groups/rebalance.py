@@ -9,6 +9,7 @@ leaders).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
@@ -18,12 +19,16 @@ from kafkawire.sdk.client.groups.protocol import GroupSettings
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID, UNKNOWN_MEMBER_ID, CoordinatorType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["Rebalance", "RebalanceMember"]
+
+logger = logging.getLogger("kafkawire.group")
 
 #: How much longer than the rebalance timeout a coordinator may take to answer; as in Kafka's clients.
 _GRACE_MS = 5_000
@@ -87,6 +92,7 @@ class Rebalance:
         self._lead_by_ms: int | None = None
         self._topics: frozenset[str] = frozenset()
         self.view: ClusterView | None = None
+        self._lines = LogLimit(logger)
 
     def begin(self, member_id: str, joining: Joining, reason: str, now_ms: int) -> None:
         """Join.
@@ -141,6 +147,9 @@ class Rebalance:
             member.member_id: MemberInfo(bytes(member.metadata), member.group_instance_id)
             for member in response.members
         }
+        role = f", leads {len(response.members)} members" if response.leader == response.member_id else ""
+        where = self._settings.group_id, response.generation_id
+        logger.info("group %s, generation %d: joined as %s%s", *where, response.member_id, role)
         self._member.joined(response.member_id, response.generation_id, now_ms)
         if response.leader != response.member_id:
             self._sync({}, now_ms)
@@ -152,6 +161,8 @@ class Rebalance:
             self._lead(now_ms)
 
     def _join_refused(self, error: KafkaWireError, response: JoinGroupResponse | None, now_ms: int) -> None:
+        if not isinstance(error, BrokerError) or error.code is not ErrorCode.MEMBER_ID_REQUIRED:
+            self._lines.info("join", now_ms, "group %s: not joined: %s", self._settings.group_id, error)
         self._member.join_refused(error, UNKNOWN_MEMBER_ID if response is None else response.member_id, now_ms)
 
     def _lead(self, now_ms: int) -> None:
@@ -207,6 +218,7 @@ class Rebalance:
         self._member.assigned(partitions, now_ms)
 
     def _sync_refused(self, error: KafkaWireError, response: SyncGroupResponse | None, now_ms: int) -> None:
+        self._lines.info("sync", now_ms, "group %s: no assignment came: %s", self._settings.group_id, error)
         self._member.sync_refused(error, now_ms)
 
     def _submit(
