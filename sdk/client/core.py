@@ -75,14 +75,16 @@ class ClientCore:
         if self._is_started:
             raise LocalProtocolError(f"the {self._name} was started already")
         self._is_started = True
-        if self._io == "thread":
-            self._thread = IoThread(f"kafkawire {self._name}")
-        self.driver.start(self._thread.loop if self._thread is not None else None)
 
         def refresh(promise: Promise[None], now_ms: int) -> None:
             self.router.refresh(lambda error: promise.keep(None) if error is None else promise.fail(error))
 
-        return self.driver.ask(refresh)
+        # Asked before the first turn: on a thread, that one could fail first, and a refused login would be repeated.
+        started = self.driver.ask(refresh)
+        if self._io == "thread":
+            self._thread = IoThread(f"kafkawire {self._name}")
+        self.driver.start(self._thread.loop if self._thread is not None else None)
+        return started
 
     def perform(self, work: Coroutine[Any, Any, Result]) -> Promise[Result]:
         """Have a coroutine run on the driver's side, where it may await `operations`.
