@@ -6,7 +6,7 @@ blocking ones (`kafkawire.sync`) wait for them.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from kafkawire.sdk.client.call import Call
@@ -14,9 +14,12 @@ from kafkawire.sdk.client.link import Link
 from kafkawire.sdk.client.login import login, tls
 from kafkawire.sdk.client.operations import Operations
 from kafkawire.sdk.client.options import ClientOptions
+from kafkawire.sdk.client.request_metrics import TrafficMetrics
 from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import Closed, KafkaWireError, LocalProtocolError
+from kafkawire.sdk.metrics.registry import MetricName
 from kafkawire.sdk.transport.connection import ConnectionSettings
 from kafkawire.sdk.transport.driven import Machine
 from kafkawire.sdk.transport.driver import Driver
@@ -52,10 +55,14 @@ class ClientCore:
         self._thread: IoThread | None = None
         self._is_started = False
         backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, random_fraction)
-        settings = ConnectionSettings(
-            options.client_id, options.connect_timeout_ms, options.request_timeout_ms, login=login(options)
-        )
         self.router = Router(options, backoff, creates_topics=creates_topics)
+        settings = ConnectionSettings(
+            options.client_id,
+            options.connect_timeout_ms,
+            options.request_timeout_ms,
+            login=login(options),
+            traffic=TrafficMetrics(self.router.metrics),
+        )
         self.machines: list[Machine] = []
         self.driver: Driver[Link, Call] = Driver(
             self.router, self.machines, network or TcpNetwork(options.max_frame_bytes, tls(options)), settings
@@ -93,6 +100,10 @@ class ClientCore:
             Closed: the client has ended.
         """
         return self.driver.perform(work)
+
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Return every metric and its value now; from any thread."""
+        return self.router.metrics.read(monotonic_ms())
 
     def end(self, error: KafkaWireError | None = None) -> Promise[None]:
         """Fail everything that is unsettled, and disconnect; `released` must follow."""

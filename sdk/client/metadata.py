@@ -8,6 +8,7 @@ Source: Apache Kafka, `MetadataCache`; KIP-320 (leader epochs), KIP-516 (topic i
 
 import logging
 from collections.abc import Iterable
+from math import nan
 from typing import NamedTuple
 
 from kafkawire.sdk.client.partitions import TopicPartition
@@ -84,6 +85,7 @@ class Metadata:
         wanted: names of the topics to keep up to date; None for all topics of the cluster.
         updates: how many responses it has taken.
         changes: grows whenever something may have changed.
+        refreshed_ms: when the last response came, NaN before the first.
     """
 
     def __init__(self, max_age_ms: int = 300_000) -> None:
@@ -95,6 +97,7 @@ class Metadata:
         self.wanted: set[str] | None = set()
         self.updates = 0
         self.changes = 0
+        self.refreshed_ms = nan
         self._names: dict[bytes, str] = {}
         self._max_age_ms = max_age_ms
         self._updated_ms: int | None = None
@@ -119,7 +122,7 @@ class Metadata:
                 self._forget(name)
         for topic in response.topics:
             self._update_topic(topic, now_ms)
-        self._updated_ms = now_ms
+        self._updated_ms = self.refreshed_ms = now_ms
         self.updates += 1
         self.changes += 1
 

@@ -20,6 +20,7 @@ from kafkawire.sdk.client.link import Link, LinkState
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.metadata_refresh import MetadataRefresh
 from kafkawire.sdk.client.options import ClientOptions
+from kafkawire.sdk.client.request_metrics import RequestMetrics
 from kafkawire.sdk.client.retry import Attempts, Backoff, outdates_metadata
 from kafkawire.sdk.errors import (
     AuthenticationFailed,
@@ -31,6 +32,7 @@ from kafkawire.sdk.errors import (
     RequestTimedOut,
 )
 from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.metrics.registry import Registry
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.driven import Open, Send, Shut, Versions
@@ -55,7 +57,7 @@ Action = Open[Link] | Send[Link, Call] | Shut[Link]
 
 
 class _Entry:
-    """A call that has not ended, and its attempts; `link` is set while it is in flight."""
+    """A call that has not ended, and its attempts; `link` is set while it is in flight, since `since_ms`."""
 
     __slots__ = ("attempts", "call", "link", "since_ms")
 
@@ -86,6 +88,7 @@ class Router:
 
     Attributes:
         metadata: the latest known state of the cluster.
+        metrics: what the client counts.
     """
 
     def __init__(self, options: ClientOptions, backoff: Backoff, *, creates_topics: bool = False) -> None:
@@ -99,6 +102,8 @@ class Router:
         self._later: list[tuple[int, int, _Entry]] = []
         self._deadlines: list[tuple[int, int, Call]] = []
         self._links: dict[tuple[Address, Purpose], Link] = {}
+        self.metrics = Registry(options.KIND)
+        self._meter = RequestMetrics(self.metrics, options.KIND, self.metadata, self._links.values())
         self._coordinators = Coordinators(self, options.api_timeout_ms)
         self._refresh = MetadataRefresh(self, Attempts(backoff), options, creates_topics)
         self._lines, self._refusals = LogLimit(logger), LogLimit(security_logger)
@@ -178,6 +183,7 @@ class Router:
         """Report that a connection is ready."""
         if link.attempts.failures:
             self._lines.info(("up", link.address), now_ms, "%s can be reached again", link)
+        self._meter.opened(now_ms)
         link.moves_to(LinkState.READY, now_ms)
         link.connection, link.wanted, link.congested = connection, False, False
         link.attempts.succeeded()
@@ -185,6 +191,7 @@ class Router:
 
     def closed(self, link: Link, error: KafkaWireError, now_ms: int) -> None:
         """Report that a connection could not be opened, or has ended; its calls are reported by themselves."""
+        self._meter.closed(link.state, error, now_ms)
         link.moves_to(LinkState.CLOSED, now_ms)
         link.connection, link.wanted = None, False
         link.attempts.failed(error, now_ms)
@@ -199,6 +206,8 @@ class Router:
         """Report the response to a call; None for a request that has none and is written."""
         entry = self._came_back(call, now_ms)
         throttle_ms = getattr(response, "throttle_time_ms", 0)
+        if response is not None and entry.link is not None:
+            self._meter.answered(entry.link, response, now_ms - entry.since_ms, throttle_ms, now_ms)
         if throttle_ms > 0 and entry.link is not None:
             entry.link.muted_until_ms = max(entry.link.muted_until_ms, now_ms + throttle_ms)
             self._lines.info(
@@ -286,7 +295,7 @@ class Router:
             bucket.entries.popleft()
             entry.link = link
             link.in_flight += 1
-            link.used_ms = now_ms
+            link.used_ms = entry.since_ms = now_ms
             self._in_flight[entry.call] = entry
             actions.append(Send(link, entry.call))
         self._buckets.pop((target, purpose), None)
@@ -397,6 +406,7 @@ class Router:
                 link.moves_to(LinkState.OPENING, now_ms)
                 actions.append(Open(link))
             elif link.state is LinkState.READY and not link.in_flight and now_ms - link.used_ms >= idle_ms:
+                self._meter.closed(link.state, None, now_ms)
                 link.moves_to(LinkState.CLOSED, now_ms)
                 link.connection = None
                 actions.append(Shut(link))

@@ -80,7 +80,7 @@ class Registry:
         """Return every metric and its value now."""
         found = {name: float(read(now_ms)) for name, read in list(self._gauges.items())}
         for source in self._sources:
-            found.update(source(now_ms))
+            found.update((name, float(value)) for name, value in source(now_ms))
         return found
 
     def _group(self, group: str) -> str:

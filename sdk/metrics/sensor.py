@@ -22,7 +22,7 @@ _SECOND_MS: Final = 1_000
 
 class _Window(NamedTuple):
     begun_ms: float
-    count: int
+    values: int
     total: float
     maximum: float
 
@@ -65,18 +65,18 @@ class Sensor:
     def count_rate(self, now_ms: int) -> float:
         """Return the number of values of the last minute, per second."""
         windows, seconds = self._recent(now_ms)
-        return sum(window.count for window in windows) / seconds
+        return sum(window.values for window in windows) / seconds
 
     def average(self, now_ms: int) -> float:
         """Return the average of the last minute, NaN if there was no value."""
         windows, _ = self._recent(now_ms)
-        count = sum(window.count for window in windows)
+        count = sum(window.values for window in windows)
         return sum(window.total for window in windows) / count if count else nan
 
     def maximum(self, now_ms: int) -> float:
         """Return the highest value of the last minute, NaN if there was none."""
         windows, _ = self._recent(now_ms)
-        return max((window.maximum for window in windows if window.count), default=nan)
+        return max((window.maximum for window in windows if window.values), default=nan)
 
     def _begin(self, now_ms: int) -> None:
         """Begin a window; the one before counts until it is a minute old."""
