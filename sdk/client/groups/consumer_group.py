@@ -20,6 +20,7 @@ from kafkawire.sdk.client.groups.handover import Handover
 from kafkawire.sdk.client.groups.offsets import Offsets
 from kafkawire.sdk.client.groups.poll_interval import PollInterval
 from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupSettings, Notify, OnFailure, Reader
+from kafkawire.sdk.client.groups.rebalance_metrics import RebalanceMetrics
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.requests import carries
@@ -114,6 +115,7 @@ class ConsumerGroup:
         self._handover = Handover(settings.group_id, reader, offsets, notify, auto_commit=settings.auto_commit)
         self._attempts = Attempts(backoff)
         self._lines = LogLimit(logger)
+        self._rebalances = RebalanceMetrics(router.metrics)
         self.state = State.OUTSIDE
         self.failure: KafkaWireError | None = None
         self.last_heartbeat_ms: int | None = None
@@ -316,7 +318,9 @@ class ConsumerGroup:
         going = frozenset(partition for partition in owned if target.get(partition) != self._ids.get(partition))
         if is_known and not going and owned == target.keys():
             self._target = None
+            self._rebalances.ended(now_ms)
             return
+        self._rebalances.begun(now_ms)
         if going:
             limit_ms = min(self._settings.api_timeout_ms, self._settings.max_poll_interval_ms)
             self._handover.revoke(going, self._epoch, now_ms + limit_ms, now_ms, self._handed_over)
@@ -358,9 +362,7 @@ class ConsumerGroup:
         if code in _FENCED and self.state is State.MEMBER:
             self._lose(error, now_ms)
         elif code is ErrorCode.UNRELEASED_INSTANCE_ID and not self._is_unreleased_for_long(now_ms):
-            self._lines.warning(
-                "id", now_ms, "group %s: waiting for the instance id: %s", self._settings.group_id, error
-            )
+            self._lines.warning("id", now_ms, "group %s waits for its instance id: %s", self._settings.group_id, error)
             self._attempts.failed(error, now_ms)
         elif error.retriable or code in _FENCED:
             self._lines.info("heartbeat", now_ms, "group %s: %s", self._settings.group_id, error)
@@ -376,6 +378,7 @@ class ConsumerGroup:
         return now_ms - self._unreleased_since_ms >= _UNRELEASED_LIMIT_MS
 
     def _lose(self, error: KafkaWireError, now_ms: int) -> None:
+        self._rebalances.failed(now_ms)
         epoch = self._epoch
         self._become(State.FENCED)
 

@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 from kafkawire.sdk.client.call import Call, Coordinator, Purpose
 from kafkawire.sdk.client.groups.classic_protocol import AssignmentProtocol, ClusterView, Joining, MemberInfo
 from kafkawire.sdk.client.groups.protocol import GroupSettings
+from kafkawire.sdk.client.groups.rebalance_metrics import RebalanceMetrics
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
@@ -93,6 +94,7 @@ class Rebalance:
         self._topics: frozenset[str] = frozenset()
         self.view: ClusterView | None = None
         self._lines = LogLimit(logger)
+        self._metrics = RebalanceMetrics(router.metrics)
 
     def begin(self, member_id: str, joining: Joining, reason: str, now_ms: int) -> None:
         """Join.
@@ -104,6 +106,7 @@ class Rebalance:
             now_ms: the time.
         """
         self.view = None
+        self._metrics.begun(now_ms)
         settings = self._settings
         request = JoinGroupRequest(
             group_id=settings.group_id,
@@ -162,6 +165,7 @@ class Rebalance:
 
     def _join_refused(self, error: KafkaWireError, response: JoinGroupResponse | None, now_ms: int) -> None:
         if not isinstance(error, BrokerError) or error.code is not ErrorCode.MEMBER_ID_REQUIRED:
+            self._metrics.failed(now_ms)
             self._lines.info("join", now_ms, "group %s: not joined: %s", self._settings.group_id, error)
         self._member.join_refused(error, UNKNOWN_MEMBER_ID if response is None else response.member_id, now_ms)
 
@@ -215,9 +219,11 @@ class Rebalance:
         except KafkaWireError as error:
             self._assignor_failed(error, now_ms)
             return
+        self._metrics.ended(now_ms)
         self._member.assigned(partitions, now_ms)
 
     def _sync_refused(self, error: KafkaWireError, response: SyncGroupResponse | None, now_ms: int) -> None:
+        self._metrics.failed(now_ms)
         self._lines.info("sync", now_ms, "group %s: no assignment came: %s", self._settings.group_id, error)
         self._member.sync_refused(error, now_ms)
 
