@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.core import ClientCore
     from kafkawire.sdk.client.keywords import AdminKeywords
     from kafkawire.sdk.client.metadata import Topic
+    from kafkawire.sdk.metrics.registry import MetricName
 
 __all__ = ["Admin"]
 
@@ -221,6 +222,21 @@ class Admin:
             BrokerError: the resource does not exist, or may not be described.
         """
         return await self._do(self._actions.describe_configs(resource_type, name, keys))
+
+    @property
+    def client_id(self) -> str:
+        """The option of that name."""
+        return self._options.client_id
+
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Return every metric and its value now, from any thread; docs/observability.md lists them.
+
+        Raises:
+            Closed: the admin is not started, or is closed.
+        """
+        if self._started is None:
+            raise Closed("the admin is not started, or is closed")
+        return self._started[0].metrics()
 
     @property
     def _actions(self) -> Actions:

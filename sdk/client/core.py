@@ -6,7 +6,7 @@ blocking ones (`kafkawire.sync`) wait for them.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from kafkawire.sdk.client.call import Call
@@ -14,9 +14,12 @@ from kafkawire.sdk.client.link import Link
 from kafkawire.sdk.client.login import login, tls
 from kafkawire.sdk.client.operations import Operations
 from kafkawire.sdk.client.options import ClientOptions
+from kafkawire.sdk.client.request_metrics import TrafficMetrics
 from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import Closed, KafkaWireError, LocalProtocolError
+from kafkawire.sdk.metrics.registry import MetricName
 from kafkawire.sdk.transport.connection import ConnectionSettings
 from kafkawire.sdk.transport.driven import Machine
 from kafkawire.sdk.transport.driver import Driver
@@ -53,10 +56,14 @@ class ClientCore:
         self._thread: IoThread | None = None
         self._is_started = False
         self.backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, random_fraction)
-        settings = ConnectionSettings(
-            options.client_id, options.connect_timeout_ms, options.request_timeout_ms, login=login(options)
-        )
         self.router = Router(options, self.backoff, creates_topics=creates_topics)
+        settings = ConnectionSettings(
+            options.client_id,
+            options.connect_timeout_ms,
+            options.request_timeout_ms,
+            login=login(options),
+            traffic=TrafficMetrics(self.router.metrics),
+        )
         self.machines: list[Machine] = []
         self.driver: Driver[Link, Call] = Driver(
             self.router, self.machines, network or TcpNetwork(options.max_frame_bytes, tls(options)), settings
@@ -76,14 +83,16 @@ class ClientCore:
         if self._is_started:
             raise LocalProtocolError(f"the {self._name} was started already")
         self._is_started = True
-        if self._io == "thread":
-            self._thread = IoThread(f"kafkawire {self._name}")
-        self.driver.start(self._thread.loop if self._thread is not None else None)
 
         def refresh(promise: Promise[None], now_ms: int) -> None:
             self.router.refresh(lambda error: promise.keep(None) if error is None else promise.fail(error))
 
-        return self.driver.ask(refresh)
+        # Asked before the first turn: on a thread, that one could fail first, and a refused login would be repeated.
+        started = self.driver.ask(refresh)
+        if self._io == "thread":
+            self._thread = IoThread(f"kafkawire {self._name}")
+        self.driver.start(self._thread.loop if self._thread is not None else None)
+        return started
 
     def perform(self, work: Coroutine[Any, Any, Result]) -> Promise[Result]:
         """Have a coroutine run on the driver's side, where it may await `operations`.
@@ -92,6 +101,10 @@ class ClientCore:
             Closed: the client has ended.
         """
         return self.driver.perform(work)
+
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Return every metric and its value now; from any thread."""
+        return self.router.metrics.read(monotonic_ms())
 
     def end(self, error: KafkaWireError | None = None) -> Promise[None]:
         """Fail everything that is unsettled, and disconnect; `released` must follow."""

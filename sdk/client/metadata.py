@@ -6,10 +6,13 @@ so a lagging broker cannot send the client back to a former leader.
 Source: Apache Kafka, `MetadataCache`; KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders in responses).
 """
 
+import logging
 from collections.abc import Iterable
+from math import nan
 from typing import NamedTuple
 
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -17,6 +20,8 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["Broker", "Metadata", "Partition", "Topic"]
+
+logger = logging.getLogger("kafkawire.client")
 
 
 class Broker(NamedTuple):
@@ -80,6 +85,7 @@ class Metadata:
         wanted: names of the topics to keep up to date; None for all topics of the cluster.
         changes: grows whenever something may have changed.
         is_complete: whether all topics of the cluster are known, and kept up to date.
+        refreshed_ms: when the last response came, NaN before the first.
     """
 
     def __init__(self, max_age_ms: int = 300_000) -> None:
@@ -91,9 +97,11 @@ class Metadata:
         self.wanted: set[str] | None = set()
         self.changes = 0
         self.is_complete = False
+        self.refreshed_ms = nan
         self._names: dict[bytes, str] = {}
         self._max_age_ms = max_age_ms
         self._updated_ms: int | None = None
+        self._lines = LogLimit(logger)
 
     def update(self, response: MetadataResponse, now_ms: int, *, is_complete: bool = False) -> None:
         """Merge a Metadata response.
@@ -113,8 +121,8 @@ class Metadata:
             for name in self.topics.keys() - {topic.name for topic in response.topics}:
                 self._forget(name)
         for topic in response.topics:
-            self._update_topic(topic)
-        self._updated_ms = now_ms
+            self._update_topic(topic, now_ms)
+        self._updated_ms = self.refreshed_ms = now_ms
         self.is_complete = is_complete or (self.is_complete and self.wanted is None)
         self.changes += 1
 
@@ -176,7 +184,7 @@ class Metadata:
             self.wanted.discard(name)
         self._forget(name)
 
-    def _update_topic(self, topic: MetadataResponse.MetadataResponseTopic) -> None:
+    def _update_topic(self, topic: MetadataResponse.MetadataResponseTopic, now_ms: int) -> None:
         name = topic.name or self._names.get(topic.topic_id)
         if name is None:
             return
@@ -185,6 +193,8 @@ class Metadata:
             self.errors[name] = _error_code(topic.error_code)
             return
         known = self.topics.get(name)
+        if known is not None and known.topic_id not in (ZERO_UUID, topic.topic_id):
+            self._lines.warning(name, now_ms, "topic %s was deleted and created again", name)
         former = known.partitions if known is not None and known.topic_id == topic.topic_id else {}
         partitions = {
             partition.partition_index: _newer(former.get(partition.partition_index), partition)

@@ -17,6 +17,7 @@ from kafkawire.sdk.client.call import ANY_BROKER, Call
 from kafkawire.sdk.client.options import ClientOptions
 from kafkawire.sdk.client.retry import Attempts
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, ConnectFailed, KafkaWireError
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -56,6 +57,8 @@ class MetadataRefresh:
         self.ended_ms = -1
         self.refusal: KafkaWireError | None = None
         self._waiting: list[Callable[[KafkaWireError | None], None]] = []
+        self._missing: set[str] = set()
+        self._lines = LogLimit(logger)
 
     def request(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
         """Refresh as soon as the backoff allows; call `on_done` at the end, with the error if it failed."""
@@ -131,12 +134,25 @@ class MetadataRefresh:
         if call.error is None:
             assert isinstance(call.result, MetadataResponse)
             metadata.update(call.result, now_ms, is_complete=self._asked is None)
+            self._note_missing(now_ms)
         elif isinstance(call.error, BrokerError) and call.error.code is ErrorCode.REBOOTSTRAP_REQUIRED:
-            logger.warning("the cluster asks its clients to bootstrap again")
+            self._lines.warning("rebootstrap", now_ms, "the cluster asks its clients to bootstrap again")
             metadata.brokers.clear()
         waiting, self._waiting = self._waiting, []
         for on_done in waiting:
             on_done(call.error)
+
+    def _note_missing(self, now_ms: int) -> None:
+        """Log which of the wanted topics are missing, and which are no longer."""
+        if self._creates_topics:  # a producer, which says so of the records that wait for a topic
+            return
+        metadata = self._router.metadata
+        missing = {name: code for name, code in metadata.errors.items() if name in (metadata.wanted or ())}
+        for name in missing.keys() - self._missing:
+            self._lines.warning(("missing", name), now_ms, "%s", BrokerError(missing[name], f"topic {name}"))
+        for name in self._missing & metadata.topics.keys():
+            self._lines.info(("known", name), now_ms, "topic %s is known now", name)
+        self._missing = set(missing)
 
 
 def _error_of(response: Message) -> BrokerError | None:

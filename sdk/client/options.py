@@ -177,6 +177,9 @@ class ClientOptions(SecurityOptions):
     max_frame_bytes: int = number(MAX_FRAME_BYTES, 1024)
     io: str = choice("loop", "loop", "thread")
 
+    #: The kind of client, as in the names of its metrics.
+    KIND: ClassVar[str] = "admin-client"
+
     ORDERS: ClassVar[tuple[Order, ...]] = (
         Order("retry_backoff_ms", "retry_backoff_max_ms", "every pause would be the longest one"),
     )
@@ -231,6 +234,8 @@ class ProducerOptions(ClientOptions):
     )
     metadata_max_idle_ms: int = number(300_000, 5_000, kafka="metadata.max.idle.ms")
     partitioner: Partitioner | None = option(None, _partitioner, "Partitioner | None", kafka="partitioner.class")
+
+    KIND: ClassVar[str] = "producer"
 
     ORDERS: ClassVar[tuple[Order, ...]] = (
         *ClientOptions.ORDERS,
@@ -323,6 +328,8 @@ class ConsumerOptions(ClientOptions):
         kafka="isolation.level",
     )
     client_rack: str = text("", kafka="client.rack")
+
+    KIND: ClassVar[str] = "consumer"
 
     ORDERS: ClassVar[tuple[Order, ...]] = (
         *ClientOptions.ORDERS,

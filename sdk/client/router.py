@@ -11,25 +11,37 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from heapq import heappop, heappush
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator, Node, Purpose, Target
 from kafkawire.sdk.client.coordinators import Coordinators
 from kafkawire.sdk.client.link import Link, LinkState
+from kafkawire.sdk.client.links import IMPATIENT_MS, Links
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.metadata_refresh import MetadataRefresh
 from kafkawire.sdk.client.options import ClientOptions
+from kafkawire.sdk.client.request_metrics import RequestMetrics
 from kafkawire.sdk.client.retry import Attempts, Backoff, outdates_metadata
-from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, KafkaWireError, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    Closed,
+    ConnectFailed,
+    KafkaWireError,
+    LocalProtocolError,
+    RequestTimedOut,
+)
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.metrics.registry import Registry
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.driven import Open, Send, Shut, Versions
-from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["MAX_CALLS", "Action", "Router"]
 
 logger = logging.getLogger("kafkawire.client")
+security_logger = logging.getLogger("kafkawire.security")
 
 #: Calls that may be unsettled: far more than any program needs, and a bound for one that runs away.
 MAX_CALLS = 20_000
@@ -37,15 +49,11 @@ MAX_CALLS = 20_000
 #: Calls in flight on one connection: more would only wait in the broker's socket, where nothing can be done about them.
 _IN_FLIGHT_MAX = 100
 
-#: After this long another broker is tried beside one that does not answer, if any broker will do.
-_IMPATIENT_MS = 1_000
-
-
 Action = Open[Link] | Send[Link, Call] | Shut[Link]
 
 
 class _Entry:
-    """A call that has not ended, and its attempts; `link` is set while it is in flight."""
+    """A call that has not ended, and its attempts; `link` is set while it is in flight, since `since_ms`."""
 
     __slots__ = ("attempts", "call", "link", "since_ms")
 
@@ -76,6 +84,7 @@ class Router:
 
     Attributes:
         metadata: the latest known state of the cluster.
+        metrics: what the client counts.
     """
 
     def __init__(self, options: ClientOptions, backoff: Backoff, *, creates_topics: bool = False) -> None:
@@ -88,10 +97,12 @@ class Router:
         self._submissions = 0
         self._later: list[tuple[int, int, _Entry]] = []
         self._deadlines: list[tuple[int, int, Call]] = []
-        self._links: dict[tuple[Address, Purpose], Link] = {}
-        self._links_due_ms = 0
+        self._links = Links(options, self.metadata, backoff)
+        self.metrics = Registry(options.KIND)
+        self._meter = RequestMetrics(self.metrics, options.KIND, self.metadata, self._links.all)
         self._coordinators = Coordinators(self, options.api_timeout_ms)
         self._refresh = MetadataRefresh(self, Attempts(backoff), options, creates_topics)
+        self._lines, self._refusals = LogLimit(logger), LogLimit(security_logger)
         self._closed: KafkaWireError | None = None
 
     # What machines do.
@@ -117,21 +128,21 @@ class Router:
 
         For machines that prepare a request only when it can be sent.
         """
-        link = self._link_to(node_id, purpose)
+        link = self._links.to_node(node_id, purpose)
         if link is None:
             self.metadata.invalidate()
             return None
         if link.takes_calls(now_ms):
             return link
-        self._want(link)
+        self._links.want(link)
         return None
 
     def trouble(self, node_id: int | None = None) -> KafkaWireError | None:
         """Return why a broker, or any broker if none is named, cannot be reached; None if nothing went wrong."""
         if node_id is not None:
-            link = self._link_to(node_id, Purpose.DATA)
+            link = self._links.to_node(node_id, Purpose.DATA)
             return None if link is None else link.attempts.last_error
-        errors = [link.attempts.last_error for link in self._candidates()]
+        errors = [link.attempts.last_error for link in self._links.candidates()]
         return errors[0] if errors and all(errors) else None
 
     def refresh(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
@@ -157,15 +168,18 @@ class Router:
             before = self._submissions
             for key, bucket in list(self._buckets.items()):
                 self._drain(*key, bucket, now_ms, actions)
-        if now_ms >= self._links_due_ms:
-            self._tend_links(now_ms, actions)
+        if now_ms >= self._links.due_ms:
+            for action in self._links.tend(now_ms):
+                if isinstance(action, Shut):
+                    self._meter.closed(LinkState.READY, None, now_ms)
+                actions.append(action)
         return actions
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return when to poll again if nothing happens before; None after `close`."""
         if self._closed is not None:
             return None
-        due_ms = self._links_due_ms
+        due_ms = self._links.due_ms
         if self._later and self._later[0][0] < due_ms:
             due_ms = self._later[0][0]
         if self._deadlines and self._deadlines[0][0] < due_ms:
@@ -176,32 +190,40 @@ class Router:
     def opened(self, link: Link, connection: Versions, now_ms: int) -> None:
         """Report that a connection is ready."""
         if link.attempts.failures:
-            logger.info("%s can be reached again", link)
+            self._lines.info(("up", link.address), now_ms, "%s can be reached again", link)
+        self._meter.opened(now_ms)
         link.moves_to(LinkState.READY, now_ms)
         link.connection, link.wanted, link.congested = connection, False, False
         link.attempts.succeeded()
-        self._links_due_ms = now_ms
+        self._links.changed(now_ms)
         self._refresh.forget_refusal()
 
     def closed(self, link: Link, error: KafkaWireError, now_ms: int) -> None:
         """Report that a connection could not be opened, or has ended; its calls are reported by themselves."""
+        self._meter.closed(link.state, error, now_ms)
         link.moves_to(LinkState.CLOSED, now_ms)
         link.connection, link.wanted = None, False
         link.attempts.failed(error, now_ms)
-        self._links_due_ms = now_ms
+        self._links.changed(now_ms)
         self.metadata.invalidate()
         self._coordinators.forget_at(link.address)
-        failures = link.attempts.failures
-        if failures & (failures - 1) == 0:  # 1, 2, 4, 8: an outage of an hour is a dozen lines
-            logger.warning("%s (%d in a row)", error, failures)
+        if isinstance(error, AuthenticationFailed):
+            self._refusals.error(link.address, now_ms, "%s", error)
+        else:
+            self._lines.warning(link.address, now_ms, "%s (%d in a row)", error, link.attempts.failures)
 
     def answered(self, call: Call, response: Message | None, now_ms: int) -> None:
         """Report the response to a call; None for a request that has none and is written."""
         entry = self._came_back(call, now_ms)
         throttle_ms = getattr(response, "throttle_time_ms", 0)
+        if response is not None and entry.link is not None:
+            self._meter.answered(entry.link, response, now_ms - entry.since_ms, throttle_ms, now_ms)
         if throttle_ms > 0 and entry.link is not None:
             entry.link.muted_until_ms = max(entry.link.muted_until_ms, now_ms + throttle_ms)
-            self._links_due_ms = now_ms
+            self._links.changed(now_ms)
+            self._lines.info(
+                ("throttled", entry.link.address), now_ms, "%s throttles this client: %d ms", entry.link, throttle_ms
+            )
         error = None if call.check is None or response is None else call.check(response)
         if error is None:
             self._settle(entry, response, None, now_ms)
@@ -254,7 +276,10 @@ class Router:
             self._coordinators.note(call.target, error)
         again = entry.attempts.failed(error, now_ms) and call.retries and not call.done and self._closed is None
         if again:
-            logger.info("%s: trying again in %d ms: %s", call, entry.attempts.not_before_ms - now_ms, error)
+            pause_ms = entry.attempts.not_before_ms - now_ms
+            self._lines.info(
+                (call.target, call.response), now_ms, "%s: trying again in %d ms: %s", call, pause_ms, error
+            )
             heappush(self._later, (entry.attempts.not_before_ms, self._number(), entry))
         else:
             self._settle(entry, response, error, now_ms)
@@ -281,7 +306,7 @@ class Router:
             bucket.entries.popleft()
             entry.link = link
             link.in_flight += 1
-            link.used_ms = now_ms
+            link.used_ms = entry.since_ms = now_ms
             self._in_flight[entry.call] = entry
             actions.append(Send(link, entry.call))
         self._buckets.pop((target, purpose), None)
@@ -300,10 +325,10 @@ class Router:
                     self._failed(entry, error, now_ms)
             if address is None:
                 return None
-            link: Link | None = self._link(address, purpose)
+            link: Link | None = self._links.to(address, purpose)
         else:
             node_id = target.node_id if isinstance(target, Node) else self.metadata.controller_id
-            link = None if node_id is None else self._link_to(node_id, purpose)
+            link = None if node_id is None else self._links.to_node(node_id, purpose)
             if link is None:
                 self.metadata.invalidate()
                 reason = "the cluster has none" if node_id is None else "the cluster does not list it"
@@ -315,7 +340,7 @@ class Router:
         assert link is not None
         if link.takes_calls(now_ms):
             return link
-        self._want(link)
+        self._links.want(link)
         if link.state is LinkState.CLOSED and link.attempts.last_error is not None:
             self._refuse(bucket, link.attempts.last_error, link.since_ms, now_ms)
         return None
@@ -325,7 +350,7 @@ class Router:
 
         A refusal that is final is not put to the next broker: another wrong login may lock the user out.
         """
-        links = self._candidates()
+        links = self._links.candidates()
         ready = [link for link in links if link.takes_calls(now_ms)]
         if ready:
             return min(ready, key=lambda link: link.in_flight)
@@ -338,14 +363,14 @@ class Router:
         if final:
             happened_ms, refusal = max(final, key=lambda each: each[0])
             self._refuse(bucket, refusal, happened_ms, now_ms)
-        if any(link.state is LinkState.OPENING and now_ms - link.since_ms < _IMPATIENT_MS for link in links):
+        if any(link.state is LinkState.OPENING and now_ms - link.since_ms < IMPATIENT_MS for link in links):
             return None
         if len(closed) == len(links) and all(link.attempts.failures for link in links):
             reasons = "; ".join(str(link.attempts.last_error) for link in links)
             everywhere = ConnectFailed("any broker", reasons)
             self._refuse(bucket, everywhere, min(link.since_ms for link in links), now_ms)
         if bucket.entries and closed and not any(link.wanted for link in closed):
-            self._want(min(closed, key=lambda link: (link.attempts.failures, link.attempts.not_before_ms)))
+            self._links.want(min(closed, key=lambda link: (link.attempts.failures, link.attempts.not_before_ms)))
         return None
 
     def _refuse(self, bucket: _Bucket, error: KafkaWireError, happened_ms: int, now_ms: int) -> None:
@@ -363,62 +388,6 @@ class Router:
                 bucket.entries.append(entry)
             else:
                 self._settle(entry, None, error, now_ms)
-
-    def _candidates(self) -> list[Link]:
-        """Return the links to all brokers, and to the bootstrap servers while no broker can be reached."""
-        known = [self._link(broker.address, Purpose.DATA) for broker in self.metadata.brokers.values()]
-        if any(not link.attempts.failures for link in known):
-            return known
-        first = [self._link(address, Purpose.DATA) for address in self._options.bootstrap_servers]
-        return list(dict.fromkeys((*known, *first)))
-
-    # Links.
-
-    def _link_to(self, node_id: int, purpose: Purpose) -> Link | None:
-        broker = self.metadata.brokers.get(node_id)
-        return None if broker is None else self._link(broker.address, purpose)
-
-    def _link(self, address: Address, purpose: Purpose) -> Link:
-        link = self._links.get((address, purpose))
-        if link is None:
-            link = self._links[address, purpose] = Link(address, purpose, Attempts(self._backoff))
-        return link
-
-    def _want(self, link: Link) -> None:
-        """Have a link opened as soon as its backoff is over."""
-        if not link.wanted:
-            link.wanted = True
-            self._links_due_ms = 0
-
-    def _tend_links(self, now_ms: int, actions: list[Action]) -> None:
-        """Open the links that are wanted, close those that nobody uses, and note when to look at them again."""
-        idle_ms = self._options.connections_max_idle_ms
-        self._links_due_ms = now_ms + idle_ms  # until then no link that is in use, or made meanwhile, is idle
-        for key, link in list(self._links.items()):
-            if link.state is LinkState.CLOSED and link.wanted and now_ms >= link.attempts.not_before_ms:
-                link.moves_to(LinkState.OPENING, now_ms)
-                actions.append(Open(link))
-            elif link.state is LinkState.READY and not link.in_flight and now_ms - link.used_ms >= idle_ms:
-                link.moves_to(LinkState.CLOSED, now_ms)
-                link.connection = None
-                actions.append(Shut(link))
-            elif link.state is LinkState.CLOSED and not link.wanted and now_ms - link.used_ms >= idle_ms:
-                del self._links[key]
-                continue
-            self._links_due_ms = min((self._links_due_ms, *self._due_times(link, now_ms)))
-
-    def _due_times(self, link: Link, now_ms: int) -> Iterator[int]:
-        """Yield the times at which something changes by itself."""
-        idle_ms = self._options.connections_max_idle_ms
-        if link.state is LinkState.READY:
-            if not link.in_flight:
-                yield link.used_ms + idle_ms
-            if link.muted_until_ms > now_ms:
-                yield link.muted_until_ms
-        elif link.state is LinkState.CLOSED:
-            yield link.attempts.not_before_ms if link.wanted else link.used_ms + idle_ms
-        elif link.since_ms + _IMPATIENT_MS > now_ms:
-            yield link.since_ms + _IMPATIENT_MS
 
 
 def _too_late(entry: _Entry, cause: KafkaWireError | None) -> KafkaWireError:

@@ -17,6 +17,7 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestam
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.clock import now_ms as wall_ms
 from kafkawire.sdk.consumer.assignment import Assignment
+from kafkawire.sdk.consumer.fetch_metrics import show_group, show_lags
 from kafkawire.sdk.consumer.fetch_planner import FetchPlanner
 from kafkawire.sdk.consumer.fetch_queue import FetchQueue
 from kafkawire.sdk.consumer.position import Place, Position
@@ -74,11 +75,13 @@ class ConsumerCore:
         self.queue.announces_reads = options.group_id is not None
         self.topics: frozenset[str] = frozenset()
         self.group: Group | None = None
+        show_lags(self.router.metrics, self.assignment)
         if options.group_id is not None:
             from kafkawire.sdk.consumer.group import Group  # only consumers in a group need it
 
             self.group = Group(options, self.router, backoff, self.assignment, self._left)
             self.client.machines.append(self.group)
+            show_group(self.router.metrics, lambda: self.assignment.readings, self._last_heartbeat_ms)
         self.client.machines += (self._subscribed, self._planner, self._queries)
 
     def start(self) -> Promise[None]:
@@ -171,6 +174,10 @@ class ConsumerCore:
                 group.stop(timeout_ms, promise, now_ms)
 
         return self.driver.ask(step)
+
+    def _last_heartbeat_ms(self) -> int | None:
+        protocol = self._member().protocol
+        return None if protocol is None else protocol.last_heartbeat_ms
 
     def _member(self) -> Group:
         assert self.group is not None

@@ -6,7 +6,7 @@ each face: `consumer.py` awaits, a blocking face blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.groups.subscription import Subscription
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.handout import RecordStream
     from kafkawire.sdk.consumer.listener import ListenerCalls, RebalanceListener
+    from kafkawire.sdk.metrics.registry import MetricName
 
 __all__ = ["ConsumerFace"]
 
@@ -146,6 +147,21 @@ class ConsumerFace:
             LocalProtocolError: the partition is not assigned.
         """
         return self._started().lag(partition)
+
+    # What it does.
+
+    @property
+    def client_id(self) -> str:
+        """The option of that name."""
+        return self._options.client_id
+
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Return every metric and its value now, from any thread; docs/observability.md lists them.
+
+        Raises:
+            Closed: the consumer is not started, or is closed.
+        """
+        return self._started().client.metrics()
 
     def _chosen(self, topics: Iterable[str], pattern: str | None = None) -> Subscription:
         """Return what to subscribe to.

@@ -28,6 +28,7 @@ from kafkawire.sdk.consumer.partition_fetch import PartitionFetch
 from kafkawire.sdk.consumer.position import Place, Position
 from kafkawire.sdk.consumer.position_lookups import CommittedSource, PositionLookups
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, NoOffset
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
@@ -103,6 +104,7 @@ class FetchPlanner:
         self._changes = -1
         self._numbers = 0
         self._failure: KafkaWireError | None = None
+        self._lines = LogLimit(logger)
         self._lookups = PositionLookups(self, router, options, wall_ms, committed)
         self._responses = FetchResponses(self, router, options, queue)
         self.user: Located | None = None
@@ -227,13 +229,13 @@ class FetchPlanner:
     def retry(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
         """Have a partition wait after a failure that will pass."""
         fetch.attempts.failed(error, now_ms)
-        failures = fetch.attempts.failures
-        if failures & (failures - 1) == 0:  # 1, 2, 4, 8: an outage of an hour is a dozen lines
-            logger.warning("%s (%d in a row)", error, failures)
+        subject = "retry", fetch.partition.topic
+        self._lines.warning(subject, now_ms, "%s (%d in a row)", error, fetch.attempts.failures)
         self.consider(fetch, now_ms)
 
     def halt(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
         """End fetching from a partition: the application gets the error, once."""
+        self._lines.error(("halt", fetch.partition.topic), now_ms, "reading %s stops: %s", fetch.partition, error)
         fetch.halted = True
         end = fetch.position or Position(-1)
         self._queue.put(Fetched(fetch.partition, fetch.epoch, end.offset, end, error=error))
@@ -261,7 +263,8 @@ class FetchPlanner:
             self.halt(fetch, NoOffset(f"{reason}, and auto_offset_reset is none"), now_ms)
             return
         if fetch.place is not None or fetch.position is not None:
-            logger.warning("%s: reset to %s", reason, self._options.auto_offset_reset)
+            policy = self._options.auto_offset_reset
+            self._lines.warning(("reset", fetch.partition.topic), now_ms, "%s: reset to %s", reason, policy)
         fetch.move(place)
         fetch.replica = None
         self.consider(fetch, now_ms)
@@ -302,7 +305,8 @@ class FetchPlanner:
         if not fetch.warned and is_known:
             fetch.warned = True
             reason = "it has no leader" if known is not None else "the cluster does not have it"
-            logger.warning("partition %s cannot be read now: %s", fetch.partition, reason)
+            subject = "no leader", fetch.partition.topic
+            self._lines.warning(subject, now_ms, "partition %s cannot be read now: %s", fetch.partition, reason)
 
     def _want_topics(self) -> None:
         if self._subscribed is not None:

@@ -14,10 +14,12 @@ from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.retry import is_connection_error
 from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.consumer.fetch_metrics import FetchMetrics
 from kafkawire.sdk.consumer.fetch_queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.partition_fetch import PartitionFetch
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, PartialBatch, RemoteProtocolError
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
@@ -51,6 +53,8 @@ class FetchResponses:
         self._metadata = router.metadata
         self._options = options
         self._queue = queue
+        self._lines = LogLimit(logger)
+        self._metrics = FetchMetrics(router.metrics)
 
     def take(self, node_id: int, names: Mapping[bytes, str], response: FetchResponse, now_ms: int) -> None:
         """Handle a response.
@@ -71,6 +75,7 @@ class FetchResponses:
                 # What was sought elsewhere, or is fetched from another broker now, comes too late.
                 if fetch is not None and fetch.sent is not None and fetch.sent[:3] == (node_id, *_place(fetch)):
                     self._take(node_id, fetch, data, now_ms)
+        self._metrics.response(now_ms)
         self._queue.signal()
 
     def failed(self, fetches: Iterable[PartitionFetch], error: KafkaWireError, now_ms: int) -> None:
@@ -117,7 +122,7 @@ class FetchResponses:
         """Queue the batches of a partition and go on after the last whole one."""
         assert fetch.position is not None
         start = fetch.position
-        end, data_end, damage = _ends(records, start)
+        end, data_end, count, damage = _ends(records, start)
         if end.offset <= start.offset:
             reason = damage or f"{len(records)} bytes end before it"
             error = RemoteProtocolError(f"fetch from {fetch.partition} at offset {start.offset}: {reason}")
@@ -136,6 +141,7 @@ class FetchResponses:
         )
         fetch.position = end
         fetch.buffered_bytes += len(records)
+        self._metrics.partition(fetch.partition.topic, len(records), count, now_ms)
         self._queue.put(fetched)
         # The user's side raises what is wrong when it comes there; fetching more would only bring it again.
         fetch.halted = damage is not None
@@ -157,7 +163,8 @@ class FetchResponses:
             return
         leader = data.current_leader
         if self._metadata.move_leader(fetch.partition, leader.leader_id, leader.leader_epoch):
-            logger.info("%s: node %d leads it now", fetch.partition, leader.leader_id)
+            subject = "moved", fetch.partition.topic
+            self._lines.info(subject, now_ms, "%s: node %d leads it now", fetch.partition, leader.leader_id)
             self._planner.consider(fetch, now_ms)
             return
         if error.code in INVALID_METADATA:
@@ -169,21 +176,26 @@ def _place(fetch: PartitionFetch) -> tuple[int, int]:
     return fetch.epoch, -1 if fetch.position is None else fetch.position.offset
 
 
-def _ends(records: Buffer, start: Position) -> tuple[Position, int, KafkaWireError | None]:
-    """Return the position after the last whole batch, the end of what is for applications, and the damage after it."""
-    end, data_end = start, -1
+def _ends(records: Buffer, start: Position) -> tuple[Position, int, int, KafkaWireError | None]:
+    """Return the position after the last whole batch, the end of what is for applications, and the damage after it.
+
+    Between the last two is the number of records; a message set counts as many as it has offsets.
+    """
+    end, data_end, count = start, -1, 0
     try:
         for batch in walk_headers(records):
             if isinstance(batch, MessageBatch):
+                count += batch.next_offset - batch.base_offset
                 end = Position(batch.next_offset)
                 data_end = end.offset
             else:
                 end = Position(batch.next_offset, batch.partition_leader_epoch)
                 if not batch.is_control:
+                    count += batch.records_count
                     data_end = end.offset
     except PartialBatch as partial:
         # The rest is asked for next. Brokers send the first batch whole, however large: without one, it is damaged.
-        return end, data_end, None if partial.offset else partial
+        return end, data_end, count, None if partial.offset else partial
     except DecodeError as damage:
-        return end, data_end, damage
-    return end, data_end, None
+        return end, data_end, count, damage
+    return end, data_end, count, None

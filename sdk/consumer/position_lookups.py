@@ -22,6 +22,7 @@ from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.consumer.partition_fetch import PartitionFetch
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, NoOffset, UnsupportedVersion
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -77,6 +78,7 @@ class PositionLookups:
         self._wall_ms = wall_ms
         self._committed = committed
         self._uncommitted: dict[TopicPartition, PartitionFetch] = {}
+        self._lines = LogLimit(logger)
         self._wanted: dict[int, dict[TopicPartition, PartitionFetch]] = {}
 
     def reset_place(self) -> int | None:
@@ -232,7 +234,8 @@ class PositionLookups:
         if self.reset_place() is None:
             self._planner.halt(fetch, NoOffset(f"{reason}, and auto_offset_reset is none"), now_ms)
             return
-        logger.warning("%s: records from there on were lost, or are others now", reason)
+        subject = "truncated", fetch.partition.topic
+        self._lines.warning(subject, now_ms, "%s: records from there on were lost, or are others now", reason)
         back = Position(min(end.offset, position.offset), end.leader_epoch)
         self._planner.locate(fetch, back, now_ms, is_checked=True)
 

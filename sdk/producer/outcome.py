@@ -105,8 +105,12 @@ class Outcome:
         with _lock:
             self.done = True
             watchers, self._watchers = self._watchers, []
+        raised = 0
         for _, callback in watchers:
-            _told(callback)
+            # One line a batch: a callback that raises does so for every record.
+            raised += not _told(callback, logs=not raised)
+        if raised > 1:
+            logger.error("a callback of a delivery raised for %d more records of the batch", raised - 1)
 
     # The user's side: each takes the index of a record.
 
@@ -165,12 +169,19 @@ class Outcome:
         )
 
 
-def _told(callback: Callable[[], object]) -> None:
-    """Call the user's code: what it raises must not reach a `send`, other deliveries or the driver."""
+def _told(callback: Callable[[], object], *, logs: bool = True) -> bool:
+    """Call the user's code: what it raises must not reach a `send`, other deliveries or the driver.
+
+    Returns:
+        Whether it raised nothing.
+    """
     try:
         callback()
     except Exception:
-        logger.exception("a callback of a delivery raised")
+        if logs:
+            logger.exception("a callback of a delivery raised")
+        return False
+    return True
 
 
 def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:

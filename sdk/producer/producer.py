@@ -7,7 +7,7 @@ is full, `send` raises `BufferFull` instead of waiting; `drain` and `send_many` 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from kafkawire.sdk.client.keywords import ProducerKeywords
+    from kafkawire.sdk.metrics.registry import MetricName
     from kafkawire.sdk.producer.core import ProducerCore
 
 __all__ = ["Producer"]
@@ -210,6 +211,19 @@ class Producer:
                 raise refused
             if len(chunk) < _MANY:
                 return count
+
+    @property
+    def client_id(self) -> str:
+        """The option of that name."""
+        return self._options.client_id
+
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Return every metric and its value now, from any thread; docs/observability.md lists them.
+
+        Raises:
+            Closed: the producer is not started, or is closed.
+        """
+        return self._started().client.metrics()
 
     async def drain(self) -> None:
         """Wait until at least half of `buffer_memory` is free; batches do not linger meanwhile."""

@@ -19,13 +19,14 @@ from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.retry import outdates_metadata
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, Closed, DeliveryTimedOut, KafkaWireError
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.contents import Held
 from kafkawire.sdk.producer.identity import ProducerIdentity
-from kafkawire.sdk.producer.log_limit import LogLimit
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
+from kafkawire.sdk.producer.producer_metrics import ProducerMetrics
 from kafkawire.sdk.producer.progress import Progress
 from kafkawire.sdk.producer.requests import Result, produce_request, results
 from kafkawire.sdk.producer.schedule import Schedule
@@ -79,7 +80,10 @@ class Sender:
         self._in_flight: dict[int, int] = {}
         self._without_id: dict[PartitionQueue, None] = {}
         self._seen_changes = -1
-        self._retry_lines, self._failure_lines = LogLimit(), LogLimit()
+        self._lines = LogLimit(logger)
+        self._metrics = ProducerMetrics(
+            router.metrics, options, accumulator, lambda: sum(list(self._in_flight.values()))
+        )
         self._failed: KafkaWireError | None = None
 
     # What the producer asks for.
@@ -274,8 +278,11 @@ class Sender:
         options = self._options
 
         def request(versions: Versions) -> tuple[Message, int]:
-            metadata = self._router.metadata
-            return produce_request(batches, metadata, options.acks, options.request_timeout_ms, versions)
+            made, version = produce_request(
+                batches, self._router.metadata, options.acks, options.request_timeout_ms, versions
+            )
+            self._metrics.sent(made, batches, now_ms)
+            return made, version
 
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
         call = Call(
@@ -320,6 +327,7 @@ class Sender:
         elif batch.outcome.done:  # its time was up before
             self._accumulator.release(batch.used_bytes)
         elif code in _TOO_LARGE and batch.builder.count > 1:
+            self._metrics.split(now_ms)
             self._split(batch)
         else:
             self._try_again(result, error, now_ms)
@@ -335,8 +343,9 @@ class Sender:
         if result.leader_moved:
             attempts.not_before_ms = now_ms
         if again:
-            if (suffix := self._retry_lines.suffix(now_ms)) is not None:
-                logger.warning("sending again, attempt %d failed: %s%s", attempts.failures, error, suffix)
+            subject = "retry", batch.queue.partition.topic
+            self._lines.warning(subject, now_ms, "sending again, attempt %d failed: %s", attempts.failures, error)
+            self._metrics.retried(batch, now_ms)
             self._accumulator.put_back(batch)
             return
         is_late = error.retriable and attempts.failures <= options.retries
@@ -399,10 +408,11 @@ class Sender:
             assert result is not None
             outcome.settle(result.base_offset, result.log_append_time_ms)
         else:
+            self._metrics.failed(batch, now_ms)
             self._accumulator.note_failure(outcome)
             outcome.fail(error)
-            if not isinstance(error, Closed) and (suffix := self._failure_lines.suffix(now_ms)) is not None:
-                logger.error("not stored: %s%s", error, suffix)
+            if not isinstance(error, Closed):
+                self._lines.error(("failed", batch.queue.partition.topic), now_ms, "not stored: %s", error)
         self._ended(outcome)
 
     def _ended(self, outcome: Outcome) -> None:

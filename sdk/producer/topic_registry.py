@@ -12,9 +12,9 @@ from typing import Protocol
 from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.producer.accumulator import Accumulator, ProducerTopic
 from kafkawire.sdk.producer.contents import Held
-from kafkawire.sdk.producer.log_limit import LogLimit
 from kafkawire.sdk.producer.outcome import Outcome
 
 __all__ = ["TopicRegistry"]
@@ -52,7 +52,7 @@ class TopicRegistry:
         self._moved = moved
         self._missing: dict[str, KafkaWireError | None] = {}
         self._idle_check_ms: int | None = None
-        self._failure_lines = LogLimit()
+        self._lines = LogLimit(logger)
 
     def want(self, name: str, now_ms: int) -> None:
         """Have a topic looked up: a record waits for it."""
@@ -125,8 +125,7 @@ class TopicRegistry:
         outcome = record.outcome
         if outcome is not None and not outcome.done:
             self._accumulator.give_up_held(record, error)
-            if (suffix := self._failure_lines.suffix(now_ms)) is not None:
-                logger.error("not stored: %s%s", error, suffix)
+            self._lines.error(("failed", record.topic), now_ms, "not stored: %s", error)
             self._ended(outcome)
 
     def _forget(self, name: str) -> None:

@@ -8,8 +8,8 @@ Source: Kafka protocol guide, "Network"; `NetworkClient` in Apache Kafka.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol, TypeVar
 
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import (
@@ -20,7 +20,7 @@ from kafkawire.sdk.errors import (
     RemoteProtocolError,
     RequestTimedOut,
 )
-from kafkawire.sdk.protocol.connection import MAX_IN_FLIGHT, ClientConnection
+from kafkawire.sdk.protocol.connection import MAX_IN_FLIGHT, ClientConnection, Sent
 from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.sasl.authenticator import Login
 from kafkawire.sdk.protocol.schema import Buffer, Message
@@ -29,12 +29,24 @@ from kafkawire.sdk.transport.failures import connect_failed
 from kafkawire.sdk.transport.gate import GateDriver
 from kafkawire.sdk.transport.wire import Address, Network, Wire
 
-__all__ = ["BrokerConnection", "ConnectionSettings"]
+__all__ = ["BrokerConnection", "ConnectionSettings", "Traffic"]
 
 Response = TypeVar("Response", bound=Message)
 
 #: Called once with the response, or with the error that stands for it.
 OnDone = Callable[[Message | None, KafkaWireError | None], None]
+
+
+class Traffic(Protocol):
+    """Counts what connections send and receive, logins aside."""
+
+    def sent(self, parts: Iterable[Buffer], now_ms: int) -> None:
+        """Count a request, given its parts."""
+        ...
+
+    def received(self, size_bytes: int, now_ms: int) -> None:
+        """Count a response, given its size without the length before it."""
+        ...
 
 
 class ConnectionSettings(NamedTuple):
@@ -46,6 +58,7 @@ class ConnectionSettings(NamedTuple):
         request_timeout_ms: for each response, unless a request has its own timeout.
         max_in_flight: requests that may wait for their response on one connection.
         login: makes the authenticator of each login; None for connections without SASL.
+        traffic: counts requests and responses, None if nobody does.
     """
 
     client_id: str | None = "kafkawire"
@@ -53,6 +66,7 @@ class ConnectionSettings(NamedTuple):
     request_timeout_ms: int = 30_000
     max_in_flight: int = MAX_IN_FLIGHT
     login: Login | None = None
+    traffic: Traffic | None = None
 
 
 class _Waiting(NamedTuple):
@@ -175,6 +189,7 @@ class BrokerConnection:
         sent = self._protocol.request(request, version, now_ms=now_ms)
         if sent.parts:
             self._wire.write(sent.parts)
+        self._count(sent)
         if timeout_ms is None:
             timeout_ms = self._settings.request_timeout_ms
         deadline_ms = now_ms + timeout_ms
@@ -211,6 +226,7 @@ class BrokerConnection:
         sent = self._protocol.request(request, version, expect_response=False, now_ms=monotonic_ms())
         if sent.parts:
             self._wire.write(sent.parts)
+        self._count(sent)
 
     async def drain(self) -> None:
         """Wait until the write buffer has room."""
@@ -239,6 +255,8 @@ class BrokerConnection:
         if waiting is None:
             self._gate.step()
         else:
+            if self._settings.traffic is not None:
+                self._settings.traffic.received(len(frame), monotonic_ms())
             waiting.on_done(received.message, None)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -248,6 +266,10 @@ class BrokerConnection:
             lost = ConnectionLost(f"connection to {self.address} was lost: {error or 'closed by the broker'}")
             lost.__cause__ = error
             self._end(lost)
+
+    def _count(self, sent: Sent) -> None:
+        if self._settings.traffic is not None:
+            self._settings.traffic.sent(sent.parts, monotonic_ms())
 
     def _check_open(self) -> None:
         if not self.is_open:

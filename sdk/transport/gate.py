@@ -15,6 +15,7 @@ from math import isinf
 
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import KafkaWireError, RequestTimedOut
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.sasl.authenticator import Authenticator, Login
@@ -68,6 +69,7 @@ class GateDriver:
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._ended: KafkaWireError | None = None
+        self._lines = LogLimit(logger)
 
     async def open(self) -> None:
         """Pass the gate for the first time.
@@ -149,7 +151,7 @@ class GateDriver:
             if error is not self._ended:
                 self._fail(connect_failed(self._address, ConnectionState.REAUTHENTICATION, error))
         else:
-            logger.debug("authenticated again at %s", self._address)
+            self._lines.info("again", monotonic_ms(), "authenticated again at %s", self._address)
             self._schedule()
 
     def _fail(self, error: KafkaWireError) -> None:
@@ -168,5 +170,7 @@ class GateDriver:
                 failure = error
             if not failure.retriable or monotonic_ms() + CREDENTIALS_PAUSE_MS >= self._protocol.session_ends_ms:
                 raise failure
-            logger.warning("no new credentials for %s, asking again: %s", self._address, failure)
+            self._lines.warning(
+                "credentials", monotonic_ms(), "no new credentials for %s, asking again: %s", self._address, failure
+            )
             await asyncio.sleep(CREDENTIALS_PAUSE_MS / 1000)

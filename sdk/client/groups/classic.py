@@ -11,7 +11,6 @@ members), KIP-394 (member id first), KIP-429 (cooperative).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from enum import Enum
 
@@ -38,8 +37,6 @@ from kafkawire.sdk.transport.driven import Versions
 from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["ClassicGroup", "State"]
-
-logger = logging.getLogger("kafkawire.group")
 
 #: Codes that end the present generation; the first leaves the member its id.
 _LOST = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
@@ -239,12 +236,10 @@ class ClassicGroup:
         if isinstance(error, BrokerError) and error.code is ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = member_id
             return
-        logger.info("group %s: %s", self._settings.group_id, error)
         self._join_attempts.failed(error, now_ms)
         self._refused(error, now_ms)
 
     def sync_refused(self, error: KafkaWireError, now_ms: int) -> None:
-        logger.info("group %s: %s", self._settings.group_id, error)
         self._wants_join = self._wants_join or f"the assignment did not come: {error}"
         self.state = State.STABLE  # the next poll prepares the next join
         self._join_attempts.failed(error, now_ms)

@@ -20,12 +20,14 @@ from kafkawire.sdk.client.groups.handover import Handover
 from kafkawire.sdk.client.groups.offsets import Offsets
 from kafkawire.sdk.client.groups.poll_interval import PollInterval
 from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupSettings, Notify, OnFailure, Reader
+from kafkawire.sdk.client.groups.rebalance_metrics import RebalanceMetrics
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.requests import carries
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -112,6 +114,8 @@ class ConsumerGroup:
         self._interval = PollInterval(reader, settings)
         self._handover = Handover(settings.group_id, reader, offsets, notify, auto_commit=settings.auto_commit)
         self._attempts = Attempts(backoff)
+        self._lines = LogLimit(logger)
+        self._rebalances = RebalanceMetrics(router.metrics)
         self.state = State.OUTSIDE
         self.failure: KafkaWireError | None = None
         self.last_heartbeat_ms: int | None = None
@@ -276,7 +280,8 @@ class ConsumerGroup:
         self._attempts.succeeded()
         self._unreleased_since_ms = None
         if self.state is State.JOINING:
-            logger.info("group %s: joined as %s", self._settings.group_id, response.member_id)
+            where = self._settings.group_id, response.member_epoch
+            logger.info("group %s, generation %d: joined as %s", *where, response.member_id or self._member_id)
             self.state = State.MEMBER
         self._member_id = response.member_id or self._member_id
         self._epoch = response.member_epoch
@@ -313,7 +318,9 @@ class ConsumerGroup:
         going = frozenset(partition for partition in owned if target.get(partition) != self._ids.get(partition))
         if is_known and not going and owned == target.keys():
             self._target = None
+            self._rebalances.ended(now_ms)
             return
+        self._rebalances.begun(now_ms)
         if going:
             limit_ms = min(self._settings.api_timeout_ms, self._settings.max_poll_interval_ms)
             self._handover.revoke(going, self._epoch, now_ms + limit_ms, now_ms, self._handed_over)
@@ -355,10 +362,10 @@ class ConsumerGroup:
         if code in _FENCED and self.state is State.MEMBER:
             self._lose(error, now_ms)
         elif code is ErrorCode.UNRELEASED_INSTANCE_ID and not self._is_unreleased_for_long(now_ms):
-            logger.warning("group %s: waiting for the instance id: %s", self._settings.group_id, error)
+            self._lines.warning("id", now_ms, "group %s waits for its instance id: %s", self._settings.group_id, error)
             self._attempts.failed(error, now_ms)
         elif error.retriable or code in _FENCED:
-            logger.info("group %s: %s", self._settings.group_id, error)
+            self._lines.info("heartbeat", now_ms, "group %s: %s", self._settings.group_id, error)
             # Whether the coordinator has heard the last heartbeat is not known: say everything.
             self._said, self._has_news = None, True
             self._attempts.failed(error, now_ms)
@@ -371,6 +378,7 @@ class ConsumerGroup:
         return now_ms - self._unreleased_since_ms >= _UNRELEASED_LIMIT_MS
 
     def _lose(self, error: KafkaWireError, now_ms: int) -> None:
+        self._rebalances.failed(now_ms)
         epoch = self._epoch
         self._become(State.FENCED)
 

@@ -6,6 +6,7 @@ in its share is abandoned, so a broker that has stopped costs the deadline and n
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from kafkawire.sdk.client.call import Call
@@ -16,6 +17,8 @@ from kafkawire.sdk.errors import Closed
 from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["Departure"]
+
+logger = logging.getLogger("kafkawire.group")
 
 #: The shares of the time that is left, in eighths: the commit ends after six, the listener after seven.
 _SHARES = 8
@@ -95,6 +98,7 @@ class Departure:
         self._is_leaving = True
         self._call = self._leave(self._deadline_ms, self._left)
         if self._call is None:
+            logger.info("group %s: stopped, and the coordinator is not told", self._handover.group_id)
             self._promise.keep(None)
             return
         try:
@@ -119,4 +123,8 @@ class Departure:
         return None if self._is_leaving or self.is_over else self._leave_by_ms
 
     def _left(self, call: Call, now_ms: int) -> None:
+        if call.error is None:
+            logger.info("group %s: left", self._handover.group_id)
+        else:
+            logger.warning("group %s: could not tell the coordinator to leave: %s", self._handover.group_id, call.error)
         self._promise.keep(None)

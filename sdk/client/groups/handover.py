@@ -12,16 +12,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from kafkawire.sdk.client.groups.offsets import Committed, OnDone, Outcome
 from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Notify, Reader, Revoking, Step
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.log_limit import LogLimit
 
 __all__ = ["Commits", "Handover"]
 
 logger = logging.getLogger("kafkawire.group")
+
+#: Partitions that a line in the log names; of thousands, nobody reads more.
+_NAMED: Final = 20
 
 
 class Commits(Protocol):
@@ -45,10 +49,13 @@ class Handover:
         offsets: commits what is finished before partitions are revoked.
         notify: takes the events.
         auto_commit: whether to commit before partitions are revoked.
+
+    Attributes:
+        group_id: as given.
     """
 
     def __init__(self, group_id: str, reader: Reader, offsets: Commits, notify: Notify, *, auto_commit: bool) -> None:
-        self._group_id = group_id
+        self.group_id = group_id
         self._reader = reader
         self._offsets = offsets
         self._notify = notify
@@ -58,6 +65,7 @@ class Handover:
         self._lost: frozenset[TopicPartition] = frozenset()
         self._lost_generation = -1
         self._then: Step | None = None
+        self._lines = LogLimit(logger)
 
     @property
     def busy(self) -> bool:
@@ -81,7 +89,7 @@ class Handover:
         if not going:
             then(now_ms)
             return
-        logger.info("group %s, generation %d: revoking %s", self._group_id, generation, _listed(going))
+        logger.info("group %s, generation %d: revoking %s", self.group_id, generation, _listed(going))
         self._then = then
         event = self._event = Revoking(going, generation)
         self._is_told = False
@@ -93,7 +101,7 @@ class Handover:
 
         def saved(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
             if not isinstance(outcome, Committed):
-                logger.warning("group %s: not all was committed before revoking: %s", self._group_id, outcome)
+                logger.warning("group %s: not all was committed before revoking: %s", self.group_id, outcome)
             if self._event is event:
                 self._tell(now_ms)
 
@@ -115,7 +123,7 @@ class Handover:
         if not added:
             then(now_ms)
             return
-        logger.info("group %s, generation %d: assigned %s", self._group_id, generation, _listed(added))
+        logger.info("group %s, generation %d: assigned %s", self.group_id, generation, _listed(added))
         self._reader.stop(added)
         self._then = then
         self._event = Assigned(added, generation)
@@ -138,8 +146,10 @@ class Handover:
             lost -= self._event.partitions
         self._reader.assign(())
         self._offsets.release(None, now_ms, cause)
-        if lost:
-            logger.warning("group %s, generation %d: lost %s: %s", self._group_id, generation, _listed(lost), cause)
+        if not lost:
+            self._lines.info("lost", now_ms, "group %s: the membership was lost: %s", self.group_id, cause)
+        else:
+            logger.warning("group %s, generation %d: lost %s: %s", self.group_id, generation, _listed(lost), cause)
             self._lost |= lost
             self._lost_generation = generation
         if self._event is None:
@@ -195,5 +205,8 @@ class Handover:
             then(now_ms)
 
 
-def _listed(partitions: Iterable[TopicPartition]) -> str:
-    return ", ".join(map(str, sorted(partitions)))
+def _listed(partitions: Collection[TopicPartition]) -> str:
+    """Return how many partitions there are, and the first ones by name."""
+    named = ", ".join(map(str, sorted(partitions)[:_NAMED]))
+    more = ", …" if len(partitions) > _NAMED else ""
+    return f"{len(partitions)} partition{'s' if len(partitions) != 1 else ''}: {named}{more}"

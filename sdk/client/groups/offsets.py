@@ -21,6 +21,7 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError, RemoteProtocolError, RequestTimedOut
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
@@ -174,6 +175,7 @@ class Offsets:
         self._interval_ms = auto_commit_interval_ms
         self._api_timeout_ms = api_timeout_ms
         self._attempts = Attempts(backoff)
+        self._lines = LogLimit(logger)
         self.member: Member | None = None
         self._pending: dict[TopicPartition, _Slot] = {}
         self._sent: dict[TopicPartition, _Slot] = {}
@@ -302,7 +304,9 @@ class Offsets:
         def done(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
             self._auto_runs = False
             if isinstance(outcome, KafkaWireError):
-                logger.warning("group %s: the automatic commit failed: %s", self._group_id, outcome)
+                self._lines.warning(
+                    "automatic", now_ms, "group %s: the automatic commit failed: %s", self._group_id, outcome
+                )
 
         self._auto_runs = True
         self.commit(offsets, now_ms + self._api_timeout_ms, done, now_ms)
@@ -378,6 +382,7 @@ class Offsets:
             self._router.metadata.invalidate()
         if now_ms >= self._attempts.not_before_ms:
             self._attempts.failed(error, now_ms)
+            self._lines.info("retry", now_ms, "group %s: committing again: %s", self._group_id, error)
         waiting = [waiter for waiter in slot.waiters if waiter.left]
         later = self._pending.get(partition)
         if later is not None:

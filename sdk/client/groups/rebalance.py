@@ -9,21 +9,27 @@ leaders).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 from kafkawire.sdk.client.call import Call, Coordinator, Purpose
 from kafkawire.sdk.client.groups.classic_protocol import AssignmentProtocol, ClusterView, Joining, MemberInfo
 from kafkawire.sdk.client.groups.protocol import GroupSettings
+from kafkawire.sdk.client.groups.rebalance_metrics import RebalanceMetrics
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID, UNKNOWN_MEMBER_ID, CoordinatorType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["Rebalance", "RebalanceMember"]
+
+logger = logging.getLogger("kafkawire.group")
 
 #: How much longer than the rebalance timeout a coordinator may take to answer; as in Kafka's clients.
 _GRACE_MS = 5_000
@@ -87,6 +93,8 @@ class Rebalance:
         self._lead_by_ms: int | None = None
         self._topics: frozenset[str] = frozenset()
         self.view: ClusterView | None = None
+        self._lines = LogLimit(logger)
+        self._metrics = RebalanceMetrics(router.metrics)
 
     def begin(self, member_id: str, joining: Joining, reason: str, now_ms: int) -> None:
         """Join.
@@ -98,6 +106,7 @@ class Rebalance:
             now_ms: the time.
         """
         self.view = None
+        self._metrics.begun(now_ms)
         settings = self._settings
         try:
             protocols = self._protocol.protocols(joining)
@@ -143,6 +152,9 @@ class Rebalance:
             member.member_id: MemberInfo(bytes(member.metadata), member.group_instance_id)
             for member in response.members
         }
+        role = f", leads {len(response.members)} members" if response.leader == response.member_id else ""
+        where = self._settings.group_id, response.generation_id
+        logger.info("group %s, generation %d: joined as %s%s", *where, response.member_id, role)
         self._member.joined(response.member_id, response.generation_id, now_ms)
         if response.leader != response.member_id:
             self._sync({}, now_ms)
@@ -154,6 +166,9 @@ class Rebalance:
             self._lead(now_ms)
 
     def _join_refused(self, error: KafkaWireError, response: JoinGroupResponse | None, now_ms: int) -> None:
+        if not isinstance(error, BrokerError) or error.code is not ErrorCode.MEMBER_ID_REQUIRED:
+            self._metrics.failed(now_ms)
+            self._lines.info("join", now_ms, "group %s: not joined: %s", self._settings.group_id, error)
         self._member.join_refused(error, UNKNOWN_MEMBER_ID if response is None else response.member_id, now_ms)
 
     def _lead(self, now_ms: int) -> None:
@@ -206,9 +221,12 @@ class Rebalance:
         except KafkaWireError as error:
             self._assignor_failed(error, now_ms)
             return
+        self._metrics.ended(now_ms)
         self._member.assigned(partitions, now_ms)
 
     def _sync_refused(self, error: KafkaWireError, response: SyncGroupResponse | None, now_ms: int) -> None:
+        self._metrics.failed(now_ms)
+        self._lines.info("sync", now_ms, "group %s: no assignment came: %s", self._settings.group_id, error)
         self._member.sync_refused(error, now_ms)
 
     def _submit(

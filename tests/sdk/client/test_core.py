@@ -136,3 +136,35 @@ def test_a_defect_of_an_operation_is_raised_where_it_was_asked_for(io: Any) -> N
         client.released()
 
     asyncio.run(run())
+
+
+def test_a_login_that_is_refused_in_the_first_turn_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread of the client may be faster than the one that starts it."""
+
+    async def run() -> None:
+        broker = ScriptedBroker()
+        code = ErrorCode.SASL_AUTHENTICATION_FAILED
+        broker.responders[ApiKey.SASL_HANDSHAKE] = lambda request: SaslHandshakeResponse()
+        broker.responders[ApiKey.SASL_AUTHENTICATE] = lambda request: SaslAuthenticateResponse(code, "wrong password")
+        login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+        client = core(broker, "thread", **login, sasl_username="alice", sasl_password="pencil")
+        refused = threading.Event()
+        closed, start = client.router.closed, client.driver.start
+
+        def end(*arguments: Any) -> None:
+            closed(*arguments)
+            refused.set()
+
+        def start_slowly(loop: Any) -> None:
+            start(loop)
+            assert refused.wait(10)
+
+        monkeypatch.setattr(client.router, "closed", end)
+        monkeypatch.setattr(client.driver, "start", start_slowly)
+        with pytest.raises(AuthenticationFailed):
+            await client.start()
+        await client.end()
+        client.released()
+        assert len(broker.asked(ApiKey.SASL_AUTHENTICATE)) == 1
+
+    asyncio.run(run())

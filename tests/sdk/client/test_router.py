@@ -345,7 +345,7 @@ def test_an_idle_connection_is_closed_and_opened_again(simulation: Simulation) -
     simulation.opened.clear()
     simulation.call(heartbeat(Node(1)))
     assert len(simulation.opened) == 1
-    assert len(router._links) == 1
+    assert len(router._links.all) == 1
 
 
 def test_links_to_brokers_that_are_gone_are_forgotten() -> None:
@@ -355,7 +355,7 @@ def test_links_to_brokers_that_are_gone_are_forgotten() -> None:
         simulation.handlers[MetadataRequest] = cluster([node], {})
         router.metadata.invalidate()
         simulation.run(10_000)
-    assert len(router._links) <= 3
+    assert len(router._links.all) <= 3
 
 
 def test_a_node_that_the_cluster_does_not_list(simulation: Simulation) -> None:

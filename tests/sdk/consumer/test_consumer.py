@@ -523,7 +523,7 @@ def test_a_response_that_breaks_the_protocol() -> None:
 def test_start_and_close() -> None:
     async def run() -> None:
         broker = StoringBroker({"t": 1})
-        consumer = Consumer(str(BROKER), "t", network=broker.network, api_timeout_ms=20, **QUICK)
+        consumer = Consumer(str(BROKER), "t", network=broker.network, **QUICK)
         with pytest.raises(Closed, match="not started"):
             await read(consumer, 1)
         await consumer.close()

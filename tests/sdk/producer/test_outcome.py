@@ -130,7 +130,7 @@ def test_callbacks_come_once_with_the_delivery_and_their_errors_are_logged(caplo
     with caplog.at_level(logging.ERROR, "kafkawire.producer"):
         outcome.settle(1)
     assert called == [delivery]
-    assert "a callback of a delivery raised" in caplog.text
+    assert caplog.messages == ["a callback of a delivery raised"]
     delivery.add_done_callback(called.append)
     assert called == [delivery] * 2
 
@@ -149,6 +149,17 @@ def test_errors_of_callbacks_that_come_at_once_reach_nobody(caplog: pytest.LogCa
         outcome.move([(part, 0)])
         delivery.add_done_callback(bad)
     assert caplog.text.count("a callback of a delivery raised") == 2
+
+
+def test_callbacks_that_all_raise_give_two_lines_a_batch(caplog: pytest.LogCaptureFixture) -> None:
+    outcome = Outcome(PLACE)
+    for index in range(1_000):
+        Delivery(outcome, index, 0).add_done_callback(lambda delivery: 1 / 0)
+    outcome.settle(1)
+    assert caplog.messages == [
+        "a callback of a delivery raised",
+        "a callback of a delivery raised for 999 more records of the batch",
+    ]
 
 
 def test_records_that_move_take_their_waiters_along() -> None:

@@ -361,9 +361,7 @@ def test_credentials_that_fail_for_a_while(monkeypatch: pytest.MonkeyPatch, capl
     with_broker(test)
     assert [record.getMessage() for record in caplog.records] == [
         "no new credentials for broker:9092, asking again: no credentials: ValueError was raised",
-        "no new credentials for broker:9092, asking again: no credentials: OSError was raised",
-        "no new credentials for broker:9092, asking again: no credentials: ValueError was raised",
-    ]
+    ]  # the others came in the same interval
 
 
 def test_credentials_that_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,45 @@
+"""Count the rebalances of a member, whatever its protocol: how many, how long they took, how many failed."""
+
+from __future__ import annotations
+
+from kafkawire.sdk.metrics.catalogue import COORDINATOR
+from kafkawire.sdk.metrics.registry import Registry
+
+__all__ = ["RebalanceMetrics"]
+
+_SECOND_MS = 1_000
+
+
+class RebalanceMetrics:
+    """The rebalances of one member.
+
+    Args:
+        registry: of the client.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._ended = registry.sensor(COORDINATOR, "rebalance", "rebalance-latency")
+        self._failed = registry.sensor(COORDINATOR, "failed-rebalance")
+        self._begun_ms: int | None = None
+        self._last_ms: int | None = None
+        registry.gauge(
+            COORDINATOR,
+            "last-rebalance-seconds-ago",
+            lambda now_ms: -1 if self._last_ms is None else (now_ms - self._last_ms) / _SECOND_MS,
+        )
+
+    def begun(self, now_ms: int) -> None:
+        """Note that the member takes part in a rebalance; another attempt belongs to the same one."""
+        if self._begun_ms is None:
+            self._begun_ms = now_ms
+
+    def ended(self, now_ms: int) -> None:
+        """Note that it is over, if one was under way."""
+        if self._begun_ms is not None:
+            self._ended.record(now_ms - self._begun_ms, now_ms)
+            self._begun_ms, self._last_ms = None, now_ms
+
+    def failed(self, now_ms: int) -> None:
+        """Note that an attempt has failed, if one was under way."""
+        if self._begun_ms is not None:
+            self._failed.record(1, now_ms)

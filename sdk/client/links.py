@@ -1,0 +1,103 @@
+"""All links of one client: which to open, which to close, and when to look at them again.
+
+Looked at when one of them has changed or is due, not in every turn of the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, ValuesView
+from typing import Final
+
+from kafkawire.sdk.client.call import Purpose
+from kafkawire.sdk.client.link import Link, LinkState
+from kafkawire.sdk.client.metadata import Metadata
+from kafkawire.sdk.client.options import ClientOptions
+from kafkawire.sdk.client.retry import Attempts, Backoff
+from kafkawire.sdk.transport.driven import Open, Shut
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["IMPATIENT_MS", "Links"]
+
+#: After this long another broker is tried beside one that does not answer, if any broker will do.
+IMPATIENT_MS: Final = 1_000
+
+
+class Links:
+    """The links of one client.
+
+    Args:
+        options: the client's options.
+        metadata: names the brokers.
+        backoff: the pauses between attempts to connect.
+    """
+
+    def __init__(self, options: ClientOptions, metadata: Metadata, backoff: Backoff) -> None:
+        self._idle_ms = options.connections_max_idle_ms
+        self._bootstrap_servers = options.bootstrap_servers
+        self._metadata = metadata
+        self._backoff = backoff
+        self._links: dict[tuple[Address, Purpose], Link] = {}
+        self.due_ms = 0
+
+    @property
+    def all(self) -> ValuesView[Link]:
+        """Every link, open or not: a view that follows."""
+        return self._links.values()
+
+    def to(self, address: Address, purpose: Purpose) -> Link:
+        """Return the link to an address."""
+        link = self._links.get((address, purpose))
+        if link is None:
+            link = self._links[address, purpose] = Link(address, purpose, Attempts(self._backoff))
+        return link
+
+    def to_node(self, node_id: int, purpose: Purpose) -> Link | None:
+        """Return the link to a broker, None if the cluster does not list it."""
+        broker = self._metadata.brokers.get(node_id)
+        return None if broker is None else self.to(broker.address, purpose)
+
+    def candidates(self) -> list[Link]:
+        """Return the links to all brokers, and to the bootstrap servers while no broker can be reached."""
+        known = [self.to(broker.address, Purpose.DATA) for broker in self._metadata.brokers.values()]
+        if any(not link.attempts.failures for link in known):
+            return known
+        first = [self.to(address, Purpose.DATA) for address in self._bootstrap_servers]
+        return list(dict.fromkeys((*known, *first)))
+
+    def want(self, link: Link) -> None:
+        """Have a link opened as soon as its backoff is over."""
+        if not link.wanted:
+            link.wanted = True
+            self.due_ms = 0
+
+    def changed(self, now_ms: int) -> None:
+        """Have the links looked at: one has opened or ended, or is muted."""
+        self.due_ms = now_ms
+
+    def tend(self, now_ms: int) -> Iterator[Open[Link] | Shut[Link]]:
+        """Open the links that are wanted, close those that nobody uses, and note when to look at them again."""
+        self.due_ms = now_ms + self._idle_ms  # until then no link that is in use, or made meanwhile, is idle
+        for key, link in list(self._links.items()):
+            if link.state is LinkState.CLOSED and link.wanted and now_ms >= link.attempts.not_before_ms:
+                link.moves_to(LinkState.OPENING, now_ms)
+                yield Open(link)
+            elif link.state is LinkState.READY and not link.in_flight and now_ms - link.used_ms >= self._idle_ms:
+                link.moves_to(LinkState.CLOSED, now_ms)
+                link.connection = None
+                yield Shut(link)
+            elif link.state is LinkState.CLOSED and not link.wanted and now_ms - link.used_ms >= self._idle_ms:
+                del self._links[key]
+                continue
+            self.due_ms = min((self.due_ms, *self._due_times(link, now_ms)))
+
+    def _due_times(self, link: Link, now_ms: int) -> Iterator[int]:
+        """Yield the times at which something changes by itself."""
+        if link.state is LinkState.READY:
+            if not link.in_flight:
+                yield link.used_ms + self._idle_ms
+            if link.muted_until_ms > now_ms:
+                yield link.muted_until_ms
+        elif link.state is LinkState.CLOSED:
+            yield link.attempts.not_before_ms if link.wanted else link.used_ms + self._idle_ms
+        elif link.since_ms + IMPATIENT_MS > now_ms:
+            yield link.since_ms + IMPATIENT_MS

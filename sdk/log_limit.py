@@ -1,0 +1,57 @@
+"""Keep an outage from filling the log: at most one line an interval about each subject, and a count of the others.
+
+A machine has a `LogLimit` for its logger and says what each line is about, for example ("not stored", topic). Lines
+about different subjects do not hold each other back. docs/observability.md lists the loggers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable
+from typing import Final
+
+__all__ = ["INTERVAL_MS", "SUBJECTS_MAX", "LogLimit"]
+
+#: An outage shows at once, and an hour of it is at most 360 lines about each subject.
+INTERVAL_MS: Final = 10_000
+
+#: Subjects that are remembered: more than a cluster has brokers. Beyond that the oldest one is forgotten, and the next
+#: line about it may come early.
+SUBJECTS_MAX: Final = 1_000
+
+
+class LogLimit:
+    """Write to one logger, and hold back what repeats.
+
+    Args:
+        logger: takes the lines.
+    """
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._subjects: dict[Hashable, tuple[int, int]] = {}
+
+    def info(self, subject: Hashable, now_ms: int, text: str, *arguments: object) -> None:
+        """Write what is worth knowing: a recovery, a change."""
+        self._write(logging.INFO, subject, now_ms, text, arguments)
+
+    def warning(self, subject: Hashable, now_ms: int, text: str, *arguments: object) -> None:
+        """Write what went wrong and is tried again."""
+        self._write(logging.WARNING, subject, now_ms, text, arguments)
+
+    def error(self, subject: Hashable, now_ms: int, text: str, *arguments: object) -> None:
+        """Write what went wrong for good."""
+        self._write(logging.ERROR, subject, now_ms, text, arguments)
+
+    def _write(self, level: int, subject: Hashable, now_ms: int, text: str, arguments: tuple[object, ...]) -> None:
+        not_before_ms, held_back = self._subjects.get(subject, (now_ms, 0))
+        if now_ms < not_before_ms:
+            self._subjects[subject] = not_before_ms, held_back + 1
+            return
+        self._subjects.pop(subject, None)
+        if len(self._subjects) >= SUBJECTS_MAX:
+            del self._subjects[next(iter(self._subjects))]
+        self._subjects[subject] = now_ms + INTERVAL_MS, 0
+        if held_back:
+            text, arguments = text + " (and %d more like it)", (*arguments, held_back)
+        self._logger.log(level, text, *arguments, stacklevel=3)

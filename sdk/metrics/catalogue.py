@@ -1,0 +1,152 @@
+"""Every metric of a client: its group and name, which are those of Kafka's own clients, and what it says.
+
+A row stands for one name, or for several with the same stem: "record-send" with rate and total is `record-send-rate`
+and `record-send-total`. Sensors are made by these rows, so nothing is measured that is not described here;
+docs/observability.md has the table for users.
+
+Source: Apache Kafka documentation, "Monitoring": producer, consumer and common client metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+__all__ = ["CLIENT", "COORDINATOR", "FETCH", "METRICS", "NODE", "PRODUCER", "TOPIC", "Family", "Stat", "described"]
+
+
+class Stat(Enum):
+    """What is told of the values of a sensor; the value ends the metric's name."""
+
+    RATE = "rate"
+    TOTAL = "total"
+    AVERAGE = "avg"
+    MAXIMUM = "max"
+    PER_HOUR = "rate-per-hour"
+    GAUGE = ""
+
+
+#: Groups. That of what all clients have begins with the kind of the client: producer-metrics, admin-client-metrics.
+CLIENT: Final = "-metrics"
+NODE: Final = "-node-metrics"
+PRODUCER: Final = "producer-metrics"
+TOPIC: Final = "producer-topic-metrics"
+CONSUMER: Final = "consumer-metrics"
+FETCH: Final = "consumer-fetch-manager-metrics"
+COORDINATOR: Final = "consumer-coordinator-metrics"
+
+_SUMS: Final = (Stat.RATE, Stat.TOTAL)
+_SPREAD: Final = (Stat.AVERAGE, Stat.MAXIMUM)
+_GAUGE: Final = (Stat.GAUGE,)
+_PER_TOPIC: Final = ("topic",)
+_PER_PARTITION: Final = ("topic", "partition")
+
+_WORDS: Final[Mapping[Stat, str]] = {
+    Stat.RATE: "{}, per second",
+    Stat.TOTAL: "{}, in total",
+    Stat.AVERAGE: "{}, average",
+    Stat.MAXIMUM: "{}, highest",
+    Stat.PER_HOUR: "{}, per hour",
+    Stat.GAUGE: "{}",
+}
+
+
+class Family(NamedTuple):
+    """Metrics of one sensor, or one gauge.
+
+    Attributes:
+        group: see the groups above.
+        stem: what their names begin with.
+        stats: one metric each.
+        text: what is measured.
+        tags: the keys of their tags.
+        counts: whether rate and total are of the number of values, not of their sum.
+    """
+
+    group: str
+    stem: str
+    stats: tuple[Stat, ...]
+    text: str
+    tags: tuple[str, ...] = ()
+    counts: bool = False
+
+    def names(self) -> Iterator[tuple[Stat, str]]:
+        """Yield each metric's name."""
+        for stat in self.stats:
+            yield stat, f"{self.stem}-{stat.value}" if stat.value else self.stem
+
+
+def _families() -> Iterator[Family]:
+    yield Family(CLIENT, "connection-creation", _SUMS, "connections opened", counts=True)
+    yield Family(CLIENT, "connection-close", _SUMS, "connections that ended", counts=True)
+    yield Family(CLIENT, "connection-count", _GAUGE, "open connections")
+    yield Family(CLIENT, "failed-authentication", _SUMS, "connections that failed to authenticate", counts=True)
+    yield Family(CLIENT, "request", _SUMS, "requests sent", counts=True)
+    yield Family(CLIENT, "request-size", _SPREAD, "bytes of a request")
+    yield Family(CLIENT, "outgoing-byte", _SUMS, "bytes sent")
+    yield Family(CLIENT, "response", _SUMS, "responses received", counts=True)
+    yield Family(CLIENT, "incoming-byte", _SUMS, "bytes received")
+    yield Family(CLIENT, "metadata-age", _GAUGE, "seconds since the last metadata came, NaN before the first")
+    yield Family(NODE, "request-latency", _SPREAD, "ms from a request to its response", ("node-id",))
+    yield Family(NODE, "response", _SUMS, "responses received", ("node-id",), counts=True)
+
+    for group, tags in ((PRODUCER, ()), (TOPIC, _PER_TOPIC)):
+        yield Family(group, "record-send", _SUMS, "records sent, retries included", tags)
+        yield Family(group, "record-retry", _SUMS, "records sent again", tags)
+        yield Family(group, "record-error", _SUMS, "records that failed", tags)
+    yield Family(TOPIC, "byte", _SUMS, "bytes of batches sent, after compression", _PER_TOPIC)
+    yield Family(PRODUCER, "batch-size", _SPREAD, "bytes of a batch, after compression")
+    yield Family(PRODUCER, "compression-rate", (Stat.AVERAGE,), "size of a batch after compression, as a part of it")
+    yield Family(PRODUCER, "batch-split", _SUMS, "batches split because they were too large", counts=True)
+    yield Family(PRODUCER, "records-per-request", (Stat.AVERAGE,), "records in a request")
+    yield Family(PRODUCER, "record-queue-time", _SPREAD, "ms from a batch's first record until it was sent")
+    yield Family(PRODUCER, "request-latency", _SPREAD, "ms from a produce request to its response")
+    yield Family(PRODUCER, "produce-throttle-time", _SPREAD, "ms that brokers have delayed produce requests")
+    yield Family(PRODUCER, "requests-in-flight", _GAUGE, "produce requests without a response yet")
+    yield Family(PRODUCER, "buffer-total-bytes", _GAUGE, "`buffer_memory`")
+    yield Family(PRODUCER, "buffer-available-bytes", _GAUGE, "bytes of it that are free")
+
+    yield Family(FETCH, "fetch", _SUMS, "responses to fetches", counts=True)
+    yield Family(FETCH, "fetch-latency", _SPREAD, "ms from a fetch to its response; without new records it waits")
+    yield Family(FETCH, "fetch-throttle-time", _SPREAD, "ms that brokers have delayed fetches")
+    yield Family(FETCH, "fetch-size", _SPREAD, "bytes of records in a response")
+    yield Family(FETCH, "records-per-request", (Stat.AVERAGE,), "records in a response")
+    yield Family(FETCH, "bytes-consumed", _SUMS, "bytes of records fetched")
+    yield Family(FETCH, "records-consumed", _SUMS, "records fetched")
+    yield Family(FETCH, "bytes-consumed", _SUMS, "bytes of records fetched", _PER_TOPIC)
+    yield Family(FETCH, "records-consumed", _SUMS, "records fetched", _PER_TOPIC)
+    yield Family(FETCH, "records-lag", _GAUGE, "records that are not handed out yet", _PER_PARTITION)
+    yield Family(FETCH, "records-lag-max", _GAUGE, "the highest `records-lag` now, NaN if none is known")
+
+    yield Family(CONSUMER, "last-poll-seconds-ago", _GAUGE, "seconds since the last read; 0 while one waits")
+    yield Family(COORDINATOR, "commit", _SUMS, "responses to commits", counts=True)
+    yield Family(COORDINATOR, "commit-latency", _SPREAD, "ms from a commit to its response")
+    yield Family(COORDINATOR, "heartbeat", _SUMS, "responses to heartbeats", counts=True)
+    yield Family(COORDINATOR, "heartbeat-response-time", (Stat.MAXIMUM,), "ms from a heartbeat to its response")
+    yield Family(COORDINATOR, "last-heartbeat-seconds-ago", _GAUGE, "seconds since the coordinator knew this member")
+    yield Family(COORDINATOR, "join", _SUMS, "responses to joins", counts=True)
+    yield Family(COORDINATOR, "join-time", _SPREAD, "ms from a join to its response")
+    yield Family(COORDINATOR, "sync", _SUMS, "responses to syncs", counts=True)
+    yield Family(COORDINATOR, "sync-time", _SPREAD, "ms from a sync to its response")
+    yield Family(COORDINATOR, "rebalance", (Stat.PER_HOUR, Stat.TOTAL), "rebalances that ended well", counts=True)
+    yield Family(COORDINATOR, "rebalance-latency", (*_SPREAD, Stat.TOTAL), "ms from the begin of one to its end")
+    yield Family(COORDINATOR, "failed-rebalance", (Stat.PER_HOUR, Stat.TOTAL), "rebalances that did not", counts=True)
+    yield Family(COORDINATOR, "last-rebalance-seconds-ago", _GAUGE, "seconds since the last one ended, -1 if none has")
+    yield Family(COORDINATOR, "assigned-partitions", _GAUGE, "partitions that this consumer reads")
+
+
+#: By group, stem and keys of tags.
+METRICS: Final[Mapping[tuple[str, str, tuple[str, ...]], Family]] = {
+    (family.group, family.stem, family.tags): family for family in _families()
+}
+
+
+def described(group: str, name: str) -> str:
+    """Return what a metric says, given its group and name as a client has them; empty if it is none of these."""
+    for family in METRICS.values():
+        if group == family.group or (family.group in (CLIENT, NODE) and group.endswith(family.group)):
+            for stat, known in family.names():
+                if known == name:
+                    return _WORDS[stat].format(family.text)
+    return ""

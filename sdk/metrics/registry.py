@@ -1,0 +1,99 @@
+"""The metrics of one client: sensors that are recorded to, and gauges that are computed when somebody reads them.
+
+A sensor costs less than a microsecond for each value, so machines record per batch and per request, never per record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from kafkawire.sdk.metrics.catalogue import CLIENT, METRICS, NODE, Family, Stat
+from kafkawire.sdk.metrics.sensor import Sensor
+
+__all__ = ["SENSORS_MAX", "MetricName", "Registry", "Tags"]
+
+#: Sensors of one client. What has a tag for each topic or broker stops there, for a client that meets thousands; the
+#: metrics without tags still count everything.
+SENSORS_MAX: Final = 2_000
+
+_HOUR_SECONDS: Final = 3_600
+
+Tags = tuple[tuple[str, str], ...]
+
+
+class MetricName(NamedTuple):
+    """What a metric is called.
+
+    Attributes:
+        group: as in Kafka's clients, `producer-metrics` for example.
+        name: as in Kafka's clients, `record-send-rate` for example.
+        tags: what it is about: (("topic", "orders"),); empty for the client as a whole.
+    """
+
+    group: str
+    name: str
+    tags: Tags = ()
+
+
+class Registry:
+    """The metrics of one client.
+
+    Args:
+        kind: of the client: `producer`, `consumer` or `admin-client`.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._sensors: dict[tuple[str, str, Tags], Sensor] = {}
+        self._gauges: dict[MetricName, Callable[[int], float]] = {}
+        self._sources: list[Callable[[int], Iterable[tuple[MetricName, float]]]] = []
+
+    def sensor(self, group: str, *stems: str, tags: Tags = ()) -> Sensor:
+        """Return the sensor of some families; the same one if it is asked for again.
+
+        Args:
+            group: see `catalogue`.
+            stems: of the families, which share the sensor.
+            tags: what it is about.
+        """
+        key = (group, stems[0], tags)
+        sensor = self._sensors.get(key)
+        if sensor is None:
+            sensor = Sensor()
+            if len(self._sensors) < SENSORS_MAX:
+                self._sensors[key] = sensor
+                for stem in stems:
+                    self._show(METRICS[group, stem, tuple(name for name, _ in tags)], sensor, tags)
+        return sensor
+
+    def gauge(self, group: str, stem: str, read: Callable[[int], float]) -> None:
+        """Have a value computed when somebody reads it; `read` takes the time, and may run in any thread."""
+        assert METRICS[group, stem, ()].stats == (Stat.GAUGE,)
+        self._gauges[MetricName(self._group(group), stem)] = read
+
+    def source(self, read: Callable[[int], Iterable[tuple[MetricName, float]]]) -> None:
+        """Have several values computed when somebody reads them, such as one for each partition."""
+        self._sources.append(read)
+
+    def read(self, now_ms: int) -> Mapping[MetricName, float]:
+        """Return every metric and its value now."""
+        found = {name: float(read(now_ms)) for name, read in list(self._gauges.items())}
+        for source in self._sources:
+            found.update((name, float(value)) for name, value in source(now_ms))
+        return found
+
+    def _group(self, group: str) -> str:
+        return f"{self._kind}{group}" if group in (CLIENT, NODE) else group
+
+    def _show(self, family: Family, sensor: Sensor, tags: Tags) -> None:
+        counted = family.counts
+        readers: dict[Stat, Callable[[int], float]] = {
+            Stat.RATE: sensor.count_rate if counted else sensor.rate,
+            Stat.TOTAL: lambda _: sensor.count if counted else sensor.total,
+            Stat.AVERAGE: sensor.average,
+            Stat.MAXIMUM: sensor.maximum,
+            Stat.PER_HOUR: lambda now_ms: sensor.count_rate(now_ms) * _HOUR_SECONDS,
+        }
+        for stat, name in family.names():
+            self._gauges[MetricName(self._group(family.group), name, tags)] = readers[stat]

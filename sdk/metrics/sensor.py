@@ -1,0 +1,96 @@
+"""A sensor takes values and knows their sum, rate, average and maximum: over all time, or over the last minute.
+
+The last minute is two windows of 30 seconds, the present one and the one before, as Kafka's own clients have it
+(`metrics.num.samples`, `metrics.sample.window.ms`), so that numbers can be compared. Whoever records calls it from one
+thread; others may read it at any time.
+
+Source: Apache Kafka, `SampledStat`, `Rate`, `Avg`, `Max`.
+"""
+
+from __future__ import annotations
+
+from math import inf, nan
+from typing import Final, NamedTuple
+
+__all__ = ["WINDOW_MS", "Sensor"]
+
+#: The length of a window, as in Kafka's clients.
+WINDOW_MS: Final = 30_000
+
+_SECOND_MS: Final = 1_000
+
+
+class _Window(NamedTuple):
+    begun_ms: float
+    values: int
+    total: float
+    maximum: float
+
+
+class Sensor:
+    """Values, one after the other.
+
+    Attributes:
+        count: how many there were.
+        total: their sum.
+    """
+
+    __slots__ = ("_begun_ms", "_count", "_former", "_maximum", "_total", "count", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0.0
+        self._begun_ms = -inf
+        self._count = 0
+        self._total = 0.0
+        self._maximum = -inf
+        self._former: _Window | None = None
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Take a value."""
+        if now_ms - self._begun_ms >= WINDOW_MS:
+            self._begin(now_ms)
+        self.count += 1
+        self.total += value
+        self._count += 1
+        self._total += value
+        if value > self._maximum:
+            self._maximum = value
+
+    def rate(self, now_ms: int) -> float:
+        """Return the sum of the last minute, per second."""
+        windows, seconds = self._recent(now_ms)
+        return sum(window.total for window in windows) / seconds
+
+    def count_rate(self, now_ms: int) -> float:
+        """Return the number of values of the last minute, per second."""
+        windows, seconds = self._recent(now_ms)
+        return sum(window.values for window in windows) / seconds
+
+    def average(self, now_ms: int) -> float:
+        """Return the average of the last minute, NaN if there was no value."""
+        windows, _ = self._recent(now_ms)
+        count = sum(window.values for window in windows)
+        return sum(window.total for window in windows) / count if count else nan
+
+    def maximum(self, now_ms: int) -> float:
+        """Return the highest value of the last minute, NaN if there was none."""
+        windows, _ = self._recent(now_ms)
+        return max((window.maximum for window in windows if window.values), default=nan)
+
+    def _begin(self, now_ms: int) -> None:
+        """Begin a window; the one before counts until it is a minute old."""
+        self._former = _Window(self._begun_ms, self._count, self._total, self._maximum)
+        self._begun_ms, self._count, self._total, self._maximum = now_ms, 0, 0.0, -inf
+
+    def _recent(self, now_ms: int) -> tuple[list[_Window], float]:
+        """Return the windows of the last minute and how long they last, in seconds.
+
+        Before the first one is full, another one is added to the time: a burst at the start is no high rate.
+        """
+        windows = [_Window(self._begun_ms, self._count, self._total, self._maximum)]
+        if self._former is not None:
+            windows.insert(0, self._former)
+        recent = [window for window in windows if now_ms - window.begun_ms < 2 * WINDOW_MS]
+        elapsed_ms = max(now_ms - recent[0].begun_ms, 0) if recent else 0
+        return recent, (elapsed_ms + (WINDOW_MS if elapsed_ms < WINDOW_MS else 0)) / _SECOND_MS

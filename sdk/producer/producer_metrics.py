@@ -1,0 +1,109 @@
+"""Count what a producer sends, for the whole and for each topic; per batch and per request, never per record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from kafkawire.sdk.client.options import ProducerOptions
+from kafkawire.sdk.metrics.catalogue import PRODUCER, TOPIC
+from kafkawire.sdk.metrics.registry import Registry
+from kafkawire.sdk.metrics.sensor import Sensor
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.producer.accumulator import Accumulator
+    from kafkawire.sdk.producer.batch import ProducerBatch
+
+__all__ = ["TOPICS_MAX", "ProducerMetrics"]
+
+#: Topics with metrics of their own; a producer that meets more counts those in its totals only.
+TOPICS_MAX: Final = 400
+
+
+class _TopicMetrics:
+    """The sensors of one topic, or those of the producer."""
+
+    __slots__ = ("bytes", "errors", "records", "retries")
+
+    def __init__(self, registry: Registry, topic: str | None) -> None:
+        group, tags = (PRODUCER, ()) if topic is None else (TOPIC, (("topic", topic),))
+        self.records = registry.sensor(group, "record-send", tags=tags)
+        self.retries = registry.sensor(group, "record-retry", tags=tags)
+        self.errors = registry.sensor(group, "record-error", tags=tags)
+        self.bytes = Sensor() if topic is None else registry.sensor(group, "byte", tags=tags)
+
+
+class ProducerMetrics:
+    """The metrics of one producer.
+
+    Args:
+        registry: of the client.
+        options: of the producer.
+        accumulator: holds the batches.
+        in_flight: returns how many produce requests have no response yet.
+    """
+
+    def __init__(
+        self, registry: Registry, options: ProducerOptions, accumulator: Accumulator, in_flight: Callable[[], int]
+    ) -> None:
+        self._registry = registry
+        self._all = _TopicMetrics(registry, None)
+        self._topics: dict[str, _TopicMetrics] = {}
+        self._others = _TopicMetrics(Registry(options.KIND), "")
+        self._batch_sizes = registry.sensor(PRODUCER, "batch-size")
+        self._compression = registry.sensor(PRODUCER, "compression-rate")
+        self._splits = registry.sensor(PRODUCER, "batch-split")
+        self._requests = registry.sensor(PRODUCER, "records-per-request")
+        self._queue_times = registry.sensor(PRODUCER, "record-queue-time")
+        registry.gauge(PRODUCER, "requests-in-flight", lambda _: in_flight())
+        registry.gauge(PRODUCER, "buffer-total-bytes", lambda _: options.buffer_memory)
+        registry.gauge(
+            PRODUCER, "buffer-available-bytes", lambda _: max(0, options.buffer_memory - accumulator.bytes_held)
+        )
+
+    def sent(self, request: ProduceRequest, batches: Iterable[ProducerBatch], now_ms: int) -> None:
+        """Count a request and its batches."""
+        records = before_bytes = after_bytes = 0
+        for batch in batches:
+            count = batch.builder.count
+            self._topic(batch).records.record(count, now_ms)
+            self._queue_times.record(now_ms - batch.created_ms, now_ms)
+            records += count
+            before_bytes += batch.used_bytes
+        for data in request.topic_data:
+            sizes = [len(partition.records or b"") for partition in data.partition_data]
+            for size_bytes in sizes:
+                self._batch_sizes.record(size_bytes, now_ms)
+            after_bytes += sum(sizes)
+            topic = self._topics.get(data.name)
+            if topic is not None:
+                topic.bytes.record(sum(sizes), now_ms)
+        self._all.records.record(records, now_ms)
+        self._requests.record(records, now_ms)
+        if before_bytes:
+            self._compression.record(after_bytes / before_bytes, now_ms)
+
+    def retried(self, batch: ProducerBatch, now_ms: int) -> None:
+        """Count a batch that is sent again."""
+        self._all.retries.record(batch.builder.count, now_ms)
+        self._topic(batch).retries.record(batch.builder.count, now_ms)
+
+    def failed(self, batch: ProducerBatch, now_ms: int) -> None:
+        """Count a batch that was not stored."""
+        self._all.errors.record(batch.builder.count, now_ms)
+        self._topic(batch).errors.record(batch.builder.count, now_ms)
+
+    def split(self, now_ms: int) -> None:
+        """Count a batch that was too large."""
+        self._splits.record(1, now_ms)
+
+    def _topic(self, batch: ProducerBatch) -> _TopicMetrics:
+        """Return the sensors of a batch's topic; beyond `TOPICS_MAX` those that nobody reads."""
+        name = batch.queue.partition.topic
+        topic = self._topics.get(name)
+        if topic is None:
+            if len(self._topics) >= TOPICS_MAX:
+                return self._others
+            topic = self._topics[name] = _TopicMetrics(self._registry, name)
+        return topic

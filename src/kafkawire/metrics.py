@@ -1,0 +1,14 @@
+"""What clients count: `metrics()` of each client by name, and the text that Prometheus reads.
+
+    producer.metrics()[MetricName("producer-metrics", "record-queue-time-avg")]
+    openmetrics(producer, consumer)  # the body of the response to GET /metrics, with CONTENT_TYPE
+
+Groups and names are those of Kafka's own clients; docs/observability.md lists them.
+"""
+
+from __future__ import annotations
+
+from kafkawire.sdk.metrics.openmetrics import CONTENT_TYPE, Measured, openmetrics
+from kafkawire.sdk.metrics.registry import MetricName
+
+__all__ = ["CONTENT_TYPE", "Measured", "MetricName", "openmetrics"]

@@ -1,0 +1,75 @@
+"""The names are Kafka's, each says something, and real clients have exactly the metrics that are described.
+
+Method: the names that the documentation of Apache Kafka 4.3 lists are written down here for those that users ask for;
+clients are made without a cluster.
+"""
+
+from __future__ import annotations
+
+from kafkawire.sdk.client.groups.rebalance_metrics import RebalanceMetrics
+from kafkawire.sdk.client.options import AdminOptions, ConsumerOptions, ProducerOptions
+from kafkawire.sdk.client.request_metrics import TrafficMetrics
+from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.consumer.core import ConsumerCore
+from kafkawire.sdk.metrics.catalogue import CLIENT, METRICS, NODE, described
+from kafkawire.sdk.metrics.registry import MetricName
+from kafkawire.sdk.producer.core import ProducerCore
+from tests.sdk.client.simulation import backoff, options
+
+#: As Apache Kafka's documentation has them ("Monitoring").
+JAVA = {
+    "producer-metrics": "record-send-rate record-queue-time-avg request-latency-avg buffer-available-bytes "
+    "batch-size-avg compression-rate-avg records-per-request-avg record-error-total record-retry-rate batch-split-rate "
+    "produce-throttle-time-max requests-in-flight connection-count connection-creation-rate connection-close-total "
+    "outgoing-byte-rate incoming-byte-total request-rate response-rate request-size-max metadata-age "
+    "failed-authentication-total",
+    "producer-topic-metrics": "record-send-total byte-rate record-error-rate record-retry-total",
+    "consumer-fetch-manager-metrics": "records-lag-max records-lag fetch-latency-avg fetch-rate fetch-size-avg "
+    "bytes-consumed-rate records-consumed-total records-per-request-avg fetch-throttle-time-avg",
+    "consumer-coordinator-metrics": "commit-latency-avg commit-rate heartbeat-rate heartbeat-response-time-max "
+    "last-heartbeat-seconds-ago join-time-avg join-rate sync-time-max sync-total rebalance-total rebalance-latency-avg "
+    "rebalance-latency-total rebalance-rate-per-hour failed-rebalance-total last-rebalance-seconds-ago "
+    "assigned-partitions",
+    "consumer-metrics": "last-poll-seconds-ago connection-count",
+    "consumer-node-metrics": "request-latency-avg response-rate",
+    "admin-client-metrics": "request-rate",
+}
+
+
+def test_names_are_those_of_kafka() -> None:
+    assert [
+        (group, name) for group, names in JAVA.items() for name in names.split() if not described(group, name)
+    ] == []
+    assert described("producer-metrics", "no-such-metric") == described("no-metrics", "fetch-rate") == ""
+
+
+def test_what_it_says() -> None:
+    assert described("producer-metrics", "record-send-rate") == "records sent, retries included, per second"
+    assert described("consumer-coordinator-metrics", "assigned-partitions") == "partitions that this consumer reads"
+
+
+def names_of(kind: str) -> set[MetricName]:
+    """Return the metrics that a client of a kind has before it does anything."""
+    given = {"bootstrap_servers": "node-1:9092", "group_id": "g"}
+    if kind == "producer":
+        core = ProducerCore(options(ProducerOptions), None)
+        return set(core.client.metrics())
+    if kind == "consumer":
+        client = ConsumerCore(options(ConsumerOptions, group_id=given["group_id"])).client
+        RebalanceMetrics(client.router.metrics)
+        return set(client.metrics())
+    router = Router(options(AdminOptions), backoff())
+    TrafficMetrics(router.metrics)
+    return set(router.metrics.read(0))
+
+
+def test_clients_have_what_is_described() -> None:
+    for kind in ("producer", "consumer", "admin-client"):
+        described_here = {
+            MetricName(f"{kind}{CLIENT}" if family.group == CLIENT else family.group, name)
+            for family in METRICS.values()
+            for _, name in family.names()
+            if not family.tags and (family.group == CLIENT or family.group.startswith(f"{kind}-"))
+        }
+        assert names_of(kind) == described_here
+    assert {family.group for family in METRICS.values() if family.tags} >= {NODE}
