@@ -202,7 +202,7 @@ def test_work_that_had_no_time_to_begin_settles_its_promise(turns: int) -> None:
         client.driver.start()
 
         async def work() -> None:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
 
         promise = client.driver.perform(work())
         for _ in range(turns):

@@ -31,7 +31,7 @@ def test_stopping_from_inside_does_not_wait_for_itself() -> None:
 
 def test_tasks_do_not_outlive_the_thread() -> None:
     thread = IoThread()
-    pending = asyncio.run_coroutine_threadsafe(asyncio.sleep(60), thread.loop)
+    pending = asyncio.run_coroutine_threadsafe(asyncio.Event().wait(), thread.loop)
     thread.stop()
     assert pending.cancelled()
 
