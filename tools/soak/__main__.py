@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from importlib import import_module
 
@@ -19,4 +20,8 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # The weather is reported by the thousand; a client that has ended because of a defect is heard of.
+    logging.getLogger("kafkawire").setLevel(logging.ERROR)
+    for name in ("kafkawire.producer", "kafkawire.consumer"):  # callbacks and listeners raise as planned
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     sys.exit(main(sys.argv[1:]))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import logging
 import signal
 import threading
 import time
@@ -103,6 +102,7 @@ class Round:
         self._settled: dict[int, float] = {}
         self._found: Counter[tuple[int, int]] = Counter()
         self._lag_ms = 0.0
+        self._loops = 2 if common["io"] == "thread" else 1
         self.faults: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
 
@@ -131,7 +131,7 @@ class Round:
         while True:
             due = time.monotonic() + 0.01
             await asyncio.sleep(0.01)
-            self._lag_ms = max(self._lag_ms, (time.monotonic() - due) * 1000)
+            self._lag_ms = max(self._lag_ms, (time.monotonic() - due) * 1000 * self._loops)
 
     async def _weather(self) -> None:
         self._network.storm = self._random.choice([0, 0.05, 0.2])
@@ -294,6 +294,11 @@ class Round:
                 self._note(list(batch))
                 break
 
+    async def _read_for_100_ms(self, consumer: Consumer) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await self._read(consumer)
+
     async def _consumer(self) -> Consumer:
         topics = () if self._group is None else (self._topic,)
 
@@ -311,7 +316,7 @@ class Round:
     async def _consume(self) -> None:
         consumer = await self._consumer()
         while self._storms:
-            await self._call(self._way, _for_100_ms(self._read(consumer)), 100)
+            await self._call(self._way, self._read_for_100_ms(consumer), 100)
             fate = self._random.random()
             partition = TopicPartition(self._topic, self._random.randrange(PARTITIONS))
             if fate < 0.02:
@@ -408,12 +413,6 @@ class _Listener:
             raise _Planned
 
 
-async def _for_100_ms(reading: Awaitable[None]) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(0.1):
-            await reading
-
-
 async def _awaited(delivery: Delivery) -> None:
     await delivery
 
@@ -426,9 +425,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rounds", type=int, default=1_000_000)
     parser.add_argument("--bootstrap", help="of a broker to use; it is not stopped. By default the reference broker")
     given = parser.parse_args(arguments)
-    logging.getLogger("kafkawire").setLevel(logging.ERROR)
-    logging.getLogger("kafkawire.producer").setLevel(logging.CRITICAL)  # not the exceptions that are planned
-    logging.getLogger("kafkawire.consumer").setLevel(logging.CRITICAL)
     faults: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     end = time.monotonic() + given.seconds
