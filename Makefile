@@ -8,6 +8,7 @@ SECONDS ?= 60
 MUTANTS ?= 150
 SEED ?= 1
 ROOM ?=
+SOAK ?= cancels
 PYTEST_ARGUMENTS ?= -n 2 -q
 CLIENTS_ARGUMENTS ?=
 
@@ -135,7 +136,7 @@ test-core: $(VENV)/.test
 	$(call title,tests: core with $(VENV), python engine)
 	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $$($(NATIVE) || echo $(CORE_TESTS_ONCE))
 
-.PHONY: test-kafka test-asan fuzz mutants
+.PHONY: test-kafka test-asan fuzz mutants soak
 test-kafka: $(VENV)/.kafka ## tests beside a real Apache Kafka, fetched with Maven
 	$(call title,tests: beside Apache Kafka)
 	@KAFKAWIRE_TEST_KAFKA=1 $(RUN) pytest -q tests/kafka
@@ -147,6 +148,10 @@ test-asan: $(VENV)/.dev ## the tests of the extensions under AddressSanitizer an
 fuzz: $(VENV)/.dev ## damaged bytes into everything that reads bytes, for SECONDS=60
 	$(call title,fuzz: $(SECONDS) s)
 	@$(RUN) tools.fuzz --seconds $(SECONDS)
+
+soak: $(VENV)/.dev ## hours of bad weather in minutes: SOAK=cancels|rebalance|scale|leak|transactions for SECONDS=600 by SEED=1
+	$(call title,soak: $(SOAK))
+	@nice $(RUN) tools.soak $(SOAK) --seconds $(SECONDS) --seed $(SEED) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
 
 mutants: $(VENV)/.dev ## small faults that the tests must notice: MUTANTS=150 of them by SEED=1, in ROOM=name or path
 	$(call title,mutants)

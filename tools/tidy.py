@@ -59,6 +59,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("file-length", "tests/reference_broker/groups/test_coordinator.py"): "goes with the coordinator",
     ("file-length", "tests/sdk/consumer/test_consumer.py"): "goes with the consumer",
     ("second-home", "reference_broker/log/index.py"): "an entry of a time index, which no schema describes",
+    ("sleeping", "tests/kafka/test_cluster.py"): "its nodes are processes that tell nobody when a leader has moved",
     ("sleeping", "tests/kafka/apache.py"): "polls a process of another language that gives no signal when it is up",
 }
 

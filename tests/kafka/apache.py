@@ -23,7 +23,7 @@ from typing import Self
 
 from kafkawire.sdk.protocol.tables.enums import KAFKA_RELEASE
 
-__all__ = ["RELEASE", "ApacheKafka", "fetch_jars", "free_port", "run_tool"]
+__all__ = ["RELEASE", "ApacheKafka", "await_node", "fetch_jars", "free_port", "java_command", "run_tool"]
 
 #: The release that is fetched and run.
 RELEASE = KAFKA_RELEASE
@@ -82,7 +82,7 @@ def run_tool(
     """Run one of Kafka's classes to its end and return what it printed; None as `stdin` is that of this process."""
     with tempfile.TemporaryDirectory() as folder:
         return subprocess.run(
-            [*_java(Path(folder)), *_SHORT_RUN, name, *arguments],
+            [*java_command(Path(folder)), *_SHORT_RUN, name, *arguments],
             input=stdin,
             capture_output=True,
             text=True,
@@ -159,7 +159,7 @@ class ApacheKafka:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self, folder: Path) -> None:
-        java = _java(folder)
+        java = java_command(folder)
         controller = free_port()
         addresses = {"PLAINTEXT": self.bootstrap, "CONTROLLER": f"127.0.0.1:{controller}"} | self._listeners
         listeners = ",".join(f"{name}://{address}" for name, address in addresses.items())
@@ -185,17 +185,27 @@ class ApacheKafka:
             self._process = subprocess.Popen(
                 [*java, "kafka.Kafka", str(properties)], stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
-        deadline = time.monotonic() + START_TIMEOUT_SECONDS
-        while not _answers(self._port):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"Apache Kafka did not start:\n{log.read_text()[-2000:]}")
-            time.sleep(0.1)
+        await_node(self._port, self._process, log)
 
 
-def _java(folder: Path) -> list[str]:
+def await_node(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a node takes connections.
+
+    Raises:
+        RuntimeError: it has ended, or does not in time; the text has the end of its log.
+    """
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while not _answers(port):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"Apache Kafka did not start:\n{log.read_text()[-2000:]}")
+        time.sleep(0.1)
+
+
+def java_command(folder: Path, heap: str = "-Xmx1g") -> list[str]:
+    """Return the command that runs a class of Kafka, with a logging configuration in `folder`."""
     logging = folder / "log4j2.properties"
     logging.write_text(_LOGGING)
-    return ["java", "-Xmx1g", f"-Dlog4j2.configurationFile={logging}", "-cp", f"{fetch_jars()}/*"]
+    return ["java", heap, f"-Dlog4j2.configurationFile={logging}", "-cp", f"{fetch_jars()}/*"]
 
 
 def free_port() -> int:

@@ -11,6 +11,7 @@ import pytest
 from kafkawire.testing import Broker
 from tests.certificates import Certificates
 from tests.kafka.apache import ApacheKafka
+from tests.kafka.cluster import KafkaCluster
 from tests.kafka.secure import SecureKafka
 
 if not os.environ.get("KAFKAWIRE_TEST_KAFKA"):
@@ -22,6 +23,13 @@ def kafka() -> Iterator[ApacheKafka]:
     """One node for all tests; each takes topics and groups of its own."""
     with ApacheKafka() as node:
         yield node
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    """Three nodes for the tests of one module; each test leaves all of them running."""
+    with KafkaCluster() as nodes:
+        yield nodes
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,211 @@
+"""A real Apache Kafka of three nodes on loopback, which can be paused, killed and started again, one by one.
+
+Each node is broker and controller. Topics have three replicas, of which two must be in sync.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kafkawire import TopicPartition
+from kafkawire.sdk.protocol.messages import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
+from kafkawire.sdk.transport.stream import TcpNetwork
+from kafkawire.sdk.transport.wire import Address
+from tests.kafka.apache import await_node, free_port, java_command
+
+__all__ = ["NODES", "KafkaCluster"]
+
+NODES = (1, 2, 3)
+
+#: Three nodes of 1 GiB would not fit into every machine that runs the tests.
+_HEAP = "-Xmx384m"
+
+_SETTINGS = {
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    # A node that is paused or killed is given up after 2 s instead of 9, so that the tests need not wait for it.
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "3000",
+    # Leaders move when a test moves them.
+    "auto.leader.rebalance.enable": "false",
+}
+
+
+class KafkaCluster:
+    """Three nodes, up inside a `with` block."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="kafkawire-apache-kafka-"))
+        self._ports = {node: free_port() for node in NODES}
+        self._controllers = {node: free_port() for node in NODES}
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses that clients connect to."""
+        return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
+
+    def __enter__(self) -> Self:
+        try:
+            self._format()
+            for node in NODES:
+                self._launch(node)
+            for node in NODES:
+                self._await(node)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the nodes and remove their data."""
+        for process in self._processes.values():
+            process.kill()
+        for process in self._processes.values():
+            process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def pause(self, node: int) -> None:
+        """Have a node do nothing, with its connections open."""
+        self._processes[node].send_signal(signal.SIGSTOP)
+
+    def resume(self, node: int) -> None:
+        """Have a paused node go on."""
+        self._processes[node].send_signal(signal.SIGCONT)
+
+    def kill(self, node: int) -> None:
+        """End a node at once."""
+        self._processes[node].kill()
+        self._processes[node].wait()
+
+    def restart(self, node: int) -> None:
+        """Start a node that was killed on its files, and wait until it takes connections."""
+        self._launch(node)
+        self._await(node)
+
+    async def lead(self, leaders: Mapping[TopicPartition, int], through: int = NODES[0]) -> None:
+        """Have nodes lead partitions, which must be in sync there.
+
+        Args:
+            leaders: the new leader by partition.
+            through: the node that is asked.
+        """
+        topics = {partition.topic for partition in leaders}
+        kind = AlterPartitionReassignmentsRequest
+        moves = [
+            kind.ReassignableTopic(
+                topic,
+                [
+                    kind.ReassignablePartition(each.partition, _first(leader, NODES))
+                    for each, leader in leaders.items()
+                    if each.topic == topic
+                ],
+            )
+            for topic in topics
+        ]
+        elections = [
+            ElectLeadersRequest.TopicPartitions(topic, [each.partition for each in leaders if each.topic == topic])
+            for topic in topics
+        ]
+        connection = await BrokerConnection.open(
+            TcpNetwork(), Address("127.0.0.1", self._ports[through]), ConnectionSettings()
+        )
+        try:
+            moved = await connection.request(kind(topics=moves), AlterPartitionReassignmentsResponse)
+            _check(part for topic in moved.responses for part in topic.partitions)
+            request = ElectLeadersRequest(topic_partitions=elections)
+            elected = await connection.request(request, ElectLeadersResponse)
+            _check(part for topic in elected.replica_election_results for part in topic.partition_result)
+        finally:
+            connection.close()
+
+    def _java(self) -> list[str]:
+        return java_command(self._folder, _HEAP)
+
+    def _format(self) -> None:
+        java = self._java()
+        cluster_id = _uuid()
+        voters = ",".join(f"{node}@127.0.0.1:{port}:{_uuid()}" for node, port in self._controllers.items())
+        formats = []
+        for node in NODES:
+            folder = self._folder / str(node)
+            folder.mkdir()
+            listeners = f"PLAINTEXT://127.0.0.1:{self._ports[node]},CONTROLLER://127.0.0.1:{self._controllers[node]}"
+            settings = _SETTINGS | {
+                "node.id": str(node),
+                "controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controllers[NODES[0]]}",
+                "log.dirs": str(folder / "data"),
+                "listeners": listeners,
+                "advertised.listeners": listeners,
+            }
+            properties = folder / "server.properties"
+            properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+            command = ["kafka.tools.StorageTool", "format", "--initial-controllers", voters, "-t", cluster_id]
+            formats.append(subprocess.Popen([*java, *command, "-c", str(properties)], stdout=subprocess.DEVNULL))
+        if sum(process.wait() for process in formats):
+            raise RuntimeError("the nodes of Apache Kafka could not be formatted")
+
+    def _launch(self, node: int) -> None:
+        folder = self._folder / str(node)
+        with (folder / "server.log").open("ab") as output:
+            self._processes[node] = subprocess.Popen(
+                [*self._java(), "kafka.Kafka", str(folder / "server.properties")],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+
+    def _await(self, node: int) -> None:
+        await_node(self._ports[node], self._processes[node], self._folder / str(node) / "server.log")
+
+
+def _first(leader: int, nodes: Sequence[int]) -> list[int]:
+    """Return the nodes, the leader first."""
+    return [leader, *(node for node in nodes if node != leader)]
+
+
+def _uuid() -> str:
+    """Return an id as Kafka writes them; one that begins with a dash would be read as an option."""
+    return "k" + base64.urlsafe_b64encode(os.urandom(16)).decode()[1:22]
+
+
+def _check(parts: object) -> None:
+    for part in parts:  # type: ignore[attr-defined]  # elements of two kinds of responses
+        assert isinstance(part, Message)
+        if part.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
+            raise AssertionError(f"{ErrorCode(part.error_code).name}: {part.error_message}")

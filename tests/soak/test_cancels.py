@@ -1,0 +1,35 @@
+"""A short storm goes through all of it and finds nothing; what is wrong is counted."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kafkawire import Producer
+from kafkawire.testing import Broker
+from tools.soak import cancels
+
+
+@pytest.mark.parametrize("seed", ["test-1", "test-2"])
+def test_a_short_storm(seed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(cancels, "STORM_SECONDS", 0.5)
+    assert cancels.main(["--rounds", "1", "--seed", seed]) == 0, capsys.readouterr().out
+    assert "cancels: 0 faults" in capsys.readouterr().out
+
+
+def test_a_record_that_is_lost_is_noticed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """One record less is sent than was taken, and it is said to be stored."""
+    monkeypatch.setattr(cancels, "STORM_SECONDS", 0.3)
+    send = Producer.send
+
+    class Losing(Producer):
+        def send(self, topic: str, value: object = None, **given: object) -> object:  # type: ignore[override]
+            return send(self, topic, b"another" if value and bytes(value)[:2] == b"7 " else value, **given)  # type: ignore[arg-type,call-overload]
+
+    monkeypatch.setattr(cancels, "Producer", Losing)
+    with Broker() as broker:
+        current = cancels.Round(broker.bootstrap, None, "losing")
+        asyncio.run(current.run())
+    assert current.faults["lost records"] == 1
+    assert "lost records" in capsys.readouterr().out

@@ -1,0 +1,136 @@
+"""Produce and consume for long, and watch the memory: `python -m tools.soak leak [--seconds N] [--bootstrap …]`.
+
+One process with a producer, a consumer of a group and one without reads and writes all the time, in every way, and
+opens a client of each kind every second. Its resident memory after two minutes is compared with that at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from kafkawire import Admin, Consumer, NewTopic, Producer
+from tests.kafka.apache import ApacheKafka
+
+__all__ = ["main", "resident_bytes"]
+
+#: Growth after the first part that is not a leak: pages that the allocator has not given back.
+GROWTH_MAX = 0.05
+
+#: When memory begins to count, of a run of ten minutes; of a shorter one, the same part.
+WARM_UP = 0.2
+
+PARTITIONS = 4
+RECORDS_A_TURN = 500
+
+#: Old records are deleted: the broker's disk is not what is tested.
+RETENTION = {"retention.bytes": "50000000", "segment.bytes": "10000000"}
+
+
+def resident_bytes() -> int:
+    """Return the resident memory of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+class Work:
+    """What goes on all the time, until `end`."""
+
+    def __init__(self, bootstrap: str, end: float) -> None:
+        self._bootstrap = bootstrap
+        self._end = end
+        self.sent = 0
+        self.iterated = 0
+        self.taken = 0
+        self.clients = 0
+
+    async def produce(self) -> None:
+        """Send in each way."""
+        async with Producer(self._bootstrap, compression="lz4") as producer:
+            while time.monotonic() < self._end:
+                for number in range(RECORDS_A_TURN):
+                    producer.send("leak", b"%d" % number * 20, key=b"%d" % number, headers=[("h", b"v")])
+                self.sent += await producer.send_many("leak", [b"x" * 100] * RECORDS_A_TURN) + RECORDS_A_TURN
+                await producer.send("leak", b"awaited")
+                await producer.flush()
+                await asyncio.sleep(0.02)
+
+    async def iterate(self) -> None:
+        """Read record after record, in a group."""
+        async with Consumer(self._bootstrap, "leak", group_id="leak", auto_commit_interval_ms=500) as consumer:
+            async for _ in consumer:
+                self.iterated += 1
+                if time.monotonic() > self._end:
+                    break
+
+    async def take(self) -> None:
+        """Read in lists and batches, on an I/O thread."""
+        async with Consumer(self._bootstrap, "leak", io="thread") as consumer:
+            while time.monotonic() < self._end:
+                self.taken += sum(map(len, (await consumer.getmany(100)).values()))
+                self.taken += sum(len(list(batch)) for batch in await consumer.getbatches(100))
+
+    async def come_and_go(self) -> None:
+        """Open and close clients."""
+        while time.monotonic() < self._end:
+            kinds: list[Any] = [Producer, Admin]
+            for kind in kinds:
+                async with kind(self._bootstrap):
+                    self.clients += 1
+            async with Consumer(self._bootstrap, "leak", group_id="leak-short", io="thread") as consumer:
+                await consumer.getmany(100)
+                self.clients += 1
+            await asyncio.sleep(1)
+
+    async def measure(self, seconds: float) -> tuple[int, int]:
+        """Print the memory now and then; return what it was after warming up, and at the end."""
+        begun = time.monotonic()
+        await asyncio.sleep(seconds * WARM_UP)
+        first = last = _settled()
+        while time.monotonic() < self._end - 1:
+            await asyncio.sleep(seconds / 20)
+            last = _settled()
+            print(
+                f"leak: {time.monotonic() - begun:.0f} s: {last / 1e6:.1f} MB; "
+                f"{self.sent:,} sent, {self.iterated:,} and {self.taken:,} read, {self.clients:,} clients",
+                flush=True,
+            )
+        return first, last
+
+
+def _settled() -> int:
+    gc.collect()
+    return resident_bytes()
+
+
+async def _run(bootstrap: str, seconds: float) -> tuple[int, int]:
+    async with Admin(bootstrap) as admin:
+        await admin.create_topics(NewTopic("leak", PARTITIONS, 1, RETENTION))
+    work = Work(bootstrap, time.monotonic() + seconds)
+    tasks = [asyncio.create_task(each()) for each in (work.produce, work.iterate, work.take, work.come_and_go)]
+    measured = await work.measure(seconds)
+    await asyncio.gather(*tasks[2:], tasks[0])
+    tasks[1].cancel()  # it waits for a record that nobody sends any more
+    await asyncio.gather(tasks[1], return_exceptions=True)
+    return measured
+
+
+def main(arguments: list[str]) -> int:
+    """Run and return the exit status: 1 if memory has grown."""
+    parser = argparse.ArgumentParser(prog="python -m tools.soak leak")
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", help="nothing is random here")
+    parser.add_argument("--bootstrap", help="of an Apache Kafka; by default one is started")
+    given = parser.parse_args(arguments)
+    with ExitStack() as stack:
+        bootstrap = given.bootstrap or stack.enter_context(ApacheKafka()).bootstrap
+        first, last = asyncio.run(_run(bootstrap, given.seconds))
+    growth = last / first - 1
+    print(f"leak: {first / 1e6:.1f} MB after warming up, {last / 1e6:.1f} MB at the end, {growth:+.1%}")
+    return 0 if growth <= GROWTH_MAX else 1

@@ -1,0 +1,265 @@
+"""Members that join, leave, are killed and bounce: `python -m tools.soak rebalance [--seconds N] [--seed S] …`.
+
+Eight processes read 24 partitions of an Apache Kafka, by each protocol for a time, while a million records are written.
+Every record must be handed out. A record that is handed out twice is counted: after a graceful change there may be one
+for each partition that was assigned, after a SIGKILL those that the dead member had not committed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from kafkawire import Admin, NewTopic, Producer
+from tests.kafka.apache import ApacheKafka
+from tools.soak.member import ENTRY
+
+__all__ = ["Member", "Result", "counted", "main"]
+
+PARTITIONS = 24
+MEMBERS = 8
+
+#: Of the members, how many have an instance id.
+STATIC = 3
+
+#: The fewest members that are left alive.
+ALIVE_MIN = 3
+
+#: What a killed member read may be uncommitted for so long: a commit is sent every second, and may be under way.
+COMMIT_INTERVAL_MS = 1_000
+WINDOW_SECONDS = COMMIT_INTERVAL_MS / 1000 + 1.5
+
+#: Between two changes; a rebalance takes a second or two.
+PAUSES_SECONDS = (0.3, 2, 5)
+
+#: For the rest of the records once the changes are over; a dead KIP-848 member is given up after its session.
+PATIENCE_SECONDS = 120
+
+_SESSION_MS = 6_000
+
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "range": {"assignors": "range", "session_timeout_ms": _SESSION_MS, "heartbeat_interval_ms": 1_000},
+    "cooperative-sticky": {
+        "assignors": "cooperative-sticky",
+        "session_timeout_ms": _SESSION_MS,
+        "heartbeat_interval_ms": 1_000,
+    },
+    "consumer": {"group_protocol": "consumer"},
+}
+
+#: KIP-848 leaves these to the broker.
+BROKER_SETTINGS = {
+    "group.consumer.session.timeout.ms": str(_SESSION_MS),
+    "group.consumer.min.session.timeout.ms": str(_SESSION_MS),
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
+}
+
+
+class Member:
+    """One process that reads, from its start to its end.
+
+    Attributes:
+        path: what it was handed.
+        killed: when it was sent SIGKILL, None if it was not.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, path: Path, options: dict[str, Any]) -> None:
+        self.path = path
+        self.killed: float | None = None
+        path.touch()
+        command = [sys.executable, "-m", "tools.soak.member", bootstrap, topic, str(path), json.dumps(options)]
+        with path.with_suffix(".log").open("wb") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self.process.poll() is None
+
+    def end(self, number: signal.Signals) -> None:
+        """Send SIGTERM or SIGKILL, and wait until the process has ended."""
+        if number == signal.SIGKILL:
+            self.killed = time.monotonic()
+        self.process.send_signal(number)
+        self.process.wait(30)
+
+    def entries(self) -> Iterator[tuple[int, int, float]]:
+        """Yield what it was handed; what SIGKILL has cut off is left out."""
+        data = self.path.read_bytes()
+        yield from ENTRY.iter_unpack(data[: len(data) // ENTRY.size * ENTRY.size])
+
+
+class Result(NamedTuple):
+    """What came of one protocol.
+
+    Attributes:
+        found: different records that were handed out.
+        assigned: how often a partition was assigned.
+        graceful: records that came again although no member had been killed with them.
+        crashed: records that came again after a member was killed.
+        early: those of them that it had been handed before its last commit was due.
+    """
+
+    found: int
+    assigned: int
+    graceful: int
+    crashed: int
+    early: int
+
+
+def counted(members: list[Member]) -> Result:
+    """Count what the members were handed."""
+    places: dict[tuple[int, int], list[tuple[float, Member]]] = {}
+    assigned = 0
+    for member in members:
+        for partition, offset, at in member.entries():
+            if offset < 0:
+                assigned += 1
+            else:
+                places.setdefault((partition, offset), []).append((at, member))
+    graceful = crashed = early = 0
+    for reads in places.values():
+        reads.sort(key=lambda read: read[0])
+        for at, member in reads[:-1]:
+            if member.killed is None:
+                graceful += 1
+            else:
+                crashed += 1
+                early += at < member.killed - WINDOW_SECONDS
+    return Result(len(places), assigned, graceful, crashed, early)
+
+
+class Soak:
+    """One protocol for a time.
+
+    Args:
+        bootstrap: the broker.
+        protocol: one of `PROTOCOLS`.
+        folder: for what the members are handed.
+        random: decides what happens.
+    """
+
+    def __init__(self, bootstrap: str, protocol: str, folder: Path, random: Random) -> None:
+        self._bootstrap = bootstrap
+        self._topic = f"soak-{protocol}-{random.randrange(10**9)}"
+        self._folder = folder
+        self._random = random
+        self._options = PROTOCOLS[protocol] | {
+            "group_id": self._topic,
+            "auto_offset_reset": "earliest",
+            "auto_commit_interval_ms": COMMIT_INTERVAL_MS,
+        }
+        self._slots: list[Member | None] = [None] * MEMBERS
+        self.members: list[Member] = []
+        self.changes: Counter[str] = Counter()
+        self.failures: list[str] = []
+
+    async def run(self, seconds: float, records: int) -> Result:
+        """Let it go on for a time, then wait until everything is read."""
+        async with Admin(self._bootstrap) as admin:
+            await admin.create_topics(NewTopic(self._topic, PARTITIONS, 1))
+        for slot in range(MEMBERS):
+            self._start(slot)
+        producing = asyncio.create_task(self._produce(seconds, records))
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            await asyncio.sleep(self._random.choice(PAUSES_SECONDS))
+            await asyncio.to_thread(self._change)
+        await producing
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while (result := counted(self.members)).found < records and time.monotonic() < deadline:
+            self._look()
+            await asyncio.sleep(2)
+        for member in self.members:
+            if member.is_alive:
+                await asyncio.to_thread(member.end, signal.SIGTERM)
+        self._look()
+        return result
+
+    async def _produce(self, seconds: float, records: int) -> None:
+        """Write all records within the time, evenly."""
+        begun, sent = time.monotonic(), 0
+        async with Producer(self._bootstrap) as producer:
+            while sent < records:
+                due = min(records, int(records * (time.monotonic() - begun) / seconds) + 1)
+                for number in range(sent, due):
+                    producer.send(self._topic, b"%d" % number, partition=number % PARTITIONS)
+                sent = due
+                await asyncio.sleep(0.02)
+            await producer.flush()
+
+    def _start(self, slot: int) -> None:
+        options = self._options | ({"group_instance_id": f"static-{slot}"} if slot < STATIC else {})
+        path = self._folder / f"{self._topic}-{len(self.members)}"
+        member = self._slots[slot] = Member(self._bootstrap, self._topic, path, options)
+        self.members.append(member)
+
+    def _change(self) -> None:
+        """Have one member come or go."""
+        self._look()
+        slot = self._random.randrange(MEMBERS)
+        member = self._slots[slot]
+        if member is None:
+            self._start(slot)
+            self.changes["joined"] += 1
+        elif sum(each is not None for each in self._slots) > ALIVE_MIN or slot < STATIC:
+            dies = self._random.random() < 0.3
+            member.end(signal.SIGKILL if dies else signal.SIGTERM)
+            self._slots[slot] = None
+            self.changes["killed" if dies else "left"] += 1
+            if slot < STATIC:  # it comes back before its session is over
+                time.sleep(self._random.choice([0, 1]))
+                self._start(slot)
+                self.changes["static came back"] += 1
+
+    def _look(self) -> None:
+        """Note members that have ended by themselves."""
+        for slot, member in enumerate(self._slots):
+            if member is not None and not member.is_alive:
+                self._slots[slot] = None
+                if member.process.returncode:
+                    self.failures.append(member.path.with_suffix(".log").read_text()[-500:])
+
+
+def main(arguments: list[str]) -> int:
+    """Run the protocols one after the other and return the exit status: 1 if a promise was broken."""
+    parser = argparse.ArgumentParser(prog="python -m tools.soak rebalance")
+    parser.add_argument("--seconds", type=float, default=180, help="for each protocol")
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--protocol", choices=PROTOCOLS, action="append", help="repeatable; all by default")
+    parser.add_argument("--bootstrap", help="of an Apache Kafka; by default one is started")
+    given = parser.parse_args(arguments)
+    results: dict[str, Result] = {}
+    is_good = True
+    with ExitStack() as stack:
+        bootstrap = given.bootstrap or stack.enter_context(ApacheKafka(settings=BROKER_SETTINGS)).bootstrap
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkawire-soak-")))
+        for protocol in given.protocol or PROTOCOLS:
+            soak = Soak(bootstrap, protocol, folder, Random(f"{given.seed} {protocol}"))
+            result = results[protocol] = asyncio.run(soak.run(given.seconds, given.records))
+            changes = ", ".join(f"{count} {name}" for name, count in soak.changes.items())
+            print(f"{protocol}: {given.records - result.found:,} of {given.records:,} lost; {changes}")
+            print(f"  twice after graceful changes: {result.graceful:,}, partitions assigned: {result.assigned:,}")
+            print(f"  twice after SIGKILL: {result.crashed:,}, read over {WINDOW_SECONDS} s before: {result.early:,}")
+            print(f"  members that failed: {len(soak.failures)}", flush=True)
+            for failure in soak.failures:
+                print(failure)
+            is_good &= result.found == given.records and result.graceful <= result.assigned and not result.early
+            is_good &= not soak.failures
+    if {"range", "cooperative-sticky"} <= results.keys():
+        is_good &= results["cooperative-sticky"].graceful <= results["range"].graceful
+    return 0 if is_good else 1

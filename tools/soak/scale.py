@@ -1,0 +1,203 @@
+"""Ten partitions against ten thousand: `python -m tools.soak scale [--seconds N] [--partitions N] [--bootstrap …]`.
+
+A process reads ten partitions, another one ten thousand, of which the same number gets records. In turns they are idle
+for a time and read the same records; what counts is the CPU time of a record, and of a second without any. The records
+are also spread over all partitions, for information: their batches are smaller. Bytes of fetch requests are shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from statistics import median
+from typing import Any
+
+from kafkawire import Admin, Consumer, NewTopic, Producer, TopicPartition
+from kafkawire.errors import BufferFull, KafkaWireError
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.transport.stream import TcpNetwork
+from kafkawire.sdk.transport.wire import Address, Receiver, Wire
+from tests.kafka.apache import ApacheKafka
+
+__all__ = ["Reader", "main", "read"]
+
+FEW = 10
+RECORDS = 200_000
+VALUE = b"x" * 100
+ROUNDS = 5
+
+#: A broker makes a few hundred logs a second.
+START_TIMEOUT_MS = 600_000
+
+#: CPU of many partitions over that of few.
+RATIO_MAX = 1.2
+
+#: Ten thousand logs with indexes of the usual 10 MiB each are more than a small machine maps.
+BROKER_SETTINGS = {"log.index.size.max.bytes": "4096", "auto.create.topics.enable": "false"}
+
+
+class _MeasuringNetwork(TcpNetwork):
+    """TCP that notes the size of each fetch request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    async def open(self, address: Address, receiver: Callable[[Wire], Receiver], *enter: Any) -> Receiver:
+        def measured(wire: Wire) -> Receiver:
+            write = wire.write
+
+            def noted(parts: Sequence[Buffer]) -> None:
+                if int.from_bytes(bytes(parts[0])[4:6], "big") == ApiKey.FETCH:
+                    self.sizes.append(sum(map(len, parts)))
+                write(parts)
+
+            wire.write = noted  # type: ignore[method-assign]  # the connection writes nowhere else
+            return receiver(wire)
+
+        return await super().open(address, measured, *enter)
+
+
+async def read(bootstrap: str, topic: str, partitions: int) -> None:
+    """Obey the lines of standard input, and answer each with a line of JSON.
+
+    `idle SECONDS` returns the CPU ms of a second; `mark` begins to count; `read COUNT` returns the CPU µs of a record
+    since then; `bytes` returns the sizes of the fetch requests.
+    """
+    network = _MeasuringNetwork()
+    patient = START_TIMEOUT_MS
+    async with Consumer(bootstrap, auto_offset_reset="latest", api_timeout_ms=patient, network=network) as consumer:
+        consumer.assign([TopicPartition(topic, number) for number in range(partitions)])
+        for number in range(partitions):
+            await consumer.position(TopicPartition(topic, number))
+        marked = 0.0
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            command, _, argument = line.strip().partition(" ")
+            answer: object = None
+            if command == "idle":
+                before = time.process_time()
+                await asyncio.sleep(float(argument))
+                answer = (time.process_time() - before) * 1000 / float(argument)
+            elif command == "mark":
+                marked = time.process_time()
+            elif command == "read":
+                left = int(argument)
+                async for _ in consumer:
+                    left -= 1
+                    if not left:
+                        break
+                answer = (time.process_time() - marked) * 1e6 / int(argument)
+            else:
+                answer = network.sizes
+            print(json.dumps(answer), flush=True)
+
+
+class Reader:
+    """A process that reads so many partitions of a topic."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self.topic = topic
+        command = [sys.executable, "-m", "tools.soak.scale", "--read", bootstrap, topic, str(partitions)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, line: str) -> Any:
+        """Send a command and return the answer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(line, file=self._process.stdin, flush=True)
+        return json.loads(self._process.stdout.readline())
+
+    def end(self) -> None:
+        """Close the consumer and wait for the end of the process."""
+        self._process.communicate(timeout=60)
+
+
+async def _create(bootstrap: str, counts: dict[str, int]) -> None:
+    async with Admin(bootstrap, request_timeout_ms=START_TIMEOUT_MS, api_timeout_ms=START_TIMEOUT_MS) as admin:
+        await admin.create_topics([NewTopic(name, count, 1) for name, count in counts.items()])
+        known: set[str] = set()
+        while known != set(counts):
+            await asyncio.sleep(0.5)
+            for name, count in counts.items():
+                try:
+                    found = (await admin.describe_topics(name))[name].partitions.values()
+                except KafkaWireError:
+                    continue
+                if len(found) == count and all(each.leader is not None for each in found):
+                    known.add(name)
+
+
+async def _produce(bootstrap: str, topic: str, partitions: int, records: int) -> None:
+    async with Producer(bootstrap, linger_ms=20) as producer:
+        for number in range(records):
+            try:
+                producer.send(topic, VALUE, partition=number % partitions)
+            except BufferFull:
+                await producer.drain()
+                producer.send(topic, VALUE, partition=number % partitions)
+            if number % 1_000 == 0:
+                await asyncio.sleep(0)
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, print and return the exit status: 1 if many partitions cost too much."""
+    parser = argparse.ArgumentParser(prog="python -m tools.soak scale")
+    parser.add_argument("--seconds", type=float, default=60, help="of idling, for each of the two")
+    parser.add_argument("--seed", help="nothing is random here")
+    parser.add_argument("--partitions", type=int, default=10_000)
+    parser.add_argument("--records", type=int, default=RECORDS)
+    parser.add_argument("--bootstrap", help="of an Apache Kafka; by default one is started")
+    given = parser.parse_args(arguments)
+    with ExitStack() as stack:
+        bootstrap = given.bootstrap or stack.enter_context(ApacheKafka(settings=BROKER_SETTINGS)).bootstrap
+        name = f"scale-{time.time_ns()}"
+        counts = {f"{name}-few": FEW, f"{name}-many": given.partitions}
+        asyncio.run(_create(bootstrap, counts))
+        readers = [Reader(bootstrap, *topic) for topic in counts.items()]
+        for reader in readers:
+            stack.callback(reader.end)
+            reader.ask("idle 1")
+        return _measured(bootstrap, readers, given)
+
+
+def _measured(bootstrap: str, readers: list[Reader], given: argparse.Namespace) -> int:
+    idle: list[list[float]] = [[], []]
+    per_record: list[list[float]] = [[], []]
+    for number in range(ROUNDS + 1):
+        for which, reader in enumerate(readers):
+            idle_ms = reader.ask(f"idle {given.seconds / ROUNDS}")
+            reader.ask("mark")
+            asyncio.run(_produce(bootstrap, reader.topic, FEW, given.records))
+            record_us = reader.ask(f"read {given.records}")
+            if number:  # the first round warms up
+                idle[which].append(idle_ms)
+                per_record[which].append(record_us)
+    is_good = True
+    for what, values, unit in (("idle", idle, "ms CPU a second"), ("a record", per_record, "µs CPU")):
+        few, many = (median(each) for each in values)
+        is_good &= many / few <= RATIO_MAX
+        print(
+            f"scale: {what}: {FEW} partitions {few:.3f}, {given.partitions:,} {many:.3f} {unit}, {many / few:.2f} times"
+        )
+    sizes = [reader.ask("bytes") for reader in readers]
+    for count, each in zip((FEW, given.partitions), sizes, strict=True):
+        print(
+            f"scale: fetch requests of {count:,} partitions: the largest {max(each):,} bytes, median {median(each):,}"
+        )
+    few_reader, many_reader = readers
+    for reader, partitions in ((few_reader, FEW), (many_reader, given.partitions)):
+        reader.ask("mark")
+        asyncio.run(_produce(bootstrap, reader.topic, partitions, given.records))
+        print(f"scale: records spread over {partitions:,}: {reader.ask(f'read {given.records}'):.3f} µs CPU each")
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":  # what `Reader` starts
+    asyncio.run(read(sys.argv[2], sys.argv[3], int(sys.argv[4])))

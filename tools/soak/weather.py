@@ -1,0 +1,174 @@
+"""Bad weather by seed: a network that refuses and cuts connections, a broker that is stopped, continued and killed."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Self
+
+from kafkawire.sdk.protocol.gate import ConnectionState
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.transport.stream import TcpNetwork
+from kafkawire.sdk.transport.wire import Address, Receiver, Wire
+
+__all__ = ["BrokerProcess", "StormyNetwork"]
+
+#: The reference broker is up after 0.2 s on an idle machine.
+START_TIMEOUT_SECONDS = 30
+
+
+class StormyNetwork:
+    """TCP that refuses a part of the connections, and cuts others when it is told to; for loops of any thread.
+
+    Args:
+        random: decides.
+
+    Attributes:
+        storm: the part of connections, and of writes, that fail; from 0 to 1.
+        opened: how many connections were made.
+        requests: how many requests were written, by API key.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self._tcp = TcpNetwork()
+        self._random = random
+        self._wires: dict[_StormyWire, asyncio.AbstractEventLoop] = {}
+        self.storm = 0.0
+        self.opened = 0
+        self.requests: dict[int, int] = {}
+
+    async def open(
+        self,
+        address: Address,
+        receiver: Callable[[Wire], Receiver],
+        enter: Callable[[ConnectionState], None] = lambda state: None,
+    ) -> Receiver:
+        """Connect, later than asked for, or fail."""
+        if self._random.random() < self.storm:
+            await asyncio.sleep(self._random.choice([0, 0.01, 0.2]))
+            if self._random.random() < self.storm * 2:
+                raise ConnectionRefusedError("the weather is bad")
+        wires: list[_StormyWire] = []
+
+        def wrapped(wire: Wire) -> Receiver:
+            wires.append(_StormyWire(wire, self))
+            return receiver(wires[0])
+
+        found = await self._tcp.open(address, wrapped, enter)
+        self.opened += 1
+        self._wires[wires[0]] = asyncio.get_running_loop()
+        return found
+
+    def fails(self) -> bool:
+        """Return whether a write is to fail."""
+        return self._random.random() < self.storm / 10
+
+    def cut(self) -> None:
+        """Cut one connection."""
+        self._wires = {wire: loop for wire, loop in self._wires.items() if wire.is_open and not loop.is_closed()}
+        if self._wires:
+            wire = self._random.choice(list(self._wires))
+            self._wires.pop(wire).call_soon_threadsafe(wire.close)
+
+
+class _StormyWire:
+    """A wire that is cut by some writes, before or after the bytes."""
+
+    def __init__(self, wire: Wire, network: StormyNetwork) -> None:
+        self._wire = wire
+        self._network = network
+
+    @property
+    def is_open(self) -> bool:
+        return self._wire.is_open
+
+    @property
+    def is_congested(self) -> bool:
+        return self._wire.is_congested
+
+    def write(self, parts: Sequence[Buffer]) -> None:
+        if self._network.fails():
+            self._wire.close()
+        key = int.from_bytes(bytes(parts[0])[4:6], "big")
+        self._network.requests[key] = self._network.requests.get(key, 0) + 1
+        self._wire.write(parts)
+        if self._network.fails():
+            asyncio.get_running_loop().call_soon(self._wire.close)
+
+    async def drain(self) -> None:
+        await self._wire.drain()
+
+    def close(self) -> None:
+        self._wire.close()
+
+
+class BrokerProcess:
+    """A reference broker in a process of its own, inside a `with` block.
+
+    Args:
+        options: of the broker.
+    """
+
+    def __init__(self, **options: str) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = probe.getsockname()[1]
+        self._options = options
+        self._folder = Path(tempfile.mkdtemp(prefix="kafkawire-soak-"))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """The address that clients connect to."""
+        return f"127.0.0.1:{self._port}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def start(self) -> None:
+        """Start, on the files of the last run, and wait until it takes connections."""
+        command = [sys.executable, "-m", "kafkawire.commands.main", "broker", "--listen", self.bootstrap]
+        command += ["--data", str(self._folder / "data")]
+        for name, value in self._options.items():
+            command += ["--option", f"{name}={value}"]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self._port), 1).close()
+            except OSError:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"no broker:\n{(self._folder / 'log').read_text()[-2000:]}") from None
+                time.sleep(0.02)
+            else:
+                return
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, SIGSTOP or SIGCONT."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
