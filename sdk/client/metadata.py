@@ -120,7 +120,7 @@ class Metadata:
 
     def stale_ms(self) -> int:
         """Return when it is time to ask again, in the past if it is now: also while a topic is missing."""
-        if self._updated_ms is None or self.missing(self.wanted or ()):
+        if self._updated_ms is None or not (self.wanted is None or self.topics.keys() >= self.wanted):
             return 0
         return self._updated_ms + self._max_age_ms
 
