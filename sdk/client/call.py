@@ -13,7 +13,7 @@ from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.driven import Turn, Versions
 
 __all__ = ["ANY_BROKER", "CONTROLLER", "Call", "Coordinator", "Node", "Purpose", "Target"]
 
@@ -93,6 +93,7 @@ class Call:
         result: the response, None if there was none; set beside `error` if `check` refused it.
         error: why it failed, None if it succeeded.
         done: whether it has ended.
+        turn: when its machine is to be polled after the response; `on_done` may change it.
     """
 
     __slots__ = (
@@ -109,6 +110,7 @@ class Call:
         "retries",
         "target",
         "timeout_ms",
+        "turn",
     )
 
     def __init__(
@@ -138,6 +140,7 @@ class Call:
         self.result: Message | None = None
         self.error: KafkaWireError | None = None
         self.done = False
+        self.turn = Turn.SOON
 
     def __str__(self) -> str:
         name = "Produce" if self.response is None else self.response.SCHEMA.name.removesuffix("Response")

@@ -128,7 +128,7 @@ class Metadata:
 
     def stale_ms(self) -> int:
         """Return when it is time to ask again, in the past if it is now: also while a topic is missing."""
-        is_lacking = not self.is_complete if self.wanted is None else bool(self.missing(self.wanted))
+        is_lacking = not self.is_complete if self.wanted is None else not self.topics.keys() >= self.wanted
         if self._updated_ms is None or is_lacking:
             return 0
         return self._updated_ms + self._max_age_ms

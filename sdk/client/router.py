@@ -36,7 +36,7 @@ from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.metrics.registry import Registry
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.driven import Open, Send, Shut, Versions
+from kafkawire.sdk.transport.driven import Open, Send, Shut, Turn, Versions
 
 __all__ = ["MAX_CALLS", "Action", "Router"]
 
@@ -159,7 +159,8 @@ class Router:
         actions: list[Action] = []
         if self._closed is not None:
             return actions
-        self._expire(now_ms)
+        if self._deadlines and (self._deadlines[0][0] <= now_ms or self._deadlines[0][2].done):
+            self._expire(now_ms)
         while self._later and self._later[0][0] <= now_ms:
             self._enqueue(heappop(self._later)[2], now_ms)
         self._refresh.poll(now_ms)
@@ -229,6 +230,8 @@ class Router:
             self._settle(entry, response, None, now_ms)
         else:
             self._failed(entry, error, now_ms, response)
+        if call.turn is Turn.NONE and (self._buckets or throttle_ms > 0):
+            call.turn = Turn.SOON  # other calls wait for this link, or for its broker
 
     def failed(self, call: Call, error: KafkaWireError, now_ms: int) -> None:
         """Report that a call could not be sent, or got no response."""

@@ -245,6 +245,8 @@ class Accumulator:
 
     def _adapt(self, topic: ProducerTopic, count: int) -> int:
         """Return the less busy of two partitions that have a leader: that takes no look at all of them."""
+        if count == 1:
+            return 0
         fraction = self._backoff.fraction
         start = int(fraction() * count)
         chosen = [start, int(fraction() * count)]

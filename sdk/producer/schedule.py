@@ -7,7 +7,6 @@ without a leader wait for other metadata, and those with nothing to send are now
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
@@ -62,13 +61,15 @@ class Schedule:
         else:
             self.homeless.pop(queue, None)
 
-    def due(self, now_ms: int) -> Iterator[PartitionQueue]:
-        """Yield the partitions whose time has come."""
+    def due(self, now_ms: int) -> list[PartitionQueue]:
+        """Return the partitions whose time has come."""
+        found: list[PartitionQueue] = []
         while self._later and self._later[0][0] <= now_ms:
             due_ms, _, queue = heappop(self._later)
             if queue.due_ms == due_ms:
                 queue.due_ms = -1
-                yield queue
+                found.append(queue)
+        return found
 
     def due_ms(self) -> int | None:
         """Return when the next one is due."""

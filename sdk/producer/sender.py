@@ -36,7 +36,7 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE, Acks
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
-from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.driven import Turn, Versions
 from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["Sender"]
@@ -247,14 +247,17 @@ class Sender:
     def _dispatch(self, now_ms: int) -> None:
         for node_id in list(self._schedule.ready):
             if self._has_room(node_id) and self._router.reach(node_id, now_ms) is not None:
-                while self._has_room(node_id) and (batches := self._take(node_id, now_ms)):
-                    self._send(node_id, batches, now_ms)
+                while node_id in self._schedule.ready and self._has_room(node_id):
+                    self._send(node_id, self._take(node_id, now_ms), now_ms)
 
     def _has_room(self, node_id: int) -> bool:
         return self._in_flight.get(node_id, 0) < self._options.max_in_flight
 
     def _take(self, node_id: int, now_ms: int) -> list[ProducerBatch]:
-        """Take the batches of one request: one of each partition, up to `max_request_size` bytes before compression."""
+        """Take the batches of one request: one of each partition, up to `max_request_size` bytes before compression.
+
+        There is at least one, since a partition is ready for this leader.
+        """
         taken: list[ProducerBatch] = []
         room_bytes = self._options.max_request_size
         while (queue := self._schedule.first(node_id)) is not None:
@@ -312,8 +315,13 @@ class Sender:
             found = list(results(call.result, batches, self._router.metadata))
         for result in found:
             self._judge(result, now_ms)
+        waits = False
         for batch in batches:
-            self._place(batch.queue, now_ms)
+            if batch.queue.waiting:
+                waits = True
+                self._place(batch.queue, now_ms)
+        self._progress.room(self._accumulator.bytes_held)
+        call.turn = Turn.NOW if self._schedule.ready else Turn.SOON if waits else Turn.NONE
 
     # Endings.
 

@@ -6,13 +6,28 @@ They do no I/O. The driver calls them one at a time, on its own side, always wit
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["AnyCall", "AnyLink", "Call", "Link", "Machine", "Open", "Router", "Send", "Shut", "Versions"]
+__all__ = ["AnyCall", "AnyLink", "Call", "Link", "Machine", "Open", "Router", "Send", "Shut", "Turn", "Versions"]
+
+
+class Turn(Enum):
+    """When the machines are polled after a response.
+
+    Attributes:
+        NOW: at once, because there is something to send, and nobody who waits for this response should go first.
+        SOON: after whoever waits for the response has gone on.
+        NONE: not for its sake, nothing follows from it.
+    """
+
+    NOW = "now"
+    SOON = "soon"
+    NONE = "none"
 
 
 class Versions(Protocol):
@@ -39,7 +54,13 @@ class Link(Protocol):
 
 
 class Call(Protocol):
-    """A request and the class of its response."""
+    """A request and the class of its response.
+
+    Attributes:
+        turn: when the machines are to be polled after its response, once that was reported.
+    """
+
+    turn: Turn
 
     @property
     def response(self) -> type[Message] | None:

@@ -27,7 +27,7 @@ from kafkawire.sdk.errors import (
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
-from kafkawire.sdk.transport.driven import AnyCall, AnyLink, Machine, Open, Router, Send
+from kafkawire.sdk.transport.driven import AnyCall, AnyLink, Machine, Open, Router, Send, Turn
 from kafkawire.sdk.transport.promise import Promise, Result
 from kafkawire.sdk.transport.wire import Network
 
@@ -278,14 +278,15 @@ class Driver(Generic[AnyLink, AnyCall]):
         try:
             if error is not None:
                 self._router.failed(call, error, monotonic_ms())
-                self.wake()  # its connection has ended, and further calls fail before this returns to the event loop
-                return
-            self._is_scheduled = True  # the turn that follows does what is new meanwhile
-            self._router.answered(call, response, monotonic_ms())
+            else:
+                self._router.answered(call, response, monotonic_ms())
         except Exception as defect:
             self._defect(defect)
             return
-        self._turn()
+        if error is not None or call.turn is Turn.SOON or len(self._machines) > 1:
+            self.wake()  # of several machines, any may have waited for what this one has done
+        elif call.turn is Turn.NOW:
+            self._turn()
 
     async def _connect(self, link: AnyLink) -> None:
         try:
