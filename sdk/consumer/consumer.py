@@ -109,6 +109,8 @@ class Consumer(ConsumerFace):
     async def close(self, timeout_ms: int = _CLOSE_TIMEOUT_MS) -> None:
         """Commit finished records (with `enable_auto_commit`), tell the listener, leave the group and disconnect.
 
+        The listener itself may close the consumer.
+
         Args:
             timeout_ms: for all that has to do with the group; after that the consumer disconnects anyway.
 
@@ -119,6 +121,8 @@ class Consumer(ConsumerFace):
         if core is None or self._is_closing:
             return
         self._is_closing = True
+        if self._calls is not None:
+            self._calls.let_go()  # the listener may close the consumer
         try:
             with suppress(Closed):  # by a defect, which every read has raised
                 await core.leave(timeout_ms)
@@ -378,12 +382,12 @@ class Consumer(ConsumerFace):
 
     def _listened(self, event: Event, error: Exception | None) -> None:
         """Go on after the listener; what it raised is raised by every read from now on, or else by `close`."""
+        if error is not None:
+            logger.error("the rebalance listener failed at %s", event, exc_info=error)
         core = self._core
         if core is None:
             return
-        if error is not None:
-            logger.error("the rebalance listener failed at %s", event, exc_info=error)
-            if self._is_closing:
-                self._raised = error
+        if error is not None and self._is_closing:
+            self._raised = error
         with suppress(Closed):
             core.acknowledge(event, error)

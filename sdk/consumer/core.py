@@ -238,8 +238,7 @@ class ConsumerCore:
         if error is not None:
             self.assignment.halt(reading)
             raise error
-        if self.queue.failure is not None:
-            raise self.queue.failure
+        self.queue.check()
         return None
 
     def lag(self, partition: TopicPartition) -> int | None:
