@@ -10,10 +10,12 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import suppress
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.client.times import to_ms
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.face import ConsumerFace
@@ -187,23 +189,24 @@ class Consumer(ConsumerFace):
         return await self._wait(core, lambda: core.reader.take_batches(limit) or None, deadline_ms) or []
 
     async def records(
-        self, *, until: Mapping[TopicPartition, int] | int | None = None, stop_at_end: bool = False
+        self, *, until: Mapping[TopicPartition, int] | int | datetime | None = None, stop_at_end: bool = False
     ) -> AsyncGenerator[Record, None]:
         """Iterate over records up to an end.
 
         Args:
-            until: a time in ms since the epoch, or offsets by partition, which leave out other partitions; records
-                from there on are left for later reads.
+            until: a time in ms since the epoch, or as a datetime with a time zone; or offsets by partition, which leave
+                out other partitions. Records from there on are left for later reads.
             stop_at_end: whether to stop at what is the end of each partition now.
 
         Raises:
             BrokerError: the ends could not be looked up.
+            LocalProtocolError: the time is negative, or has no time zone.
         """
         from kafkawire.sdk.consumer.bounds import Bounds
 
         core = self._started()
         assert self._stream is not None
-        bounds = Bounds(core, until, stop_at_end)
+        bounds = Bounds(core, to_ms(until) if isinstance(until, int | datetime) else until, stop_at_end)
         try:
             await bounds.find()
             async for record in self._stream:
@@ -313,20 +316,21 @@ class Consumer(ConsumerFace):
         return await self._offsets(partitions, OffsetTimestamp.LATEST)
 
     async def offsets_for_times(
-        self, timestamps_ms: Mapping[TopicPartition, int]
+        self, times: Mapping[TopicPartition, int | datetime]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first record at or after a time, for each partition.
 
         Args:
-            timestamps_ms: milliseconds since the epoch, by partition.
+            times: milliseconds since the epoch, or datetimes with a time zone, by partition.
 
         Returns:
             Offset and timestamp by partition; None if no record is that recent.
 
         Raises:
             BrokerError: a partition does not exist, or may not be read.
+            LocalProtocolError: a time is negative, or has no time zone.
         """
-        found = await self._started().look_up(timestamps_ms)
+        found = await self._started().look_up({each: to_ms(time) for each, time in times.items()})
         return {partition: place if place.offset >= 0 else None for partition, place in found.items()}
 
     # Internals.

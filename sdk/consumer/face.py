@@ -7,11 +7,13 @@ each face: `consumer.py` awaits, a blocking face blocks.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.times import to_ms
 from kafkawire.sdk.client.topics import checked_topics
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
@@ -114,13 +116,20 @@ class ConsumerFace:
 
     # Positions.
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue reading a partition from `offset`.
+    def seek(self, partition: TopicPartition, place: int | datetime) -> None:
+        """Continue reading a partition from an offset, or from the first record at or after a time.
+
+        Args:
+            partition: which one.
+            place: an offset, or a datetime with a time zone.
 
         Raises:
-            LocalProtocolError: the offset is negative, or the partition is not assigned.
+            LocalProtocolError: the offset is negative, the time has no time zone, or the partition is not assigned.
         """
-        self._started().seek_to_offset(partition, offset)
+        if isinstance(place, datetime):
+            self._started().seek([partition], to_ms(place))
+        else:
+            self._started().seek_to_offset(partition, place)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Continue from the first record of each partition; of all assigned ones if none is given."""
@@ -130,14 +139,17 @@ class ConsumerFace:
         """Continue after the last record of each partition; of all assigned ones if none is given."""
         self._started().seek(partitions, OffsetTimestamp.LATEST)
 
-    def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
+    def seek_to_time(self, time: int | datetime, *partitions: TopicPartition) -> None:
         """Continue from the first record at or after a time, or else after the last record.
 
         Args:
-            timestamp_ms: milliseconds since the epoch.
+            time: milliseconds since the epoch, or a datetime with a time zone.
             partitions: all assigned ones if none is given.
+
+        Raises:
+            LocalProtocolError: the time is negative or has no time zone, or a partition is not assigned.
         """
-        self._started().seek(partitions, timestamp_ms)
+        self._started().seek(partitions, to_ms(time))
 
     def lag(self, partition: TopicPartition) -> int | None:
         """Return how many offsets are between the position and the end of a partition, as far as both are known.
