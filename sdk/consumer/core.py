@@ -48,6 +48,7 @@ class ConsumerCore:
         queue: of fetched batches.
         assignment: the partitions.
         reader: hands out what was fetched.
+        planner: fetches them.
         group: of the consumer; None if it has no `group_id`.
         client: runs the machines.
         driver: of the client.
@@ -62,12 +63,12 @@ class ConsumerCore:
         self.router, self.driver = self.client.router, self.client.driver
         self.queue = FetchQueue(self.driver.wake)
         committed = self._find_committed if options.group_id is not None else None
-        self._planner = FetchPlanner(self.router, options, backoff, self.queue, wall_ms, committed)
+        self.planner = FetchPlanner(self.router, options, backoff, self.queue, wall_ms, committed)
         self._queries = OffsetQueries(self.router, options, backoff, options.isolation_level)
         self.assignment = Assignment(
-            self._planner, self.queue, self.driver.run, monotonic_ms, auto_finish=options.enable_auto_finish
+            self.planner, self.queue, self.driver.run, monotonic_ms, auto_finish=options.enable_auto_finish
         )
-        self._planner.user = self.assignment
+        self.planner.user = self.assignment
         by_itself = self.assignment if options.group_id is None else None
         self._subscribed = SubscribedTopics(self.router.metadata, by_itself)
         self.reader = Reader(self.assignment, self.queue, options.check_crcs)
@@ -79,7 +80,7 @@ class ConsumerCore:
 
             self.group = Group(options, self.router, backoff, self.assignment, self._left)
             self.client.machines.append(self.group)
-        self.client.machines += (self._subscribed, self._planner, self._queries)
+        self.client.machines += (self._subscribed, self.planner, self._queries)
 
     def start(self) -> Promise[None]:
         """Connect.
@@ -101,6 +102,11 @@ class ConsumerCore:
 
         return self.client.perform(described())
 
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether it reads topics, not partitions that were assigned by hand."""
+        return self._subscribed.is_active
+
     def subscribe(self, subscription: Subscription) -> Promise[None]:
         """Read other topics than before.
 
@@ -112,12 +118,12 @@ class ConsumerCore:
             self._subscribed.subscribe(subscription)
             if self.group is not None:
                 self.group.subscribe(subscription, now_ms)
-                self._planner.subscribe(None)
+                self.planner.subscribe(None)
             elif subscription.pattern is not None:
                 subscription.keep_known(self.router.metadata)
-                self._planner.subscribe(None)
+                self.planner.subscribe(None)
             else:
-                self._planner.subscribe(subscription.names)
+                self.planner.subscribe(subscription.names)
             self._subscribed.poll(now_ms)
             promise.keep(None)
 

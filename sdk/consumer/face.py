@@ -15,6 +15,7 @@ from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.times import to_ms
 from kafkawire.sdk.client.topics import checked_topics
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.batch import ConsumerBatch
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.handout import RecordStream
+    from kafkawire.sdk.consumer.health import ConsumerHealth
     from kafkawire.sdk.consumer.listener import ListenerCalls, RebalanceListener
 
 __all__ = ["ConsumerFace"]
@@ -158,6 +160,16 @@ class ConsumerFace:
             LocalProtocolError: the partition is not assigned.
         """
         return self._started().lag(partition)
+
+    def health(self) -> ConsumerHealth:
+        """Return what the consumer waits for, and when it was last well; from any thread, at any time.
+
+        Raises:
+            Closed: the consumer is not started, or is closed.
+        """
+        from kafkawire.sdk.consumer.health import health_of  # only programs that ask need it
+
+        return health_of(self._started(), monotonic_ms())
 
     def _chosen(self, topics: Iterable[str], pattern: str | None = None) -> Subscription:
         """Return what to subscribe to.
