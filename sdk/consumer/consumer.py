@@ -272,13 +272,15 @@ class Consumer(ConsumerFace):
 
     async def commit(
         self,
-        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | Record | ConsumerBatch | None = None,
         timeout_ms: int | None = None,
     ) -> None:
         """Commit offsets for the group.
 
         Args:
-            offsets: the offset of the next record to read, by partition; None for everything handed out so far.
+            offsets: the offset of the next record to read, by partition; a record or a batch for everything up to it,
+                included; None for everything handed out so far, or with `enable_auto_finish=False` for everything
+                before the first record that is not finished.
             timeout_ms: the limit, retries included; None for `api_timeout_ms`.
 
         Raises:
@@ -289,15 +291,7 @@ class Consumer(ConsumerFace):
             LocalProtocolError: there is no `group_id`.
         """
         core = self._started_group()
-        if offsets is None:
-            core.reader.finish()
-            exact = core.assignment.to_commit()
-        else:
-            exact = {
-                partition: offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-                for partition, offset in offsets.items()
-            }
-        await core.commit(exact, timeout_ms)
+        await core.commit(core.to_commit(offsets), timeout_ms)
 
     async def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset of the first record of each partition.

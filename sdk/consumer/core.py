@@ -17,6 +17,7 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestam
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.clock import now_ms as wall_ms
 from kafkawire.sdk.consumer.assignment import Assignment
+from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.fetch_planner import FetchPlanner
 from kafkawire.sdk.consumer.fetch_queue import FetchQueue
 from kafkawire.sdk.consumer.position import Place, Position
@@ -26,6 +27,7 @@ from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
+from kafkawire.sdk.records import Record
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.wire import Network
 
@@ -151,6 +153,29 @@ class ConsumerCore:
         if error is not None:
             self.queue.fail(error)
         self.driver.run(step)
+
+    def to_commit(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | Record | ConsumerBatch | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return exactly what to commit; see `Consumer.commit` for the argument."""
+        if offsets is None:
+            self.reader.finish()
+            return self.assignment.to_commit()
+        if isinstance(offsets, Record):
+            return self._up_to(TopicPartition(offsets.topic, offsets.partition), offsets.offset + 1)
+        if isinstance(offsets, ConsumerBatch):
+            return self._up_to(offsets.partition, offsets.next_offset)
+        return {
+            partition: offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+            for partition, offset in offsets.items()
+        }
+
+    def _up_to(self, partition: TopicPartition, offset: int) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what to commit for an offset, with its leader epoch if it is the position."""
+        reading = self.assignment.readings.get(partition)
+        position = None if reading is None else reading.position
+        is_position = position is not None and position.offset == offset
+        return {partition: position.to_commit() if position and is_position else OffsetAndMetadata(offset)}
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int | None) -> Promise[None]:
         """Commit offsets; see `Consumer.commit`."""

@@ -22,7 +22,7 @@ from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
-from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
@@ -425,6 +425,41 @@ def test_a_commit_has_a_limit() -> None:
             await consumer.commit({T0: 1}, timeout_ms=50)
 
     consuming(test, enable_auto_commit=False)
+
+
+def test_records_and_batches_are_committed_one_by_one() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        consumer.assign([T0])
+        for offset in range(2):
+            await consumer.commit(await anext(aiter(consumer)))
+            assert broker.commits["g", "t", 0] == offset + 1
+        asked = broker.asked(ApiKey.OFFSET_COMMIT)[-1]
+        assert isinstance(asked, OffsetCommitRequest)
+        assert asked.topics[0].partitions[0].committed_leader_epoch == 0, "of the record, for a restart (KIP-320)"
+        (batch,) = await consumer.getbatches(1_000)
+        await consumer.commit(batch)
+        assert broker.commits["g", "t", 0] == 3
+        consumer.seek_to_beginning()
+        first, *_ = (await consumer.getmany(1_000))[T0]
+        await consumer.commit(first)
+        assert broker.commits["g", "t", 0] == 1
+
+    consuming(test, enable_auto_commit=False)
+
+
+def test_a_list_is_committed_once_it_is_finished() -> None:
+    """What `getmany` has returned is finished by the next read, as with `async for`."""
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        consumer.assign([T0])
+        await consumer.getmany(1_000, 2)
+        await asyncio.sleep(0.05)
+        assert broker.commits.get(("g", "t", 0), 0) == 0
+        await consumer.getmany(1_000, 1)
+        while broker.commits.get(("g", "t", 0)) != 2:
+            await asyncio.sleep(0.001)
+
+    consuming(test, auto_commit_interval_ms=5)
 
 
 def test_a_commit_for_the_partitions_of_others() -> None:
