@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import collections.abc
+import datetime
 import inspect
 import pathlib
 import pkgutil
@@ -130,7 +131,7 @@ def names_of(annotation: ast.expr) -> Iterator[str]:
 
 def is_known(name: str) -> bool:
     """Return whether users can import a name: ours, or one of Python."""
-    homes = (builtins, collections.abc, pathlib, types, typing)
+    homes = (builtins, collections.abc, datetime, pathlib, types, typing)
     return name in (*kafkawire.__all__, *kafkawire.testing.__all__) or any(hasattr(home, name) for home in homes)
 
 

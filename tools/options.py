@@ -31,6 +31,7 @@ _LINE_LENGTH = 120
 _CLIENT_IMPORTS = """\
 import ssl
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Literal, TypedDict
 
 from kafkawire.sdk.client.groups.assignor import Assignor

@@ -6,6 +6,7 @@ Each sends requests to the broker in charge. Retriable errors are tried again un
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.admin.descriptions import (
@@ -20,6 +21,7 @@ from kafkawire.sdk.client.call import ANY_BROKER, CONTROLLER, Coordinator, Node
 from kafkawire.sdk.client.groups.offset_requests import TopicNames, fetch_request, fetch_results
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.requests import carries, check
+from kafkawire.sdk.client.times import to_ms
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.schema import Message
@@ -174,10 +176,13 @@ class Actions:
         )
         return GroupDescription(group.group_id, group.group_state, group.protocol_data, members)
 
-    async def list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int | datetime]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the first record at or after a time, for each partition; see `Admin.list_offsets`."""
         answer: Promise[dict[TopicPartition, OffsetAndTimestamp]] = Promise()
-        self._queries.ask(timestamps, answer, monotonic_ms())
+        times = {each: to_ms(time) if isinstance(time, datetime) else time for each, time in timestamps.items()}
+        self._queries.ask(times, answer, monotonic_ms())
         self._operations.wake()
         found = await answer
         return {partition: found[partition] for partition in timestamps}

@@ -6,6 +6,7 @@ What its methods do is in `actions.py`; `kafkawire.sync.Admin` is its blocking f
 from __future__ import annotations
 
 from collections.abc import Collection, Coroutine, Iterable, Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -173,11 +174,14 @@ class Admin:
         """
         return await self._do(self._actions.describe_groups(_listed(group_ids)))
 
-    async def list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int | datetime]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the first record at or after a time, for each partition.
 
         Args:
-            timestamps: milliseconds since the epoch, or an `OffsetTimestamp` (EARLIEST, LATEST, …), by partition.
+            timestamps: milliseconds since the epoch, datetimes with a time zone, or an `OffsetTimestamp` (EARLIEST,
+                LATEST, …), by partition.
 
         Returns:
             Offset and timestamp by partition. The offset is -1 if no record is that recent; the timestamp is -1 when

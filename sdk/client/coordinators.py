@@ -49,6 +49,10 @@ class Coordinators:
             self._look_up(wanted, now_ms)
         return address, refused
 
+    def knows(self, wanted: Coordinator) -> bool:
+        """Return whether a coordinator was looked up, and nothing has shown since that it has moved."""
+        return wanted in self._known
+
     def trouble(self, wanted: Coordinator) -> KafkaWireError | None:
         """Return why the look-up of a coordinator has not succeeded yet, None if nothing went wrong."""
         return self._trouble.get(wanted)

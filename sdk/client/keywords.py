@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Literal, TypedDict
 
 from kafkawire.sdk.client.groups.assignor import Assignor
@@ -94,7 +95,7 @@ class ConsumerKeywords(ClientKeywords, total=False):
     group_protocol: Literal["classic", "consumer", "auto"]
     group_remote_assignor: str | None
     group_instance_id: str | None
-    auto_offset_reset: str
+    auto_offset_reset: str | timedelta
     enable_auto_commit: bool
     auto_commit_interval_ms: int
     enable_auto_finish: bool

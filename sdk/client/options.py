@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
 from typing import ClassVar, Final, TypeVar, cast
 
 from kafkawire.sdk.client.groups.assignor import Assignor
@@ -84,9 +85,13 @@ def _compression(name: str, value: object) -> Compression:
 def _reset_policy(name: str, value: object) -> str | int:
     if value in ("latest", "earliest", "none"):
         return str(value)
+    if isinstance(value, timedelta) and value >= timedelta():
+        return value // timedelta(milliseconds=1)
     found = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if found is None or not any(found.groups()):
-        raise ConfigurationError(name, value, "expected one of latest, earliest, none, by_duration:P7DT12H")
+        raise ConfigurationError(
+            name, value, "expected one of latest, earliest, none, by_duration:P7DT12H, or a timedelta"
+        )
     days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
     return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
 
@@ -265,7 +270,7 @@ class ConsumerOptions(ClientOptions):
             `group_protocol="classic"`.
         group_instance_id: an id that survives restarts, for static membership; None for dynamic membership.
         auto_offset_reset: where to start without a committed offset: "latest", "earliest", "none" to raise, or
-            "by_duration:P7DT12H" for the records of that time; kept as the milliseconds of that time.
+            "by_duration:P7DT12H" or a timedelta for the records of that time; kept as its milliseconds.
         enable_auto_commit: whether to commit finished records every `auto_commit_interval_ms`, on rebalances and on
             close.
         auto_commit_interval_ms: time between automatic commits.
@@ -299,7 +304,7 @@ class ConsumerOptions(ClientOptions):
     auto_offset_reset: str | int = option(
         "latest",
         _reset_policy,
-        "str",
+        "str | timedelta",
         kafka="auto.offset.reset",
         limits='"latest", "earliest", "none" or "by_duration:…"',
     )

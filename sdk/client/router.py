@@ -145,6 +145,14 @@ class Router:
         errors = [link.attempts.last_error for link in self._links.candidates()]
         return errors[0] if errors and all(errors) else None
 
+    def knows(self, target: Coordinator) -> bool:
+        """Return whether a coordinator was looked up."""
+        return self._coordinators.knows(target)
+
+    def coordinator_trouble(self, target: Coordinator) -> KafkaWireError | None:
+        """Return why the look-up of a coordinator has not succeeded yet, None if nothing went wrong."""
+        return self._coordinators.trouble(target)
+
     def refresh(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
         """Refresh the metadata as soon as the backoff allows, then call `on_done`, with the error if it failed."""
         if self._closed is not None:

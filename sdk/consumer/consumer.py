@@ -10,10 +10,12 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import suppress
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.client.times import to_ms
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.face import ConsumerFace
@@ -108,6 +110,8 @@ class Consumer(ConsumerFace):
     async def close(self, timeout_ms: int = _CLOSE_TIMEOUT_MS) -> None:
         """Commit finished records (with `enable_auto_commit`), tell the listener, leave the group and disconnect.
 
+        The listener itself may close the consumer.
+
         Args:
             timeout_ms: for all that has to do with the group; after that the consumer disconnects anyway.
 
@@ -118,6 +122,8 @@ class Consumer(ConsumerFace):
         if core is None or self._is_closing:
             return
         self._is_closing = True
+        if self._calls is not None:
+            self._calls.let_go()  # the listener may close the consumer
         try:
             with suppress(Closed):  # by a defect, which every read has raised
                 await core.leave(timeout_ms)
@@ -183,23 +189,24 @@ class Consumer(ConsumerFace):
         return await self._wait(core, lambda: core.reader.take_batches(limit) or None, deadline_ms) or []
 
     async def records(
-        self, *, until: Mapping[TopicPartition, int] | int | None = None, stop_at_end: bool = False
+        self, *, until: Mapping[TopicPartition, int] | int | datetime | None = None, stop_at_end: bool = False
     ) -> AsyncGenerator[Record, None]:
         """Iterate over records up to an end.
 
         Args:
-            until: a time in ms since the epoch, or offsets by partition, which leave out other partitions; records
-                from there on are left for later reads.
+            until: a time in ms since the epoch, or as a datetime with a time zone; or offsets by partition, which leave
+                out other partitions. Records from there on are left for later reads.
             stop_at_end: whether to stop at what is the end of each partition now.
 
         Raises:
             BrokerError: the ends could not be looked up.
+            LocalProtocolError: the time is negative, or has no time zone.
         """
         from kafkawire.sdk.consumer.bounds import Bounds
 
         core = self._started()
         assert self._stream is not None
-        bounds = Bounds(core, until, stop_at_end)
+        bounds = Bounds(core, to_ms(until) if isinstance(until, int | datetime) else until, stop_at_end)
         try:
             await bounds.find()
             async for record in self._stream:
@@ -265,13 +272,15 @@ class Consumer(ConsumerFace):
 
     async def commit(
         self,
-        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | Record | ConsumerBatch | None = None,
         timeout_ms: int | None = None,
     ) -> None:
         """Commit offsets for the group.
 
         Args:
-            offsets: the offset of the next record to read, by partition; None for everything handed out so far.
+            offsets: the offset of the next record to read, by partition; a record or a batch for everything up to it,
+                included; None for everything handed out so far, or with `enable_auto_finish=False` for everything
+                before the first record that is not finished.
             timeout_ms: the limit, retries included; None for `api_timeout_ms`.
 
         Raises:
@@ -282,15 +291,7 @@ class Consumer(ConsumerFace):
             LocalProtocolError: there is no `group_id`.
         """
         core = self._started_group()
-        if offsets is None:
-            core.reader.finish()
-            exact = core.assignment.to_commit()
-        else:
-            exact = {
-                partition: offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-                for partition, offset in offsets.items()
-            }
-        await core.commit(exact, timeout_ms)
+        await core.commit(core.to_commit(offsets), timeout_ms)
 
     async def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset of the first record of each partition.
@@ -309,20 +310,21 @@ class Consumer(ConsumerFace):
         return await self._offsets(partitions, OffsetTimestamp.LATEST)
 
     async def offsets_for_times(
-        self, timestamps_ms: Mapping[TopicPartition, int]
+        self, times: Mapping[TopicPartition, int | datetime]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first record at or after a time, for each partition.
 
         Args:
-            timestamps_ms: milliseconds since the epoch, by partition.
+            times: milliseconds since the epoch, or datetimes with a time zone, by partition.
 
         Returns:
             Offset and timestamp by partition; None if no record is that recent.
 
         Raises:
             BrokerError: a partition does not exist, or may not be read.
+            LocalProtocolError: a time is negative, or has no time zone.
         """
-        found = await self._started().look_up(timestamps_ms)
+        found = await self._started().look_up({each: to_ms(time) for each, time in times.items()})
         return {partition: place if place.offset >= 0 else None for partition, place in found.items()}
 
     # Internals.
@@ -378,12 +380,12 @@ class Consumer(ConsumerFace):
 
     def _listened(self, event: Event, error: Exception | None) -> None:
         """Go on after the listener; what it raised is raised by every read from now on, or else by `close`."""
+        if error is not None:
+            logger.error("the rebalance listener failed at %s", event, exc_info=error)
         core = self._core
         if core is None:
             return
-        if error is not None:
-            logger.error("the rebalance listener failed at %s", event, exc_info=error)
-            if self._is_closing:
-                self._raised = error
+        if error is not None and self._is_closing:
+            self._raised = error
         with suppress(Closed):
             core.acknowledge(event, error)

@@ -17,6 +17,7 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestam
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.clock import now_ms as wall_ms
 from kafkawire.sdk.consumer.assignment import Assignment
+from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.fetch_metrics import show_group, show_lags
 from kafkawire.sdk.consumer.fetch_planner import FetchPlanner
 from kafkawire.sdk.consumer.fetch_queue import FetchQueue
@@ -27,6 +28,7 @@ from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
+from kafkawire.sdk.records import Record
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.wire import Network
 
@@ -49,6 +51,7 @@ class ConsumerCore:
         queue: of fetched batches.
         assignment: the partitions.
         reader: hands out what was fetched.
+        planner: fetches them.
         group: of the consumer; None if it has no `group_id`.
         client: runs the machines.
         driver: of the client.
@@ -63,12 +66,12 @@ class ConsumerCore:
         self.router, self.driver = self.client.router, self.client.driver
         self.queue = FetchQueue(self.driver.wake)
         committed = self._find_committed if options.group_id is not None else None
-        self._planner = FetchPlanner(self.router, options, backoff, self.queue, wall_ms, committed)
+        self.planner = FetchPlanner(self.router, options, backoff, self.queue, wall_ms, committed)
         self._queries = OffsetQueries(self.router, options, backoff, options.isolation_level)
         self.assignment = Assignment(
-            self._planner, self.queue, self.driver.run, monotonic_ms, auto_finish=options.enable_auto_finish
+            self.planner, self.queue, self.driver.run, monotonic_ms, auto_finish=options.enable_auto_finish
         )
-        self._planner.user = self.assignment
+        self.planner.user = self.assignment
         by_itself = self.assignment if options.group_id is None else None
         self._subscribed = SubscribedTopics(self.router.metadata, by_itself)
         self.reader = Reader(self.assignment, self.queue, options.check_crcs)
@@ -82,7 +85,7 @@ class ConsumerCore:
             self.group = Group(options, self.router, backoff, self.assignment, self._left)
             self.client.machines.append(self.group)
             show_group(self.router.metrics, lambda: self.assignment.readings, self._last_heartbeat_ms)
-        self.client.machines += (self._subscribed, self._planner, self._queries)
+        self.client.machines += (self._subscribed, self.planner, self._queries)
 
     def start(self) -> Promise[None]:
         """Connect.
@@ -104,6 +107,11 @@ class ConsumerCore:
 
         return self.client.perform(described())
 
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether it reads topics, not partitions that were assigned by hand."""
+        return self._subscribed.is_active
+
     def subscribe(self, subscription: Subscription) -> Promise[None]:
         """Read other topics than before.
 
@@ -115,12 +123,12 @@ class ConsumerCore:
             self._subscribed.subscribe(subscription)
             if self.group is not None:
                 self.group.subscribe(subscription, now_ms)
-                self._planner.subscribe(None)
+                self.planner.subscribe(None)
             elif subscription.pattern is not None:
                 subscription.keep_known(self.router.metadata)
-                self._planner.subscribe(None)
+                self.planner.subscribe(None)
             else:
-                self._planner.subscribe(subscription.names)
+                self.planner.subscribe(subscription.names)
             self._subscribed.poll(now_ms)
             promise.keep(None)
 
@@ -148,6 +156,29 @@ class ConsumerCore:
         if error is not None:
             self.queue.fail(error)
         self.driver.run(step)
+
+    def to_commit(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | Record | ConsumerBatch | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return exactly what to commit; see `Consumer.commit` for the argument."""
+        if offsets is None:
+            self.reader.finish()
+            return self.assignment.to_commit()
+        if isinstance(offsets, Record):
+            return self._up_to(TopicPartition(offsets.topic, offsets.partition), offsets.offset + 1)
+        if isinstance(offsets, ConsumerBatch):
+            return self._up_to(offsets.partition, offsets.next_offset)
+        return {
+            partition: offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+            for partition, offset in offsets.items()
+        }
+
+    def _up_to(self, partition: TopicPartition, offset: int) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what to commit for an offset, with its leader epoch if it is the position."""
+        reading = self.assignment.readings.get(partition)
+        position = None if reading is None else reading.position
+        is_position = position is not None and position.offset == offset
+        return {partition: position.to_commit() if position and is_position else OffsetAndMetadata(offset)}
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int | None) -> Promise[None]:
         """Commit offsets; see `Consumer.commit`."""
@@ -245,8 +276,7 @@ class ConsumerCore:
         if error is not None:
             self.assignment.halt(reading)
             raise error
-        if self.queue.failure is not None:
-            raise self.queue.failure
+        self.queue.check()
         return None
 
     def lag(self, partition: TopicPartition) -> int | None:

@@ -7,12 +7,15 @@ each face: `consumer.py` awaits, a blocking face blocks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.times import to_ms
 from kafkawire.sdk.client.topics import checked_topics
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.batch import ConsumerBatch
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.handout import RecordStream
+    from kafkawire.sdk.consumer.health import ConsumerHealth
     from kafkawire.sdk.consumer.listener import ListenerCalls, RebalanceListener
     from kafkawire.sdk.metrics.registry import MetricName
 
@@ -115,13 +119,20 @@ class ConsumerFace:
 
     # Positions.
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue reading a partition from `offset`.
+    def seek(self, partition: TopicPartition, place: int | datetime) -> None:
+        """Continue reading a partition from an offset, or from the first record at or after a time.
+
+        Args:
+            partition: which one.
+            place: an offset, or a datetime with a time zone.
 
         Raises:
-            LocalProtocolError: the offset is negative, or the partition is not assigned.
+            LocalProtocolError: the offset is negative, the time has no time zone, or the partition is not assigned.
         """
-        self._started().seek_to_offset(partition, offset)
+        if isinstance(place, datetime):
+            self._started().seek([partition], to_ms(place))
+        else:
+            self._started().seek_to_offset(partition, place)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Continue from the first record of each partition; of all assigned ones if none is given."""
@@ -131,14 +142,17 @@ class ConsumerFace:
         """Continue after the last record of each partition; of all assigned ones if none is given."""
         self._started().seek(partitions, OffsetTimestamp.LATEST)
 
-    def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
+    def seek_to_time(self, time: int | datetime, *partitions: TopicPartition) -> None:
         """Continue from the first record at or after a time, or else after the last record.
 
         Args:
-            timestamp_ms: milliseconds since the epoch.
+            time: milliseconds since the epoch, or a datetime with a time zone.
             partitions: all assigned ones if none is given.
+
+        Raises:
+            LocalProtocolError: the time is negative or has no time zone, or a partition is not assigned.
         """
-        self._started().seek(partitions, timestamp_ms)
+        self._started().seek(partitions, to_ms(time))
 
     def lag(self, partition: TopicPartition) -> int | None:
         """Return how many offsets are between the position and the end of a partition, as far as both are known.
@@ -148,12 +162,22 @@ class ConsumerFace:
         """
         return self._started().lag(partition)
 
-    # What it does.
+    # How it is.
 
     @property
     def client_id(self) -> str:
         """The option of that name."""
         return self._options.client_id
+
+    def health(self) -> ConsumerHealth:
+        """Return what the consumer waits for, and when it was last well; from any thread, at any time.
+
+        Raises:
+            Closed: the consumer is not started, or is closed.
+        """
+        from kafkawire.sdk.consumer.health import health_of  # only programs that ask need it
+
+        return health_of(self._started(), monotonic_ms())
 
     def metrics(self) -> Mapping[MetricName, float]:
         """Return every metric and its value now, from any thread; docs/observability.md lists them.

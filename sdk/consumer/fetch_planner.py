@@ -78,6 +78,7 @@ class FetchPlanner:
 
     Attributes:
         user: takes positions that were looked up; set before anything is assigned.
+        last_fetch_ms: when a broker last answered a fetch, None before the first time.
         steps: partitions that were looked at, counted for tests of scale.
     """
 
@@ -109,6 +110,7 @@ class FetchPlanner:
         self._responses = FetchResponses(self, router, options, queue)
         self.user: Located | None = None
         self._subscribed: frozenset[str] | None = frozenset()
+        self.last_fetch_ms: int | None = None
         self.steps = 0
 
     # Machine.
@@ -401,6 +403,7 @@ class FetchPlanner:
             node.session.restart(keeps_id=True)
             self._responses.failed(list(node.wanted.values()), call.error, now_ms)
             return
+        self.last_fetch_ms = now_ms
         response = call.result
         assert isinstance(response, FetchResponse)
         if node.session.accept(response.error_code, response.session_id):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.partitions import TopicPartition
@@ -89,6 +90,7 @@ class FetchQueue:
         self.announces_reads = False
         self.errors: deque[KafkaWireError] = deque()
         self.failure: Exception | None = None
+        self._traceback: TracebackType | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -109,6 +111,7 @@ class FetchQueue:
 
     def fail(self, error: Exception) -> None:
         """Wake every reader: nothing will come any more."""
+        self._traceback = error.__traceback__
         self.failure = error
         self.signal()
 
@@ -119,6 +122,13 @@ class FetchQueue:
                 self._waiting.popleft().keep(None)
 
     # The user's side.
+
+    def check(self) -> None:
+        """Raise why nothing will come any more, as often as somebody reads."""
+        if isinstance(self.failure, KafkaWireError):
+            raise self.failure.again()
+        if self.failure is not None:  # the application's own: its traceback must not grow with each read
+            raise self.failure.with_traceback(self._traceback)
 
     def take(self, readings: Mapping[TopicPartition, Reading]) -> Fetched | None:
         """Return the oldest that can be handed out, None if there is none."""

@@ -9,6 +9,7 @@ import logging
 import uuid
 from collections.abc import Callable, Collection, Mapping
 
+from kafkawire.sdk.client.call import Coordinator
 from kafkawire.sdk.client.groups.auto import AutoGroup
 from kafkawire.sdk.client.groups.classic import ClassicGroup
 from kafkawire.sdk.client.groups.committed import CommittedOffsets, Found
@@ -23,6 +24,7 @@ from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.consumer.assignment import Assignment
 from kafkawire.sdk.consumer.assignments import ConsumerAssignments
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.promise import Promise
 
@@ -42,6 +44,7 @@ class Group:
         on_failure: told of an error that ends the membership for good.
 
     Attributes:
+        coordinator: of the group.
         notify: takes the events of the membership; None to acknowledge them at once. Set it before `subscribe`.
         protocol: the membership; None if the consumer has not subscribed to topics.
     """
@@ -64,6 +67,7 @@ class Group:
         interval_ms = options.auto_commit_interval_ms if options.enable_auto_commit else None
         self._offsets = Offsets(router, backoff, self._group_id, assignment, interval_ms, options.api_timeout_ms)
         self._committed = CommittedOffsets(router, backoff, self._group_id)
+        self.coordinator = Coordinator(CoordinatorType.GROUP, self._group_id)
         self.notify: Callable[[Event], None] | None = None
         self.protocol: GroupProtocol | None = None
 

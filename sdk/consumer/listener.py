@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Revoking
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import LocalProtocolError
 
 __all__ = ["ListenerCalls", "RebalanceListener"]
 
@@ -44,24 +45,32 @@ class ListenerCalls:
         self._listener = listener
         self._done = done
         self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Event] = {}
+        self._is_ended = False
 
     def notify(self, event: Event) -> None:
         """Have the listener called; from any thread."""
         with suppress(RuntimeError):  # the loop was closed: nobody listens any more
             self._loop.call_soon_threadsafe(self._begin, event)
 
+    def let_go(self) -> None:
+        """Have the group go on if a call asks for this: it waits for what comes after it."""
+        task = asyncio.current_task()
+        if task in self._tasks:
+            self._done(self._tasks[task], None)
+
     async def end(self) -> None:
         """Cancel the calls that have not returned, but for the one that asks for it."""
-        tasks = self._tasks - {asyncio.current_task()}
+        self._is_ended = True
+        tasks = self._tasks.keys() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _begin(self, event: Event) -> None:
         task = self._loop.create_task(self._tell(event))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = event
+        task.add_done_callback(self._tasks.pop)
 
     async def _tell(self, event: Event) -> None:
         failure: Exception | None = None
@@ -71,4 +80,10 @@ class ListenerCalls:
                 await result
         except Exception as error:  # the application's: it is raised by its next read
             failure = error
+        except asyncio.CancelledError as error:
+            if self._is_ended:
+                raise
+            # What it awaited was cancelled, or it was itself, by the application: the group must not wait for it.
+            failure = LocalProtocolError("the rebalance listener was cancelled")
+            failure.__cause__ = error
         self._done(event, failure)

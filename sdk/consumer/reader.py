@@ -318,13 +318,18 @@ class Reader:
         self._assignment.halt(course.reading)
 
     def _next_course(self) -> _Course | None:
-        """Return what to hand out next; raise the error that comes instead."""
+        """Return what to hand out next; raise the error that comes instead.
+
+        Errors come in the order in which they were met. What ends all reading does not wait for what was fetched:
+        nothing of that is finished, so it is read again.
+        """
+        if self._queue.errors:
+            raise self._queue.errors.popleft()
+        self._queue.check()
         self._paused = [course for course in self._paused if not course.is_over]
         for index, course in enumerate(self._paused):
             if not course.reading.paused:
                 return self._paused.pop(index)
-        if self._queue.errors:
-            raise self._queue.errors.popleft()
         readings = self._assignment.readings
         while (fetched := self._queue.take(readings)) is not None:
             reading = readings[fetched.partition]
@@ -337,8 +342,6 @@ class Reader:
             if len(fetched.records):
                 self.taken += 1
                 return _Course(reading, fetched, fetched_batches(fetched, self._check_crcs))
-        if self._queue.failure is not None:
-            raise self._queue.failure
         return None
 
 

@@ -41,6 +41,11 @@ class SubscribedTopics:
         self._subscription = subscription
         self._changes = -1
 
+    @property
+    def is_active(self) -> bool:
+        """Whether there is a subscription."""
+        return self._subscription is not None
+
     def poll(self, now_ms: int) -> None:
         """Assign partitions that have come into being."""
         if self._subscription is None or self._metadata.changes == self._changes:

@@ -71,6 +71,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._is_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
+        self._lag_ms = 0
         self._ended: KafkaWireError | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
@@ -109,6 +110,11 @@ class Driver(Generic[AnyLink, AnyCall]):
             self._loop.call_soon(self._turn)
         else:
             self._loop.call_soon_threadsafe(self._turn)
+
+    def lag_ms(self, now_ms: int) -> int:
+        """Return by how much the last timer was late, or the present one is; from any thread."""
+        overdue_ms = now_ms - self._timer_due_ms if self._timer_due_ms else 0
+        return max(self._lag_ms, overdue_ms)
 
     def run(self, step: Step) -> None:
         """Have something done on the driver's side.
@@ -251,7 +257,12 @@ class Driver(Generic[AnyLink, AnyCall]):
                 return
             self._timer.cancel()
         self._timer_due_ms = max(due_ms, now_ms + 1)
-        self._timer = self._loop.call_later((self._timer_due_ms - now_ms) / 1000, self.wake)
+        self._timer = self._loop.call_later((self._timer_due_ms - now_ms) / 1000, self._is_due)
+
+    def _is_due(self) -> None:
+        self._lag_ms = max(monotonic_ms() - self._timer_due_ms, 0)
+        self._timer_due_ms = 0
+        self.wake()
 
     def _send(self, link: AnyLink, call: AnyCall, now_ms: int) -> None:
         connection = self._connections.get(link)

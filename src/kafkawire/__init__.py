@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.security_options import TokenProvider
     from kafkawire.sdk.consumer.batch import ConsumerBatch
     from kafkawire.sdk.consumer.consumer import Consumer
+    from kafkawire.sdk.consumer.health import ConsumerHealth, WaitsFor
     from kafkawire.sdk.consumer.listener import RebalanceListener
     from kafkawire.sdk.errors import BrokerError, BufferFull, KafkaWireError
     from kafkawire.sdk.producer.engine import Delivery
@@ -60,6 +61,7 @@ __all__ = [
     "ConfigSource",
     "Consumer",
     "ConsumerBatch",
+    "ConsumerHealth",
     "ConsumerKeywords",
     "Delivery",
     "ErrorCode",
@@ -88,6 +90,7 @@ __all__ = [
     "TokenProvider",
     "Topic",
     "TopicPartition",
+    "WaitsFor",
     "__version__",
 ]
 
@@ -108,6 +111,7 @@ _HOMES = {
     "ConfigSource": "sdk.protocol.tables.enums",
     "Consumer": "sdk.consumer.consumer",
     "ConsumerBatch": "sdk.consumer.batch",
+    "ConsumerHealth": "sdk.consumer.health",
     "ConsumerKeywords": "sdk.client.keywords",
     "Delivery": "sdk.producer.engine",
     "ErrorCode": "sdk.protocol.tables.error_codes",
@@ -136,6 +140,7 @@ _HOMES = {
     "TokenProvider": "sdk.client.security_options",
     "Topic": "sdk.client.metadata",
     "TopicPartition": "sdk.client.partitions",
+    "WaitsFor": "sdk.consumer.health",
     "__version__": "sdk.version",
 }
 

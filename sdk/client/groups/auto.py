@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from enum import Enum
 
 from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupProtocol, OnFailure
 from kafkawire.sdk.client.groups.subscription import Subscription
@@ -50,6 +51,10 @@ class AutoGroup:
     @property
     def last_heartbeat_ms(self) -> int | None:
         return self._group.last_heartbeat_ms
+
+    @property
+    def state(self) -> Enum:
+        return self._group.state
 
     def start(self, now_ms: int) -> None:
         self._group.start(now_ms)

@@ -8,6 +8,7 @@ change as an event that the user's side acknowledges once the application's list
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from enum import Enum
 from typing import NamedTuple, Protocol
 
 from kafkawire.sdk.client.groups.subscription import Subscription
@@ -162,6 +163,7 @@ class GroupProtocol(Protocol):
     Attributes:
         failure: why the membership has ended for good, None if it has not.
         last_heartbeat_ms: when the coordinator last confirmed the membership, None if it has not yet.
+        state: how far the member is, in the protocol's own terms.
     """
 
     @property
@@ -169,6 +171,9 @@ class GroupProtocol(Protocol):
 
     @property
     def last_heartbeat_ms(self) -> int | None: ...
+
+    @property
+    def state(self) -> Enum: ...
 
     def start(self, now_ms: int) -> None:
         """Join the group."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -170,6 +171,7 @@ def test_offsets() -> None:
         broker.fill("t", b"a", b"b")
         broker.commits["g", "t", 0] = 1
         assert await admin.list_offsets({T0: OffsetTimestamp.LATEST}) == {T0: OffsetAndTimestamp(2, -1)}
+        assert await admin.list_offsets({T0: datetime(1970, 1, 1, tzinfo=UTC)}) == {T0: OffsetAndTimestamp(0, -1)}
         assert await admin.list_group_offsets("g", [T0]) == {T0: OffsetAndMetadata(1)}
 
     administering(test)

@@ -99,10 +99,11 @@ def test_trouble_is_known_while_a_look_up_goes_on(simulation: Simulation) -> Non
     absent = FindCoordinatorResponse.Coordinator("orders", error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     simulation.handlers[FindCoordinatorRequest] = lambda *_: FindCoordinatorResponse(coordinators=[absent])
     coordinators = Coordinators(simulation.router, 60_000)
-    assert coordinators.trouble(GROUP) is None
+    assert (coordinators.trouble(GROUP), coordinators.knows(GROUP)) == (None, False)
     coordinators.find(GROUP, simulation.now_ms)
     simulation.run(100)
     assert "COORDINATOR_NOT_AVAILABLE" in str(coordinators.trouble(GROUP))
     simulation.handlers[FindCoordinatorRequest] = answer
     simulation.run(1_000)
     assert coordinators.trouble(GROUP) is None
+    assert coordinators.knows(GROUP)

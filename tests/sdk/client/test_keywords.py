@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[3]
 
 PROGRAM = """\
 import ssl
+from datetime import timedelta
 from typing import Any, Unpack
 
 from kafkawire import Admin, Assignor, Compression, Consumer, Producer, ProducerKeywords, TopicPartition
@@ -45,7 +46,7 @@ Producer("a:1", linger_ms=5, acks="all", compression="zstd", partitioner=lambda 
 Producer(["a:1"], acks=1, compression=Compression.LZ4, partitioner=None)
 Producer(bootstrap_servers="a:1")
 Consumer("a:1", "orders", "payments", group_id="g", assignors=["range"], auto_offset_reset="earliest")
-Consumer("a:1", group_id=None, assignors="range,sticky")
+Consumer("a:1", group_id=None, assignors="range,sticky", auto_offset_reset=timedelta(days=7))
 Consumer("a:1", group_id="g", assignors=[MyAssignor(), "range"])
 Consumer("a:1", group_id="g", assignors=MyAssignor())
 Admin("a:1", api_timeout_ms=1_000)

@@ -6,6 +6,8 @@ texts for names of other clients are tested in `test_option_hints.py`.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from kafkawire.sdk.client.groups.assignor import Assignment, Assignor, PartitionCounts, ReplicaRacks, Subscriptions
@@ -213,6 +215,8 @@ def test_refused_by_a_producer(given: dict[str, object], message: str) -> None:
     ("given", "message"),
     [
         ({"auto_offset_reset": "smallest"}, "expected one of latest, earliest, none"),
+        ({"auto_offset_reset": timedelta(seconds=-1)}, "expected one of latest, earliest, none"),
+        ({"auto_offset_reset": "by_duration:P"}, "expected one of latest, earliest, none"),
         ({"enable_auto_commit": "yes"}, "enable_auto_commit='yes': expected True or False"),
         ({"assignors": ()}, "expected some of range, roundrobin, sticky, cooperative-sticky"),
         ({"group_id": "g", "assignors": "rang"}, "assignors='rang': expected some of range, "),
@@ -266,6 +270,19 @@ def test_refused_by_a_producer(given: dict[str, object], message: str) -> None:
 def test_refused_by_a_consumer(given: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         read_options(ConsumerOptions, "a", given)
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept"),
+    [
+        ("earliest", "earliest"),
+        ("by_duration:P1DT1H1M1.5S", 90_061_500),
+        (timedelta(days=1, milliseconds=5), 86_400_005),
+        (timedelta(), 0),
+    ],
+)
+def test_reset_policies(policy: str | timedelta, kept: str | int) -> None:
+    assert read_options(ConsumerOptions, "a", {"auto_offset_reset": policy}).auto_offset_reset == kept
 
 
 def test_consumer_assignors() -> None:

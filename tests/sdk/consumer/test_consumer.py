@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -208,7 +209,10 @@ def test_offsets() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         assert await consumer.beginning_offsets([T]) == {T: 0}
         assert await consumer.end_offsets([T]) == {T: 30}
-        assert await consumer.offsets_for_times({T: 5}) == {T: OffsetAndTimestamp(0, -1)}
+        for time in 5, datetime(1970, 1, 2, tzinfo=UTC):
+            assert await consumer.offsets_for_times({T: time}) == {T: OffsetAndTimestamp(0, -1)}
+        with pytest.raises(LocalProtocolError, match="expected 1970 or later"):
+            await consumer.offsets_for_times({T: -1})
 
     consuming(test)
 

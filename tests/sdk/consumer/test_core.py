@@ -145,7 +145,7 @@ def test_a_look_up_that_fails() -> None:
 def test_a_defect_ends_the_client_and_every_read(setting: Setting) -> None:
     setting.start()
     setting.broker.responders[ApiKey.FETCH] = lambda request: FetchResponse(responses=())
-    setting.core._planner.due_ms = lambda now_ms: 1 / 0  # type: ignore[method-assign,assignment]  # a defect
+    setting.core.planner.due_ms = lambda now_ms: 1 / 0  # type: ignore[method-assign,assignment]  # a defect
     setting.core.assignment.assign([T0])
     setting.core.queue.wait().wait(WAIT_SECONDS)
     with pytest.raises(Exception, match="because of a defect"):

@@ -6,6 +6,7 @@ Method: the consumer before its start, and against a scripted broker.
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
@@ -36,6 +37,15 @@ def test_an_assignment_before_the_start() -> None:
             consumer.seek_to_time(1_000, T0)
             assert consumer.lag(T0) is None
             assert (await anext(aiter(consumer))).offset == 0
+            for place in 1, datetime(1970, 1, 1, tzinfo=UTC):
+                await anext(aiter(consumer))
+                consumer.seek(T0, place)
+                assert (await anext(aiter(consumer))).offset == (1 if place == 1 else 0)
+            for wrong in (-1, datetime(1969, 1, 1, tzinfo=UTC)):
+                with pytest.raises(LocalProtocolError, match="expected"):
+                    consumer.seek(T0, wrong)
+            with pytest.raises(LocalProtocolError, match="expected 1970 or later"):
+                consumer.seek_to_time(-2)
             with pytest.raises(LocalProtocolError, match="x-0 is not assigned"):
                 consumer.pause(TopicPartition("x", 0))
 

@@ -22,7 +22,7 @@ from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
-from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
@@ -332,6 +332,86 @@ def test_a_listener_that_hangs_does_not_hold_up_close() -> None:
     assert len(consuming(test, "t", listener=Listener()).asked(ApiKey.LEAVE_GROUP)) == 1
 
 
+class Acting:
+    """A listener that does something with its consumer when partitions are assigned, or revoked.
+
+    Attributes:
+        consumer: set before anything is assigned.
+        told: what it was told.
+    """
+
+    def __init__(self, when: str, action: Callable[[Consumer], Awaitable[None] | None]) -> None:
+        self.consumer: Consumer | None = None
+        self._when = when
+        self._action = action
+        self.told: list[str] = []
+
+    async def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        await self._act("assigned")
+
+    async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        await self._act("revoked")
+
+    async def on_lost(self, partitions: frozenset[TopicPartition]) -> None:
+        await self._act("lost")
+
+    async def _act(self, event: str) -> None:
+        self.told.append(event)
+        if event == self._when and self.told.count(event) == 1:
+            assert self.consumer is not None
+            result = self._action(self.consumer)
+            if result is not None:
+                await result
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("when", ["assigned", "revoked"])
+def test_a_listener_may_close_its_consumer(protocol: str, when: str) -> None:
+    """At once, although the group waits for the listener, and the listener for the group."""
+    listener = Acting(when, lambda consumer: consumer.close())
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        listener.consumer = consumer
+        began_ms = monotonic_ms()
+        found = [record.value async for record in consumer] if when == "assigned" else [await anext(aiter(consumer))]
+        await consumer.close()
+        assert len(found) == (0 if when == "assigned" else 1)
+        assert monotonic_ms() - began_ms < 2_000
+        assert listener.told == ["assigned", "revoked"]
+
+    broker = consuming(test, "t", listener=listener, group_protocol=protocol)
+    key = ApiKey.LEAVE_GROUP if protocol == "classic" else ApiKey.CONSUMER_GROUP_HEARTBEAT
+    last = broker.asked(key)[-1]
+    assert protocol == "classic" or (isinstance(last, ConsumerGroupHeartbeatRequest) and last.member_epoch == -1)
+
+
+@pytest.mark.parametrize(
+    ("action", "values"),
+    [
+        (lambda consumer: consumer.seek(T0, 2), [b"c"]),
+        (lambda consumer: consumer.pause(T0), []),
+        (lambda consumer: consumer.subscribe("u"), [b"other"]),
+        (lambda consumer: consumer.seek_to_end(), []),
+    ],
+)
+def test_what_a_listener_does_when_partitions_are_assigned_takes_effect(
+    action: Callable[[Consumer], Awaitable[None] | None], values: list[bytes]
+) -> None:
+    listener = Acting("assigned", action)
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        broker.topics["u"] = 1
+        broker.fill("u", b"other")
+        listener.consumer = consumer
+        found: list[bytes | None] = []
+        for _ in range(6):
+            for records in (await consumer.getmany(50)).values():
+                found += [record.value for record in records]
+        assert found == values
+
+    consuming(test, "t", listener=listener)
+
+
 # Commits.
 
 
@@ -345,6 +425,41 @@ def test_a_commit_has_a_limit() -> None:
             await consumer.commit({T0: 1}, timeout_ms=50)
 
     consuming(test, enable_auto_commit=False)
+
+
+def test_records_and_batches_are_committed_one_by_one() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        consumer.assign([T0])
+        for offset in range(2):
+            await consumer.commit(await anext(aiter(consumer)))
+            assert broker.commits["g", "t", 0] == offset + 1
+        asked = broker.asked(ApiKey.OFFSET_COMMIT)[-1]
+        assert isinstance(asked, OffsetCommitRequest)
+        assert asked.topics[0].partitions[0].committed_leader_epoch == 0, "of the record, for a restart (KIP-320)"
+        (batch,) = await consumer.getbatches(1_000)
+        await consumer.commit(batch)
+        assert broker.commits["g", "t", 0] == 3
+        consumer.seek_to_beginning()
+        first, *_ = (await consumer.getmany(1_000))[T0]
+        await consumer.commit(first)
+        assert broker.commits["g", "t", 0] == 1
+
+    consuming(test, enable_auto_commit=False)
+
+
+def test_a_list_is_committed_once_it_is_finished() -> None:
+    """What `getmany` has returned is finished by the next read, as with `async for`."""
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        consumer.assign([T0])
+        await consumer.getmany(1_000, 2)
+        await asyncio.sleep(0.05)
+        assert broker.commits.get(("g", "t", 0), 0) == 0
+        await consumer.getmany(1_000, 1)
+        while broker.commits.get(("g", "t", 0)) != 2:
+            await asyncio.sleep(0.001)
+
+    consuming(test, auto_commit_interval_ms=5)
 
 
 def test_a_commit_for_the_partitions_of_others() -> None:

@@ -118,3 +118,42 @@ def test_a_loop_that_was_closed_hears_nothing() -> None:
         return ListenerCalls(Listener(), lambda event, error: None)
 
     asyncio.run(make()).notify(EVENTS[0])
+
+
+def test_a_call_that_waits_for_what_comes_after_it_lets_the_group_go_on() -> None:
+    async def run() -> None:
+        done: list[Event] = []
+        returned = asyncio.Event()
+
+        class Closing(Listener):
+            async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+                calls.let_go()
+                assert done == [EVENTS[1]]
+                returned.set()
+
+        calls = ListenerCalls(Closing(), lambda event, error: done.append(event))
+        calls.let_go()
+        assert done == []
+        calls.notify(EVENTS[1])
+        await asyncio.wait_for(returned.wait(), 10)
+
+    asyncio.run(run())
+
+
+def test_a_call_that_is_cancelled_by_the_application_is_done() -> None:
+    async def run() -> None:
+        errors: asyncio.Queue[Exception | None] = asyncio.Queue()
+
+        class Cancelled(Listener):
+            async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+                given_up = asyncio.get_running_loop().create_future()
+                given_up.cancel()
+                await given_up
+
+        calls = ListenerCalls(Cancelled(), lambda event, error: errors.put_nowait(error))
+        calls.notify(EVENTS[1])
+        error = await asyncio.wait_for(errors.get(), 10)
+        assert str(error) == "the rebalance listener was cancelled"
+        await calls.end()
+
+    asyncio.run(run())

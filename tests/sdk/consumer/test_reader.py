@@ -9,7 +9,7 @@ import pytest
 
 from kafkawire.sdk.consumer.fetch_queue import Fetched
 from kafkawire.sdk.consumer.position import Position
-from kafkawire.sdk.errors import BrokerError, Closed, DecodeError
+from kafkawire.sdk.errors import BrokerError, Closed, DecodeError, NoOffset
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.consumer.batches import made, marker
 from tests.sdk.consumer.user_side import T0, T1, UserSide
@@ -209,11 +209,37 @@ def test_a_bounded_read_leaves_what_is_beyond(side: UserSide) -> None:
 
 
 def test_the_end_of_the_client(side: UserSide) -> None:
-    side.put(T0, made(0, b"a"))
-    side.queue.fail(Closed("the consumer was closed"))
+    """What is being handed out is handed out, what was fetched is not: a stream of records never hides the end."""
+    side.put(T0, made(0, b"a", b"b"))
     assert side.take() == 0
-    with pytest.raises(Closed):
-        side.take()
+    side.put(T0, made(2, b"c"))
+    side.queue.fail(Closed("the consumer was closed"))
+    assert side.take() == 1
+    for _ in range(2):
+        with pytest.raises(Closed):
+            side.take()
+
+
+def test_errors_come_in_the_order_in_which_they_were_met(side: UserSide) -> None:
+    side.put(T0, made(0, b"a"))
+    side.queue.put(Fetched(T0, side.assignment.readings[T0].epoch, 1, Position(1), error=NoOffset("first")))
+    assert list(side.reader.take_many(5)) == [T0]
+    side.queue.report(BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, "second"))
+    side.queue.fail(RuntimeError("third"))
+    for kind in (NoOffset, BrokerError, RuntimeError, RuntimeError):
+        with pytest.raises(kind):
+            side.take()
+
+
+@pytest.mark.parametrize("error", [RuntimeError("the listener's"), Closed("ours")])
+def test_an_error_that_every_read_raises_does_not_grow(side: UserSide, error: Exception) -> None:
+    side.queue.fail(error)
+    lengths = set()
+    for _ in range(50):
+        with pytest.raises(type(error)) as caught:
+            side.take()
+        lengths.add(len(caught.traceback))
+    assert len(lengths) == 1
 
 
 def test_handed_out_records_are_counted(side: UserSide) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -290,6 +291,28 @@ def test_a_machine_is_polled_when_it_is_due_and_not_before() -> None:
         client.driver.wake()
         await machine.turns(2)
         assert machine.polls[1] >= due_ms
+
+    on_loop(ScriptedBroker(), test, machine)
+
+
+def test_how_late_the_driver_is() -> None:
+    machine = Machine()
+
+    async def test(client: Client) -> None:
+        await client.metadata()
+        await machine.turns(1)
+        machine.due = monotonic_ms() + 10
+        client.driver.wake()
+        await machine.turns(1)
+        machine.due = None
+        time.sleep(0.15)  # what a program must not do
+        assert client.driver.lag_ms(monotonic_ms()) >= 130, "the timer has not fired yet"
+        await machine.turns(1)
+        assert client.driver.lag_ms(monotonic_ms()) >= 130
+        while client.driver.lag_ms(monotonic_ms()) >= 130:  # until the next timer is in time
+            machine.due = monotonic_ms() + 10
+            client.driver.wake()
+            await machine.turns(1)
 
     on_loop(ScriptedBroker(), test, machine)
 

@@ -1,0 +1,157 @@
+"""What a consumer is doing: what it waits for, and when it was last well.
+
+Nothing is asked of the I/O side, which may be blocked: everything is read as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from kafkawire.sdk.client.partitions import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.consumer.assignment import Reading
+    from kafkawire.sdk.consumer.core import ConsumerCore
+
+__all__ = ["ConsumerHealth", "WaitsFor", "health_of"]
+
+
+class WaitsFor(Enum):
+    """What a consumer, or one of its partitions, waits for."""
+
+    #: The application: records are there to be read, an error was raised that `seek` or `resume` must follow, or the
+    #: member has left its group because nobody reads.
+    APPLICATION = "application"
+    #: The brokers have no more records.
+    RECORDS = "records"
+    #: The offset to begin at is being looked up.
+    POSITION = "position"
+    #: The metadata of the cluster, of a topic that does not exist yet, or of a partition that has no leader now.
+    METADATA = "metadata"
+    #: The commit before partitions are revoked, or the rebalance listener.
+    HANDOVER = "handover"
+    #: `resume`: all partitions are paused.
+    RESUME = "resume"
+    #: The coordinator of the group is being looked up.
+    COORDINATOR = "coordinator"
+    #: The group takes the member up once the other members have joined, too.
+    JOIN = "join"
+    #: The group, or the application, has assigned no partition.
+    ASSIGNMENT = "assignment"
+    #: Nothing will come any more: see the error.
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True)
+class ConsumerHealth:
+    """How a consumer is.
+
+    Attributes:
+        waits_for: what has to happen before the next record is handed out. If several partitions wait for different
+            things, the one that is likely to end first.
+        partitions: what each assigned partition waits for.
+        loop_lag_ms: by how much the I/O side was late the last time that it was due, or is late now: if by seconds, the
+            event loop is blocked, and heartbeats with it.
+        since_heartbeat_ms: time since the coordinator last confirmed the membership; None without one.
+        since_fetch_ms: time since a broker last answered a fetch, with records or without; None before the first time.
+        error: what reading raises from now on; or else the last trouble that is not over, None if there is none.
+    """
+
+    waits_for: WaitsFor
+    partitions: Mapping[TopicPartition, WaitsFor]
+    loop_lag_ms: int
+    since_heartbeat_ms: int | None
+    since_fetch_ms: int | None
+    error: Exception | None
+
+
+def health_of(core: ConsumerCore, now_ms: int) -> ConsumerHealth:
+    """Return how a consumer is now."""
+    partitions = {each: _of_partition(core, reading) for each, reading in list(core.assignment.readings.items())}
+    protocol = None if core.group is None else core.group.protocol
+    heartbeat_ms = None if protocol is None else protocol.last_heartbeat_ms
+    return ConsumerHealth(
+        _of_consumer(core, partitions.values()),
+        partitions,
+        core.driver.lag_ms(now_ms),
+        None if heartbeat_ms is None else now_ms - heartbeat_ms,
+        None if core.planner.last_fetch_ms is None else now_ms - core.planner.last_fetch_ms,
+        core.queue.failure or _trouble(core, partitions),
+    )
+
+
+#: What a partition waits for, the likeliest to end first.
+_ORDER: Final = (
+    WaitsFor.APPLICATION,
+    WaitsFor.RECORDS,
+    WaitsFor.POSITION,
+    WaitsFor.METADATA,
+    WaitsFor.HANDOVER,
+    WaitsFor.RESUME,
+)
+
+#: What the member of a group waits for in each state of its protocol, as far as it has no partitions.
+_OF_STATE: Final = {
+    "preparing": WaitsFor.HANDOVER,
+    "ready": WaitsFor.JOIN,
+    "joining": WaitsFor.JOIN,
+    "syncing": WaitsFor.ASSIGNMENT,
+    "adopting": WaitsFor.HANDOVER,
+    "stable": WaitsFor.ASSIGNMENT,
+    "member": WaitsFor.ASSIGNMENT,
+    "fenced": WaitsFor.HANDOVER,
+}
+
+
+def _of_consumer(core: ConsumerCore, partitions: Iterable[WaitsFor]) -> WaitsFor:
+    if core.queue.failure is not None:
+        return WaitsFor.NOTHING
+    found = set(partitions)
+    if found:
+        return next(each for each in _ORDER if each in found)
+    if core.router.metadata.changes == 0:
+        return WaitsFor.METADATA
+    if core.group is None or core.group.protocol is None:
+        return WaitsFor.METADATA if core.is_subscribed else WaitsFor.ASSIGNMENT
+    protocol = core.group.protocol
+    if protocol.state.value == "outside":
+        waits_for = WaitsFor.JOIN if protocol.last_heartbeat_ms is None else WaitsFor.APPLICATION
+    else:
+        waits_for = _OF_STATE[protocol.state.value]
+    if waits_for is WaitsFor.JOIN and not core.router.knows(core.group.coordinator):
+        return WaitsFor.COORDINATOR
+    return waits_for
+
+
+def _of_partition(core: ConsumerCore, reading: Reading) -> WaitsFor:
+    fetch = core.planner.current(reading.partition)
+    handout = reading.handout
+    if reading.stopped:
+        return WaitsFor.HANDOVER
+    if reading.paused:
+        return WaitsFor.RESUME
+    if reading.halted or (fetch is not None and fetch.halted):
+        return WaitsFor.APPLICATION
+    has_more = (handout is not None and handout.left) or (fetch is not None and fetch.buffered_bytes)
+    if has_more and not core.queue.is_awaited:
+        return WaitsFor.APPLICATION
+    if core.router.metadata.leader(reading.partition) is None:
+        return WaitsFor.METADATA
+    if fetch is None or fetch.position is None:
+        return WaitsFor.POSITION
+    return WaitsFor.RECORDS
+
+
+def _trouble(core: ConsumerCore, partitions: Iterable[TopicPartition]) -> Exception | None:
+    """Return the last error that is not over: of the cluster, of the coordinator, of a partition."""
+    error: Exception | None = core.router.trouble()
+    if error is None and core.group is not None:
+        error = core.router.coordinator_trouble(core.group.coordinator)
+    for partition in partitions:
+        fetch = core.planner.current(partition)
+        if error is None and fetch is not None:
+            error = fetch.attempts.last_error
+    return error

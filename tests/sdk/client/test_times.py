@@ -1,0 +1,37 @@
+"""A time is the same instant, whichever way it is given; what names no instant is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from kafkawire.sdk.client.times import to_ms
+from kafkawire.sdk.errors import LocalProtocolError
+
+
+@pytest.mark.parametrize(
+    ("time", "time_ms"),
+    [
+        (0, 0),
+        (1_700_000_000_123, 1_700_000_000_123),
+        (datetime(1970, 1, 1, tzinfo=UTC), 0),
+        (datetime(2023, 11, 14, 22, 13, 20, 123_999, tzinfo=UTC), 1_700_000_000_123),
+        (datetime(2023, 11, 15, 0, 13, 20, tzinfo=timezone(timedelta(hours=2))), 1_700_000_000_000),
+    ],
+)
+def test_times(time: int | datetime, time_ms: int) -> None:
+    assert to_ms(time) == time_ms
+
+
+@pytest.mark.parametrize(
+    ("time", "message"),
+    [
+        (datetime(2023, 11, 14), "time 2023-11-14 00:00:00: expected a time zone"),
+        (-1, "time -1: expected 1970 or later"),
+        (datetime(1969, 1, 1, tzinfo=UTC), "expected 1970 or later"),
+    ],
+)
+def test_what_names_no_time(time: int | datetime, message: str) -> None:
+    with pytest.raises(LocalProtocolError, match=message):
+        to_ms(time)

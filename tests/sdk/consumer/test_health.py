@@ -1,0 +1,203 @@
+"""A consumer says what it waits for at every station between its start and the last record.
+
+Method: the whole consumer against a scripted broker that stops answering one kind of request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.consumer import Consumer
+from kafkawire.sdk.consumer.health import WaitsFor
+from kafkawire.sdk.errors import BrokerError, Closed
+from kafkawire.sdk.protocol.messages.fetch import FetchResponse
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorResponse
+from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.scripted_broker import BROKER, StoringBroker
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+QUICK: dict[str, Any] = {
+    "retry_backoff_ms": 1,
+    "retry_backoff_max_ms": 5,
+    "auto_offset_reset": "earliest",
+    "fetch_max_wait_ms": 5,
+}
+GROUP: dict[str, Any] = {"group_id": "g"}
+NEW: dict[str, Any] = {"group_id": "g", "group_protocol": "consumer"}
+
+
+class Hanging:
+    """A listener that never returns."""
+
+    async def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        await asyncio.Event().wait()
+
+    on_revoked = on_lost = on_assigned
+
+
+def consuming(
+    test: Callable[[StoringBroker, Consumer], Awaitable[None]],
+    *topics: str,
+    silent: ApiKey | None = None,
+    listener: Any = None,
+    **options: Any,
+) -> None:
+    """Run a test with a consumer, and a broker that does not answer requests of an API."""
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        broker.fill("t", b"a", b"b", b"c")
+        if silent is not None:
+            broker.responders[silent] = lambda request: None
+        given = {**QUICK, **options}
+        consumer = Consumer(str(BROKER), *topics, network=broker.network, listener=listener, **given)
+        await consumer.start()
+        try:
+            async with asyncio.timeout(20):
+                await test(broker, consumer)
+        finally:
+            await consumer.close(timeout_ms=50)
+
+    asyncio.run(run())
+
+
+async def becomes(consumer: Consumer, waits_for: WaitsFor) -> None:
+    """Wait until a consumer waits for something."""
+    while consumer.health().waits_for is not waits_for:
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize(
+    ("topic", "silent", "options", "waits_for"),
+    [
+        (None, None, {}, WaitsFor.ASSIGNMENT),
+        ("missing", None, {}, WaitsFor.METADATA),
+        ("t", ApiKey.LIST_OFFSETS, {}, WaitsFor.POSITION),
+        ("t", None, {}, WaitsFor.APPLICATION),
+        (None, None, GROUP, WaitsFor.ASSIGNMENT),
+        ("t", ApiKey.FIND_COORDINATOR, GROUP, WaitsFor.COORDINATOR),
+        ("t", ApiKey.JOIN_GROUP, GROUP, WaitsFor.JOIN),
+        ("t", ApiKey.SYNC_GROUP, GROUP, WaitsFor.ASSIGNMENT),
+        ("t", ApiKey.OFFSET_FETCH, GROUP, WaitsFor.POSITION),
+        ("t", None, GROUP, WaitsFor.APPLICATION),
+        ("t", ApiKey.CONSUMER_GROUP_HEARTBEAT, NEW, WaitsFor.JOIN),
+        ("t", ApiKey.CONSUMER_GROUP_HEARTBEAT, {**NEW, "group_protocol": "auto"}, WaitsFor.JOIN),
+    ],
+)
+def test_stations(topic: str | None, silent: ApiKey | None, options: dict[str, Any], waits_for: WaitsFor) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await becomes(consumer, waits_for)
+        await asyncio.sleep(0.03)
+        health = consumer.health()
+        assert (health.waits_for, health.error) == (waits_for, None)
+        assert set(health.partitions) == consumer.assignment
+        fetched = waits_for is WaitsFor.APPLICATION
+        assert (health.since_fetch_ms is not None) is fetched
+        joined = "group_id" in options and (fetched or silent in (ApiKey.SYNC_GROUP, ApiKey.OFFSET_FETCH))
+        assert (health.since_heartbeat_ms is not None) is joined
+
+    consuming(test, *([topic] if topic else ()), silent=silent, **options)
+
+
+def test_reading() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        reading = asyncio.ensure_future(consumer.getmany(10_000))
+        assert len((await reading)[T0]) == 3
+        reading = asyncio.ensure_future(consumer.getmany(10_000))
+        await becomes(consumer, WaitsFor.RECORDS)
+        assert consumer.health().partitions == {T0: WaitsFor.RECORDS}
+        consumer.pause(T0)
+        assert consumer.health().waits_for is WaitsFor.RESUME
+        broker.fill("t", b"d")
+        consumer.resume(T0)
+        assert len((await reading)[T0]) == 1
+
+    consuming(test, "t")
+
+
+def test_partitions_of_their_own() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        consumer.assign([T0, T1])
+        await becomes(consumer, WaitsFor.APPLICATION)
+        consumer.pause(T0)
+        assert consumer.health().partitions == {T0: WaitsFor.RESUME, T1: WaitsFor.METADATA}
+        assert consumer.health().waits_for is WaitsFor.METADATA
+
+    consuming(test)
+
+
+def test_a_listener_that_takes_its_time() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await becomes(consumer, WaitsFor.HANDOVER)
+        assert consumer.health().partitions == {T0: WaitsFor.HANDOVER}
+
+    consuming(test, "t", listener=Hanging(), **GROUP)
+
+
+def test_a_member_that_nobody_reads_from() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await becomes(consumer, WaitsFor.APPLICATION)
+        while consumer.assignment:
+            await asyncio.sleep(0.005)
+        assert consumer.health().waits_for is WaitsFor.APPLICATION
+
+    consuming(test, "t", heartbeat_interval_ms=10, max_poll_interval_ms=60, **GROUP)
+
+
+def test_troubles() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        while not isinstance(error := consumer.health().error, BrokerError):
+            await asyncio.sleep(0.001)
+        assert error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        broker.responders[ApiKey.FIND_COORDINATOR] = found
+        broker.responders[ApiKey.JOIN_GROUP] = lambda request: JoinGroupResponse(
+            error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+        )
+        await becomes(consumer, WaitsFor.NOTHING)
+        assert "GROUP_AUTHORIZATION_FAILED" in str(consumer.health().error)
+
+    broker = StoringBroker()
+    found = broker.responders[ApiKey.FIND_COORDINATOR]
+    refused = FindCoordinatorResponse.Coordinator("g", error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    async def run(broker: StoringBroker, consumer: Consumer) -> None:
+        broker.responders[ApiKey.FIND_COORDINATOR] = lambda request: FindCoordinatorResponse(coordinators=[refused])
+        await consumer.subscribe("t")
+        await test(broker, consumer)
+
+    consuming(run, **GROUP)
+
+
+def test_a_partition_in_trouble() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        data = FetchResponse.PartitionData(0, ErrorCode.KAFKA_STORAGE_ERROR)
+        topic_id = consumer._started().router.metadata.topic_id("t")
+        response = FetchResponse(responses=[FetchResponse.FetchableTopicResponse("t", topic_id, [data])])
+        broker.responders[ApiKey.FETCH] = lambda request: response
+        consumer.seek_to_beginning()
+        while "KAFKA_STORAGE_ERROR: fetch from t-0" not in str(consumer.health().error):
+            await asyncio.sleep(0.001)
+
+    consuming(test, "t")
+
+
+def test_a_blocked_loop_shows() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await becomes(consumer, WaitsFor.APPLICATION)
+        time.sleep(0.4)  # what a program must not do; a heartbeat is due after a quarter of it
+        assert consumer.health().loop_lag_ms >= 200
+
+    consuming(test, "t", heartbeat_interval_ms=100, **GROUP)
+
+
+def test_after_the_end() -> None:
+    with pytest.raises(Closed):
+        Consumer(str(BROKER), "t").health()
