@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.consumer import Consumer
     from kafkawire.sdk.consumer.listener import RebalanceListener
     from kafkawire.sdk.errors import BrokerError, BufferFull, KafkaWireError
+    from kafkawire.sdk.metrics.names import MetricName, MetricsReporter
     from kafkawire.sdk.producer.engine import Delivery
     from kafkawire.sdk.producer.outcome import RecordMetadata
     from kafkawire.sdk.producer.producer import Producer
@@ -61,6 +62,8 @@ __all__ = [
     "Headers",
     "HeadersInput",
     "KafkaWireError",
+    "MetricName",
+    "MetricsReporter",
     "Network",
     "NewTopic",
     "OffsetAndMetadata",
@@ -104,6 +107,8 @@ _HOMES = {
     "Headers": "sdk.records",
     "HeadersInput": "sdk.records.content",
     "KafkaWireError": "sdk.errors",
+    "MetricName": "sdk.metrics.names",
+    "MetricsReporter": "sdk.metrics.names",
     "Network": "sdk.transport.wire",
     "NewTopic": "sdk.admin.descriptions",
     "OffsetAndMetadata": "sdk.client.partitions",
