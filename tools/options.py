@@ -37,6 +37,7 @@ from typing import Literal, TypedDict
 from kafkawire.sdk.client.groups.assignor import Assignor
 from kafkawire.sdk.client.partitioner import Partitioner
 from kafkawire.sdk.client.security_options import TokenProvider
+from kafkawire.sdk.metrics.names import MetricsReporter
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel
 from kafkawire.sdk.records import Compression
 """

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.core import ClientCore
     from kafkawire.sdk.client.keywords import AdminKeywords
     from kafkawire.sdk.client.metadata import Topic
-    from kafkawire.sdk.metrics.registry import MetricName
+    from kafkawire.sdk.metrics.names import MetricName
 
 __all__ = ["Admin"]
 

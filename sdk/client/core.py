@@ -12,14 +12,17 @@ from typing import Any
 from kafkawire.sdk.client.call import Call
 from kafkawire.sdk.client.link import Link
 from kafkawire.sdk.client.login import login, tls
+from kafkawire.sdk.client.metrics_report import MetricsReport
 from kafkawire.sdk.client.operations import Operations
 from kafkawire.sdk.client.options import ClientOptions
 from kafkawire.sdk.client.request_metrics import TrafficMetrics
 from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.client.telemetry import Telemetry
 from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.clock import now_ms as wall_ms
 from kafkawire.sdk.errors import Closed, KafkaWireError, LocalProtocolError
-from kafkawire.sdk.metrics.registry import MetricName
+from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.transport.connection import ConnectionSettings
 from kafkawire.sdk.transport.driven import Machine
 from kafkawire.sdk.transport.driver import Driver
@@ -68,6 +71,12 @@ class ClientCore:
         self.driver: Driver[Link, Call] = Driver(
             self.router, self.machines, network or TcpNetwork(options.max_frame_bytes, tls(options)), settings
         )
+        self._telemetry = Telemetry(self.router, options, random_fraction, wall_ms)
+        if options.enable_metrics_push:
+            self.machines.append(self._telemetry)
+        if options.metrics_reporter is not None:
+            interval_ms = options.metrics_report_interval_ms
+            self.machines.append(MetricsReport(self.router.metrics, options.metrics_reporter, interval_ms))
         self.operations = Operations(self.router, self.backoff, options.api_timeout_ms, self.driver.wake)
 
     def start(self) -> Promise[None]:
@@ -107,8 +116,23 @@ class ClientCore:
         return self.router.metrics.read(monotonic_ms())
 
     def end(self, error: KafkaWireError | None = None) -> Promise[None]:
-        """Fail everything that is unsettled, and disconnect; `released` must follow."""
-        return self.driver.end(error or Closed(f"the {self._name} is not started, or is closed"))
+        """Fail everything that is unsettled, and disconnect; `released` must follow.
+
+        If a broker wants metrics, they are pushed first, for `LAST_PUSH_MS` at most.
+        """
+        reason = error or Closed(f"the {self._name} is not started, or is closed")
+        if not self._telemetry.is_subscribed:
+            return self.driver.end(reason)
+        ended: Promise[None] = Promise()
+
+        def end() -> None:
+            self.driver.end(reason).add_done_callback(lambda: ended.keep(None))
+
+        try:
+            self.driver.ask(self._telemetry.finish).add_done_callback(end)
+        except (Closed, RuntimeError):  # the client has ended by itself, or its event loop has
+            end()
+        return ended
 
     async def finish(self, error: KafkaWireError | None = None) -> None:
         """Do what `end` does, and let go of the I/O thread, even if whoever waits for it is cancelled."""

@@ -13,6 +13,7 @@ from typing import Literal, TypedDict
 from kafkawire.sdk.client.groups.assignor import Assignor
 from kafkawire.sdk.client.partitioner import Partitioner
 from kafkawire.sdk.client.security_options import TokenProvider
+from kafkawire.sdk.metrics.names import MetricsReporter
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel
 from kafkawire.sdk.records import Compression
 
@@ -69,6 +70,9 @@ class ClientKeywords(SecurityKeywords, total=False):
     connections_max_idle_ms: int
     max_frame_bytes: int
     io: Literal["loop", "thread"]
+    enable_metrics_push: bool
+    metrics_reporter: MetricsReporter | None
+    metrics_report_interval_ms: int
 
 
 class ProducerKeywords(ClientKeywords, total=False):

@@ -108,9 +108,11 @@ MISSING: Final[Mapping[str, str]] = {
     ),
     "the client logs to the loggers below kafkawire": "debug log.cb log.level log.queue logger log.connection.close",
     "errors are raised where they matter, and logged": "error.cb",
-    "the client has no metrics": (
-        "metric.reporters metrics.enabled metrics.num.samples metrics.recording.level metrics.sample.window.ms "
-        "metric.group.prefix enable.metrics.push statistics.interval.ms stats.cb throttle.cb"
+    "read metrics() of the client, or pass a function as metrics_reporter": (
+        "metric.reporters statistics.interval.ms stats.cb throttle.cb"
+    ),
+    "metrics are always counted, in two windows of 30 s": (
+        "metrics.enabled metrics.num.samples metrics.recording.level metrics.sample.window.ms metric.group.prefix"
     ),
     "wrap the calls of the client": "interceptor.classes interceptors plugin.library.paths",
     "an admin needs bootstrap_servers": "bootstrap.controllers",

@@ -19,6 +19,7 @@ from kafkawire.sdk.client.partitioner import Partitioner
 from kafkawire.sdk.client.security_options import SecurityOptions
 from kafkawire.sdk.client.topics import LEGAL_NAME, is_legal_name
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.metrics.names import MetricsReporter
 from kafkawire.sdk.options import (
     INT32_MAX,
     REQUIRED,
@@ -137,6 +138,12 @@ def _partitioner(name: str, value: object) -> Partitioner | None:
     return cast("Partitioner | None", value)
 
 
+def _metrics_reporter(name: str, value: object) -> MetricsReporter | None:
+    if value is not None and not callable(value):
+        raise ConfigurationError(name, value, "expected a function of a mapping")
+    return cast("MetricsReporter | None", value)
+
+
 def _group_id(name: str, value: object) -> str | None:
     if value == "":
         raise ConfigurationError(name, value, "expected a name; leave it out to read without a group")
@@ -166,6 +173,11 @@ class ClientOptions(SecurityOptions):
         max_frame_bytes: largest response accepted.
         io: where the client does its I/O: "loop", the event loop that starts it, or "thread", a thread of its own that
             goes on while the event loop is blocked.
+        enable_metrics_push: whether to push to the brokers the metrics that the operators of the cluster ask for
+            (KIP-714); most clusters ask for none.
+        metrics_reporter: called with the metrics of the client, a mapping from `MetricName` to a number, every
+            `metrics_report_interval_ms` and at the end, in the thread that does the I/O. None for nobody.
+        metrics_report_interval_ms: time between two calls of `metrics_reporter`.
     """
 
     bootstrap_servers: tuple[Address, ...] = option(
@@ -181,6 +193,9 @@ class ClientOptions(SecurityOptions):
     connections_max_idle_ms: int = number(540_000, 1, kafka="connections.max.idle.ms")
     max_frame_bytes: int = number(MAX_FRAME_BYTES, 1024)
     io: str = choice("loop", "loop", "thread")
+    enable_metrics_push: bool = flag(True, kafka="enable.metrics.push")
+    metrics_reporter: MetricsReporter | None = option(None, _metrics_reporter, "MetricsReporter | None")
+    metrics_report_interval_ms: int = number(30_000, 100)
 
     #: The kind of client, as in the names of its metrics.
     KIND: ClassVar[str] = "admin-client"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.handout import RecordStream
     from kafkawire.sdk.consumer.health import ConsumerHealth
     from kafkawire.sdk.consumer.listener import ListenerCalls, RebalanceListener
-    from kafkawire.sdk.metrics.registry import MetricName
+    from kafkawire.sdk.metrics.names import MetricName
 
 __all__ = ["ConsumerFace"]
 

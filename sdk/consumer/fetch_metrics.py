@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.metrics.catalogue import CONSUMER, COORDINATOR, FETCH
-from kafkawire.sdk.metrics.registry import MetricName, Registry
+from kafkawire.sdk.metrics.names import MetricName
+from kafkawire.sdk.metrics.registry import Registry
 from kafkawire.sdk.metrics.sensor import Sensor
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.metrics.catalogue import described
-from kafkawire.sdk.metrics.registry import MetricName
+from kafkawire.sdk.metrics.names import MetricName
 
 __all__ = ["CONTENT_TYPE", "Measured", "openmetrics"]
 

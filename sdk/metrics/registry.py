@@ -6,34 +6,19 @@ A sensor costs less than a microsecond for each value, so machines record per ba
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from kafkawire.sdk.metrics.catalogue import CLIENT, METRICS, NODE, Family, Stat
+from kafkawire.sdk.metrics.names import MetricName, Tags
 from kafkawire.sdk.metrics.sensor import Sensor
 
-__all__ = ["SENSORS_MAX", "MetricName", "Registry", "Tags"]
+__all__ = ["SENSORS_MAX", "Registry"]
 
 #: Sensors of one client. What has a tag for each topic or broker stops there, for a client that meets thousands; the
 #: metrics without tags still count everything.
 SENSORS_MAX: Final = 2_000
 
 _HOUR_SECONDS: Final = 3_600
-
-Tags = tuple[tuple[str, str], ...]
-
-
-class MetricName(NamedTuple):
-    """What a metric is called.
-
-    Attributes:
-        group: as in Kafka's clients, `producer-metrics` for example.
-        name: as in Kafka's clients, `record-send-rate` for example.
-        tags: what it is about: (("topic", "orders"),); empty for the client as a whole.
-    """
-
-    group: str
-    name: str
-    tags: Tags = ()
 
 
 class Registry:

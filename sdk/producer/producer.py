@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from kafkawire.sdk.client.keywords import ProducerKeywords
-    from kafkawire.sdk.metrics.registry import MetricName
+    from kafkawire.sdk.metrics.names import MetricName
     from kafkawire.sdk.producer.core import ProducerCore
 
 __all__ = ["Producer"]

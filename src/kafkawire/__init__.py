@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.health import ConsumerHealth, WaitsFor
     from kafkawire.sdk.consumer.listener import RebalanceListener
     from kafkawire.sdk.errors import BrokerError, BufferFull, KafkaWireError
+    from kafkawire.sdk.metrics.names import MetricName, MetricsReporter
     from kafkawire.sdk.producer.engine import Delivery
     from kafkawire.sdk.producer.outcome import RecordMetadata
     from kafkawire.sdk.producer.producer import Producer
@@ -72,6 +73,8 @@ __all__ = [
     "HeadersInput",
     "KafkaWireError",
     "MemberSubscription",
+    "MetricName",
+    "MetricsReporter",
     "Network",
     "NewTopic",
     "OffsetAndMetadata",
@@ -122,6 +125,8 @@ _HOMES = {
     "HeadersInput": "sdk.records.content",
     "KafkaWireError": "sdk.errors",
     "MemberSubscription": "sdk.client.groups.assignor",
+    "MetricName": "sdk.metrics.names",
+    "MetricsReporter": "sdk.metrics.names",
     "Network": "sdk.transport.wire",
     "NewTopic": "sdk.admin.descriptions",
     "OffsetAndMetadata": "sdk.client.partitions",

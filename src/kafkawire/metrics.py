@@ -8,7 +8,7 @@ Groups and names are those of Kafka's own clients; docs/observability.md lists t
 
 from __future__ import annotations
 
+from kafkawire.sdk.metrics.names import MetricName, MetricsReporter
 from kafkawire.sdk.metrics.openmetrics import CONTENT_TYPE, Measured, openmetrics
-from kafkawire.sdk.metrics.registry import MetricName
 
-__all__ = ["CONTENT_TYPE", "Measured", "MetricName", "openmetrics"]
+__all__ = ["CONTENT_TYPE", "Measured", "MetricName", "MetricsReporter", "openmetrics"]

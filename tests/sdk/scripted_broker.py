@@ -51,6 +51,10 @@ class Later(NamedTuple):
 Responder = Callable[[Request], Message | Later | None]
 
 
+#: What a broker offers only if it has a receiver for metrics.
+_TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+
+
 class ScriptedBroker:
     """A broker with scripted responses.
 
@@ -70,7 +74,9 @@ class ScriptedBroker:
         self, topics: dict[str, int] | None = None, supported: dict[ApiKey, VersionRange] | None = None
     ) -> None:
         self.topics = topics or {}
-        self.supported = supported or {key: api.versions for key, api in APIS.items() if "broker" in api.listeners}
+        self.supported = supported or {
+            key: api.versions for key, api in APIS.items() if "broker" in api.listeners and key not in _TELEMETRY
+        }
         self.network = MemoryNetwork()
         self.responders: dict[ApiKey, Responder] = {
             ApiKey.API_VERSIONS: self._api_versions,

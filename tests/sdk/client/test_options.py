@@ -51,7 +51,7 @@ fetch.max.bytes=52428800 fetch.max.wait.ms=500 fetch.min.bytes=1 group.id=null g
 group.protocol=classic group.remote.assignor=null
 heartbeat.interval.ms=3000 linger.ms=5 max.in.flight.requests.per.connection=5 max.partition.fetch.bytes=1048576
 max.poll.interval.ms=300000 max.poll.records=500 max.request.size=1048576 metadata.max.age.ms=300000
-enable.idempotence=true metadata.max.idle.ms=300000
+enable.idempotence=true enable.metrics.push=true metadata.max.idle.ms=300000
 partition.assignment.strategy=range,cooperative-sticky partitioner.class=null request.timeout.ms=30000
 retries=2147483647 retry.backoff.max.ms=1000 retry.backoff.ms=100 session.timeout.ms=45000
 socket.connection.setup.timeout.ms=10000
@@ -88,6 +88,7 @@ RANGES = {
     "max_request_size": (1024, INT32_MAX),
     "metadata_max_age_ms": (100, INT32_MAX),
     "metadata_max_idle_ms": (5_000, INT32_MAX),
+    "metrics_report_interval_ms": (100, INT32_MAX),
     "retries": (0, INT32_MAX),
     "retry_backoff_max_ms": (0, INT32_MAX),
     "retry_backoff_ms": (0, INT32_MAX),
@@ -338,6 +339,8 @@ def test_every_dotted_name_is_an_option_and_nearly_every_option_has_one() -> Non
         assert kind.OPTIONS.keys() - set(kind.KAFKA_NAMES.values()) - ours == {
             "io",  # ours alone
             "max_frame_bytes",  # a limit of its own
+            "metrics_report_interval_ms",
+            "metrics_reporter",  # a function; in Kafka, metric.reporters are classes
             "sasl_aws_region",  # the mechanism is Amazon's
             "sasl_oauthbearer_extensions",  # in Kafka, parts of sasl.jaas.config
             "sasl_oauthbearer_token",

@@ -15,7 +15,7 @@ from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import AdminOptions, ClientOptions, ConsumerOptions, read_options
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import AuthenticationFailed
-from kafkawire.sdk.metrics.registry import MetricName
+from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest

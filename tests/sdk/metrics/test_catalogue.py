@@ -12,7 +12,7 @@ from kafkawire.sdk.client.request_metrics import TrafficMetrics
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.consumer.core import ConsumerCore
 from kafkawire.sdk.metrics.catalogue import CLIENT, METRICS, NODE, described
-from kafkawire.sdk.metrics.registry import MetricName
+from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.producer.core import ProducerCore
 from tests.sdk.client.simulation import backoff, options
 

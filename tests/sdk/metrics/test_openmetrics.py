@@ -11,8 +11,8 @@ from math import nan
 import pytest
 
 from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.metrics.openmetrics import openmetrics
-from kafkawire.sdk.metrics.registry import MetricName
 
 
 class Client:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kafkawire.sdk.metrics.catalogue import CLIENT, FETCH, NODE, PRODUCER, TOPIC
-from kafkawire.sdk.metrics.registry import SENSORS_MAX, MetricName, Registry
+from kafkawire.sdk.metrics.names import MetricName
+from kafkawire.sdk.metrics.registry import SENSORS_MAX, Registry
 
 NOW_MS = 30_000
 

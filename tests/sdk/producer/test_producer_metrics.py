@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.metrics.registry import MetricName
+from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.producer import producer_metrics
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.producer.simulated import SimulatedProducer, refused, sent

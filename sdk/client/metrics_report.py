@@ -1,0 +1,53 @@
+"""Hand the metrics of a client to a function of the application, every so often and at the end."""
+
+from __future__ import annotations
+
+import logging
+
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.metrics.names import MetricsReporter
+from kafkawire.sdk.metrics.registry import Registry
+
+__all__ = ["MetricsReport"]
+
+logger = logging.getLogger("kafkawire.client")
+
+
+class MetricsReport:
+    """A machine that calls a function.
+
+    Args:
+        registry: of the client.
+        reporter: takes the metrics, in the thread that does the client's I/O; what it raises is logged.
+        interval_ms: between two calls.
+    """
+
+    def __init__(self, registry: Registry, reporter: MetricsReporter, interval_ms: int) -> None:
+        self._registry = registry
+        self._reporter = reporter
+        self._interval_ms = interval_ms
+        self._due_ms: int | None = None
+        self._lines = LogLimit(logger)
+
+    def poll(self, now_ms: int) -> None:
+        """Call the function if it is time; the first time is an interval after the start."""
+        if self._due_ms is None:
+            self._due_ms = now_ms + self._interval_ms
+        elif now_ms >= self._due_ms:
+            self._due_ms = now_ms + self._interval_ms
+            self._report(now_ms)
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when to poll again if nothing happens before."""
+        return self._due_ms
+
+    def fail(self, error: KafkaWireError, now_ms: int) -> None:
+        """Call the function for the last time: the client has ended."""
+        self._report(now_ms)
+
+    def _report(self, now_ms: int) -> None:
+        try:
+            self._reporter(self._registry.read(now_ms))
+        except Exception as error:  # the user's code; the client goes on
+            self._lines.error("reporter", now_ms, "the metrics_reporter raised %r", error)

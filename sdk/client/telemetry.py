@@ -1,0 +1,261 @@
+"""Push the metrics that the operators of a cluster ask for (KIP-714): a machine that subscribes and pushes.
+
+Brokers without a receiver for metrics do not offer the two requests; then it is off for good, and costs nothing.
+What is asked for, how often and how it is compressed, the broker says; what was not asked for is not sent.
+
+Source: KIP-714; Apache Kafka, `ClientTelemetryReporter`, `ClientTelemetryUtils`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from math import isfinite
+from typing import Final
+
+from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator, Node, Purpose, Target
+from kafkawire.sdk.client.options import ClientOptions, ConsumerOptions
+from kafkawire.sdk.client.otlp import Point, metrics_data, otlp_name
+from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.errors import BrokerError, Closed, EncodeError, KafkaWireError, UnsupportedVersion
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.metrics.names import MetricName
+from kafkawire.sdk.protocol.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+from kafkawire.sdk.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import CoordinatorType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.records import Compression
+from kafkawire.sdk.records.compression.table import compress
+from kafkawire.sdk.transport.promise import Promise
+
+__all__ = ["LAST_PUSH_MS", "Telemetry"]
+
+logger = logging.getLogger("kafkawire.client")
+
+#: How long the end of a client waits for its last push. The metrics of its last minutes are not worth more.
+LAST_PUSH_MS: Final = 250
+
+#: The interval until a broker has named one, as in Kafka's clients.
+_INTERVAL_MS: Final = 300_000
+
+#: The first push comes after 0.5 to 1.5 intervals: clients that were started together do not push together.
+_JITTER: Final = 0.5
+
+#: What a broker calls all metrics; the empty prefix of every name stands for them, too.
+_ALL: Final = "*"
+
+#: Errors after which the client must not ask again.
+_FINAL: Final = frozenset({ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_RECORD, ErrorCode.UNSUPPORTED_VERSION})
+
+#: Errors that a new subscription mends at once.
+_OUTDATED: Final = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
+
+
+class Telemetry:
+    """Push the metrics of one client.
+
+    Args:
+        router: carries the requests; its metrics are pushed.
+        options: of the client.
+        fraction: returns a random number in [0, 1).
+        wall_ms: returns the wall clock.
+    """
+
+    def __init__(
+        self, router: Router, options: ClientOptions, fraction: Callable[[], float], wall_ms: Callable[[], int]
+    ) -> None:
+        self._router = router
+        self._options = options
+        self._fraction = fraction
+        self._wall_ms = wall_ms
+        self._is_on = True
+        self._call: Call | None = None
+        self._due_ms = 0
+        self._subscription: GetTelemetrySubscriptionsResponse | None = None
+        self._instance_id = ZERO_UUID
+        self._begun_ms = wall_ms()
+        self._pushed_ms = self._begun_ms
+        self._pushed: dict[MetricName, float] = {}
+        self._last: tuple[Promise[None], int] | None = None
+        self._lines = LogLimit(logger)
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether a broker wants metrics of this client."""
+        return self._is_on and self._subscription is not None
+
+    def finish(self, promise: Promise[None], now_ms: int) -> None:
+        """Push for the last time; the promise is kept when that is done, or `LAST_PUSH_MS` later."""
+        if not self.is_subscribed:
+            self._is_on = False
+            promise.keep(None)
+            return
+        if self._call is not None:
+            self._call.cancel()
+        self._last = promise, now_ms + LAST_PUSH_MS
+        self._push(now_ms, is_last=True)
+
+    # Machine.
+
+    def poll(self, now_ms: int) -> None:
+        """Do what is due, once the cluster is known."""
+        if self._last is not None:
+            if now_ms >= self._last[1]:
+                self._last[0].keep(None)
+        elif self._is_on and self._call is None and self._router.metadata.updates and now_ms >= self._due_ms:
+            if self._subscription is None:
+                self._subscribe(now_ms)
+            else:
+                self._push(now_ms)
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when to poll again if nothing happens before."""
+        if self._last is not None:
+            return None if self._last[0].done else self._last[1]
+        return self._due_ms if self._is_on and self._call is None and self._router.metadata.updates else None
+
+    def fail(self, error: KafkaWireError, now_ms: int) -> None:
+        """Stop: the client has ended."""
+        self._is_on = False
+        if self._last is not None:
+            self._last[0].keep(None)
+
+    # The subscription.
+
+    def _subscribe(self, now_ms: int) -> None:
+        request = GetTelemetrySubscriptionsRequest(self._instance_id)
+        self._submit(request, GetTelemetrySubscriptionsResponse, self._subscribed, now_ms)
+
+    def _subscribed(self, call: Call, now_ms: int) -> None:
+        self._call = None
+        if call.error is not None:
+            self._failed(call.error, now_ms)
+            return
+        response = call.result
+        assert isinstance(response, GetTelemetrySubscriptionsResponse)
+        self._instance_id = response.client_instance_id
+        interval_ms = response.push_interval_ms if response.push_interval_ms > 0 else _INTERVAL_MS
+        if not response.requested_metrics:
+            self._due_ms = now_ms + interval_ms  # nobody wants any now: ask again
+            return
+        response.push_interval_ms = interval_ms
+        self._subscription = response
+        self._due_ms = now_ms + int(interval_ms * (1 - _JITTER + 2 * _JITTER * self._fraction()))
+        wanted = ", ".join(prefix or _ALL for prefix in response.requested_metrics)
+        self._lines.info("wanted", now_ms, "metrics are pushed every %d ms: %s", interval_ms, wanted)
+
+    # Pushes.
+
+    def _push(self, now_ms: int, *, is_last: bool = False) -> None:
+        subscription = self._subscription
+        assert subscription is not None
+        prefixes = tuple("" if prefix == _ALL else prefix for prefix in subscription.requested_metrics)
+        values = {
+            metric: value
+            for metric, value in self._router.metrics.read(now_ms).items()
+            if isfinite(value) and otlp_name(metric).startswith(prefixes)
+        }
+        time_ms = self._wall_ms()
+        kind, content = self._content(subscription, values, time_ms)
+        if len(content) > subscription.telemetry_max_bytes > 0:
+            values = {metric: value for metric, value in values.items() if not metric.tags}
+            kind, content = self._content(subscription, values, time_ms)
+            limit_bytes = subscription.telemetry_max_bytes
+            self._lines.info("size", now_ms, "more than %d bytes of metrics: only totals are pushed", limit_bytes)
+
+        def pushed(call: Call, now_ms: int) -> None:
+            self._call = None
+            if self._last is not None:
+                self._is_on = False
+                self._last[0].keep(None)
+            elif call.error is not None:
+                self._failed(call.error, now_ms)
+            else:
+                self._pushed, self._pushed_ms = values, time_ms
+                self._due_ms = now_ms + subscription.push_interval_ms
+
+        request = PushTelemetryRequest(self._instance_id, subscription.subscription_id, is_last, kind, content)
+        self._submit(request, PushTelemetryResponse, pushed, now_ms, LAST_PUSH_MS if is_last else None)
+
+    def _content(
+        self, subscription: GetTelemetrySubscriptionsResponse, values: Mapping[MetricName, float], time_ms: int
+    ) -> tuple[int, bytes]:
+        """Return the metrics in the first compression that the broker names and this client has."""
+        is_delta = subscription.delta_temporality
+        points = []
+        for metric, value in values.items():
+            is_sum = metric.name.endswith("-total")
+            former = self._pushed.get(metric, 0) if is_sum and is_delta else 0
+            points.append(Point(metric, value - former, is_sum))
+        start_ms = self._pushed_ms if is_delta else self._begun_ms
+        data = metrics_data(points, self._resource(), start_ms, time_ms, is_delta=is_delta)
+        for kind in subscription.accepted_compression_types:
+            try:
+                return kind, compress(Compression(kind), data)
+            except (ValueError, ImportError, EncodeError):
+                continue  # not one of this client's
+        return Compression.NONE, data
+
+    def _resource(self) -> dict[str, str]:
+        """Return what a broker cannot know of this client otherwise."""
+        options = {key: getattr(self._options, key, None) for key in ("client_rack", "group_id", "group_instance_id")}
+        return {key: value for key, value in options.items() if value}
+
+    # Both.
+
+    def _submit(
+        self,
+        request: Message,
+        response: type[Message],
+        on_done: Callable[[Call, int], None],
+        now_ms: int,
+        timeout_ms: int | None = None,
+    ) -> None:
+        deadline_ms = now_ms + (self._options.request_timeout_ms if timeout_ms is None else timeout_ms)
+        target, purpose = self._target()
+        self._call = Call(
+            target,
+            lambda _: (request, None),
+            response,
+            deadline_ms,
+            on_done,
+            check=_error_of,
+            retries=False,
+            purpose=purpose,
+        )
+        self._router.submit(self._call, now_ms)
+
+    def _target(self) -> tuple[Target, Purpose]:
+        """Return whom to talk to: on the connection of a consumer's fetches, requests wait for records, too."""
+        if not isinstance(self._options, ConsumerOptions):
+            return ANY_BROKER, Purpose.DATA
+        if self._options.group_id is not None:
+            return Coordinator(CoordinatorType.GROUP, self._options.group_id), Purpose.GROUP
+        return Node(min(self._router.metadata.brokers, default=-1)), Purpose.GROUP
+
+    def _failed(self, error: KafkaWireError, now_ms: int) -> None:
+        """Ask again for what is wanted: at once, after an interval, or never."""
+        interval_ms = _INTERVAL_MS if self._subscription is None else self._subscription.push_interval_ms
+        code = error.code if isinstance(error, BrokerError) else None
+        if isinstance(error, UnsupportedVersion | Closed) or code is ErrorCode.UNSUPPORTED_VERSION:
+            self._is_on = False
+            return
+        if code in _FINAL:
+            self._is_on = False
+            self._lines.warning("off", now_ms, "metrics are not pushed any more: %s", error)
+            return
+        self._lines.warning("failed", now_ms, "metrics were not pushed: %s", error)
+        # A broker that knows no subscription of this client twice in a row is asked after a pause.
+        at_once = code in _OUTDATED and self._subscription is not None
+        self._due_ms = now_ms if at_once else now_ms + interval_ms
+        self._subscription = None
+
+
+def _error_of(response: Message) -> BrokerError | None:
+    code = getattr(response, "error_code", 0)
+    return BrokerError(code, "telemetry") if code else None

@@ -1,0 +1,28 @@
+"""What a metric is called, and what takes metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+__all__ = ["MetricName", "MetricsReporter", "Tags"]
+
+Tags = tuple[tuple[str, str], ...]
+
+
+class MetricName(NamedTuple):
+    """What a metric is called.
+
+    Attributes:
+        group: as in Kafka's clients, `producer-metrics` for example.
+        name: as in Kafka's clients, `record-send-rate` for example.
+        tags: what it is about: (("topic", "orders"),); empty for the client as a whole.
+    """
+
+    group: str
+    name: str
+    tags: tuple[tuple[str, str], ...] = ()
+
+
+#: Takes all metrics of a client.
+MetricsReporter = Callable[[Mapping[MetricName, float]], object]
