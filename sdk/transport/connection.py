@@ -150,6 +150,10 @@ class BrokerConnection:
         structure, name = carrying
         return min(version, next(field.versions.last for field in structure.FIELDS if field.name == name))
 
+    def feature_level(self, name: str) -> int:
+        """Return the level of a feature that the cluster had finalized when the connection was made; 0 if it had not."""
+        return self._protocol.feature_level(name)
+
     def begin(
         self, request: Message, on_done: OnDone, version: int | None = None, timeout_ms: int | None = None
     ) -> None:
