@@ -19,6 +19,7 @@ from kafkawire.sdk.transport.wire import Network
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from kafkawire.sdk.client.groups.protocol import GroupMetadata
     from kafkawire.sdk.client.keywords import ConsumerKeywords
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.handout import RecordStream
@@ -123,6 +124,20 @@ class ConsumerFace:
             LocalProtocolError: the partition is not assigned.
         """
         return self._started().lag(partition)
+
+    def group_metadata(self) -> GroupMetadata:
+        """Return what identifies this consumer in its group now, for `Producer.send_offsets`.
+
+        Take it when records were read, before anything else is awaited: it says for which generation they were.
+
+        Raises:
+            BrokerError: the consumer is not a member at the moment; its partitions are others' by now.
+            LocalProtocolError: there is no `group_id`.
+        """
+        group = self._started().group
+        if group is None:
+            raise LocalProtocolError("group_metadata: there is no group, set group_id")
+        return group.metadata()
 
     def _started(self) -> ConsumerCore:
         if self._core is None:

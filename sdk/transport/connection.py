@@ -151,7 +151,7 @@ class BrokerConnection:
         return min(version, next(field.versions.last for field in structure.FIELDS if field.name == name))
 
     def feature_level(self, name: str) -> int:
-        """Return the level of a feature that the cluster had finalized when the connection was made; 0 if it had not."""
+        """Return the finalized level of a feature when the connection was made; 0 if it had none."""
         return self._protocol.feature_level(name)
 
     def begin(
