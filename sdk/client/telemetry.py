@@ -107,7 +107,7 @@ class Telemetry:
         if self._last is not None:
             if now_ms >= self._last[1]:
                 self._last[0].keep(None)
-        elif self._is_on and self._call is None and self._router.metadata.updates and now_ms >= self._due_ms:
+        elif self._is_on and self._call is None and self._router.metadata.changes and now_ms >= self._due_ms:
             if self._subscription is None:
                 self._subscribe(now_ms)
             else:
@@ -117,7 +117,7 @@ class Telemetry:
         """Return when to poll again if nothing happens before."""
         if self._last is not None:
             return None if self._last[0].done else self._last[1]
-        return self._due_ms if self._is_on and self._call is None and self._router.metadata.updates else None
+        return self._due_ms if self._is_on and self._call is None and self._router.metadata.changes else None
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
         """Stop: the client has ended."""

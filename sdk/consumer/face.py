@@ -24,6 +24,7 @@ from kafkawire.sdk.transport.wire import Network
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from kafkawire.sdk.client.groups.protocol import GroupMetadata
     from kafkawire.sdk.client.keywords import ConsumerKeywords
     from kafkawire.sdk.consumer.batch import ConsumerBatch
     from kafkawire.sdk.consumer.core import ConsumerCore
@@ -186,6 +187,20 @@ class ConsumerFace:
             Closed: the consumer is not started, or is closed.
         """
         return self._started().client.metrics()
+
+    def group_metadata(self) -> GroupMetadata:
+        """Return what identifies this consumer in its group now, for `Producer.send_offsets`.
+
+        Take it when records were read, before anything else is awaited: it says for which generation they were.
+
+        Raises:
+            BrokerError: the consumer is not a member at the moment; its partitions are others' by now.
+            LocalProtocolError: there is no `group_id`.
+        """
+        group = self._started().group
+        if group is None:
+            raise LocalProtocolError("group_metadata: there is no group, set group_id")
+        return group.metadata()
 
     def _chosen(self, topics: Iterable[str], pattern: str | None = None) -> Subscription:
         """Return what to subscribe to.

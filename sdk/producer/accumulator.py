@@ -19,7 +19,7 @@ from kafkawire.sdk.client.partitioner import murmur2_partition
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.topics import checked_topic
-from kafkawire.sdk.errors import BufferFull, KafkaWireError, LocalProtocolError, RecordTooLarge
+from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError, RecordTooLarge
 from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.contents import (
     FILL_ONE_AFTER_THE_OTHER,
@@ -72,6 +72,7 @@ class Accumulator:
         news: batches that were opened, partitions whose oldest batch is full, records that wait for their topic.
         bytes_held: of all of these; at most `buffer_memory`.
         unobserved: the first error of a record that nobody has asked for.
+        failed: the first outcome that ended with an error since somebody took it from here.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Accumulator:
         self.news: deque[ProducerBatch | PartitionQueue | Held] = deque()
         self.bytes_held = 0
         self.unobserved: Outcome | None = None
+        self.failed: Outcome | None = None
 
     # The user's side.
 
@@ -420,9 +422,17 @@ class Accumulator:
         self.refused(record, error)
 
     def note_failure(self, outcome: Outcome) -> None:
-        """Remember the first failure, for `flush`, in case nobody asks for it."""
+        """Remember the first failure: for `flush`, in case nobody asks for it, and for the end of a transaction."""
+        if self.failed is None:
+            self.failed = outcome
         if self.unobserved is None or self.unobserved.observed:
             self.unobserved = outcome
+
+    def refuse(self, error: KafkaWireError | None) -> None:
+        """Take no records for now, or take them again; a producer that is closed stays so."""
+        with self._lock:
+            if not isinstance(self.appender.refusal, Closed):
+                self.appender.refusal = error
 
     def refuse_all(self, error: KafkaWireError) -> None:
         """Take no records from now on."""

@@ -169,6 +169,10 @@ class BrokerConnection:
         self._versions[request, carrying] = version
         return version
 
+    def feature_level(self, name: str) -> int:
+        """Return the finalized level of a feature when the connection was made; 0 if it had none."""
+        return self._protocol.feature_level(name)
+
     def begin(
         self, request: Message, on_done: OnDone, version: int | None = None, timeout_ms: int | None = None
     ) -> None:
