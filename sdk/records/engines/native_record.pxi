@@ -33,6 +33,9 @@ cdef class Content:
 
     cdef Py_buffer buffer
 
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, self.buffer.buf, self.buffer.len, self.buffer.readonly, flags)
+
     def __dealloc__(self):
         PyBuffer_Release(&self.buffer)
 
