@@ -1,16 +1,16 @@
 """Many batches as one Arrow record batch: making Arrow arrays costs as much as decoding hundreds of records.
 
-Keys and values are views of the fetched bytes, as in `records/columns.py`. Needs pyarrow.
+Keys and values are views of the fetched bytes, as in `records/columns.py`. Needs pyarrow, but not pandas, which pyarrow
+loads as soon as it is given a list.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import struct
 from collections.abc import Iterable
-from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kafkawire.sdk.records.columns import columns
+from kafkawire.sdk.records.columns import cut_columns
 
 if TYPE_CHECKING:
     import pyarrow
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.batch import ConsumerBatch
 
 __all__ = ["to_arrow"]
+
+#: In the machine's byte order, as Arrow has it.
+_INT32 = struct.Struct("=i")
 
 
 def to_arrow(batches: Iterable[ConsumerBatch], *, headers: bool = False) -> pyarrow.RecordBatch:
@@ -36,47 +39,32 @@ def to_arrow(batches: Iterable[ConsumerBatch], *, headers: bool = False) -> pyar
     """
     import pyarrow
 
-    parts = []
-    for (partition, _), group in groupby(batches, key=lambda batch: (batch.partition, batch.is_cut)):
-        chosen = list(group)
-        found = columns([batch.batch for batch in chosen], headers=headers).to_arrow()
-        if chosen[0].is_cut:
-            offsets = found.column("offset").to_pylist()
-            first = bisect_left(offsets, chosen[0].start_offset)
-            found = found.slice(first, bisect_left(offsets, chosen[-1].next_offset) - first)
-        parts.append((partition, found))
-    if not parts:
-        parts.append((None, columns([], headers=headers).to_arrow()))
-    tables = []
-    for place, found in parts:
-        count = found.num_rows
-        name, number = ("", -1) if place is None else place
-        topic = pyarrow.DictionaryArray.from_arrays(
-            pyarrow.repeat(pyarrow.scalar(0, pyarrow.int32()), count), pyarrow.array([name], pyarrow.string())
-        )
-        arrays = {"topic": topic, "partition": pyarrow.repeat(pyarrow.scalar(number, pyarrow.int32()), count)}
-        for column in found.schema.names:
-            arrays[column] = found.column(column)
-        arrays["timestamp"] = arrays["timestamp"].view(pyarrow.timestamp("ms", tz="UTC"))
-        tables.append(pyarrow.RecordBatch.from_arrays(list(arrays.values()), list(arrays)))
-    return tables[0] if len(tables) == 1 else _joined(tables)
+    chosen = list(batches)
+    ranges = [(batch.start_offset, batch.next_offset) if batch.is_cut else None for batch in chosen]
+    found, counts = cut_columns([batch.batch for batch in chosen], ranges, headers=headers)
+    topics: dict[str, bytes] = {}
+    indices, numbers = [], []
+    for batch, count in zip(chosen, counts, strict=True):
+        topic, partition = batch.partition
+        indices.append(topics.setdefault(topic, _INT32.pack(len(topics))) * count)
+        numbers.append(_INT32.pack(partition) * count)
+    array, buffer = pyarrow.Array.from_buffers, pyarrow.py_buffer
+    index = array(pyarrow.int32(), found.count, [None, buffer(b"".join(indices))], 0)
+    arrays = {
+        "topic": pyarrow.DictionaryArray.from_arrays(index, _strings(topics)),
+        "partition": array(pyarrow.int32(), found.count, [None, buffer(b"".join(numbers))], 0),
+        **found.arrow_arrays(pyarrow.timestamp("ms", tz="UTC")),
+    }
+    return pyarrow.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
 
 
-def _joined(parts: list[pyarrow.RecordBatch]) -> pyarrow.RecordBatch:
-    """Return several record batches as one."""
+def _strings(strings: Iterable[str]) -> pyarrow.Array:
+    """Return some strings as an Arrow array."""
     import pyarrow
 
-    arrays = []
-    for name in parts[0].schema.names:
-        chunks = [part.column(name) for part in parts]
-        if name == "topic":
-            names = sorted({chunk.dictionary[0].as_py() for chunk in chunks})
-            indices = [
-                pyarrow.repeat(pyarrow.scalar(names.index(chunk.dictionary[0].as_py()), pyarrow.int32()), len(chunk))
-                for chunk in chunks
-            ]
-            joined = pyarrow.concat_arrays(indices)
-            arrays.append(pyarrow.DictionaryArray.from_arrays(joined, pyarrow.array(names, pyarrow.string())))
-        else:
-            arrays.append(pyarrow.concat_arrays(chunks))
-    return pyarrow.RecordBatch.from_arrays(arrays, parts[0].schema.names)
+    encoded = [string.encode() for string in strings]
+    ends = [0]
+    for each in encoded:
+        ends.append(ends[-1] + len(each))
+    buffers = [None, pyarrow.py_buffer(struct.pack(f"={len(ends)}i", *ends)), pyarrow.py_buffer(b"".join(encoded))]
+    return pyarrow.Array.from_buffers(pyarrow.string(), len(encoded), buffers, 0)

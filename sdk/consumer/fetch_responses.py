@@ -18,13 +18,13 @@ from kafkawire.sdk.consumer.fetch_metrics import FetchMetrics
 from kafkawire.sdk.consumer.fetch_queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.partition_fetch import PartitionFetch
 from kafkawire.sdk.consumer.position import Position
-from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, PartialBatch, RemoteProtocolError
+from kafkawire.sdk.errors import BrokerError, KafkaWireError, RemoteProtocolError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
 from kafkawire.sdk.protocol.values import Buffer
-from kafkawire.sdk.records import MessageBatch, walk_headers
+from kafkawire.sdk.records.extent import extent
 from kafkawire.sdk.transport.wire import Address
 
 if TYPE_CHECKING:
@@ -122,13 +122,16 @@ class FetchResponses:
         """Queue the batches of a partition and go on after the last whole one."""
         assert fetch.position is not None
         start = fetch.position
-        end, data_end, count, damage = _ends(records, start)
-        if end.offset <= start.offset:
-            reason = damage or f"{len(records)} bytes end before it"
+        found = extent(records)
+        if found.next_offset is None or found.next_offset <= start.offset:
+            reason = found.damage or f"{len(records)} bytes end before it"
             error = RemoteProtocolError(f"fetch from {fetch.partition} at offset {start.offset}: {reason}")
-            error.__cause__ = damage
+            error.__cause__ = found.damage
             self._planner.halt(fetch, error, now_ms)
             return
+        if found.damage is None and found.size_bytes < len(records):
+            records = memoryview(records)[: found.size_bytes]  # the rest is asked for next
+        end = Position(found.next_offset, found.leader_epoch)
         aborted = tuple((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
         fetched = Fetched(
             fetch.partition,
@@ -136,15 +139,15 @@ class FetchResponses:
             start.offset,
             end,
             records,
-            data_end=data_end,
+            data_end=-1 if found.data_end is None else found.data_end,
             aborted=tuple(sorted(aborted)),
         )
         fetch.position = end
         fetch.buffered_bytes += len(records)
-        self._metrics.partition(fetch.partition.topic, len(records), count, now_ms)
+        self._metrics.partition(fetch.partition.topic, len(records), found.records_count, now_ms)
         self._queue.put(fetched)
         # The user's side raises what is wrong when it comes there; fetching more would only bring it again.
-        fetch.halted = damage is not None
+        fetch.halted = found.damage is not None
 
     def _refuse(self, node_id: int, fetch: PartitionFetch, data: FetchResponse.PartitionData, now_ms: int) -> None:
         """Act on the error of one partition."""
@@ -174,28 +177,3 @@ class FetchResponses:
 
 def _place(fetch: PartitionFetch) -> tuple[int, int]:
     return fetch.epoch, -1 if fetch.position is None else fetch.position.offset
-
-
-def _ends(records: Buffer, start: Position) -> tuple[Position, int, int, KafkaWireError | None]:
-    """Return the position after the last whole batch, the end of what is for applications, and the damage after it.
-
-    Between the last two is the number of records; a message set counts as many as it has offsets.
-    """
-    end, data_end, count = start, -1, 0
-    try:
-        for batch in walk_headers(records):
-            if isinstance(batch, MessageBatch):
-                count += batch.next_offset - batch.base_offset
-                end = Position(batch.next_offset)
-                data_end = end.offset
-            else:
-                end = Position(batch.next_offset, batch.partition_leader_epoch)
-                if not batch.is_control:
-                    count += batch.records_count
-                    data_end = end.offset
-    except PartialBatch as partial:
-        # The rest is asked for next. Brokers send the first batch whole, however large: without one, it is damaged.
-        return end, data_end, count, None if partial.offset else partial
-    except DecodeError as damage:
-        return end, data_end, count, damage
-    return end, data_end, count, None

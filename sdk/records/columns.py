@@ -10,10 +10,11 @@ Source: Apache Arrow, columnar format, "Variable-size Binary View Layout".
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kafkawire.sdk.protocol.reusable_memory import take_memory
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.engines.selection import built
 from kafkawire.sdk.records.record import BinaryColumn, Headers, Record
@@ -21,13 +22,18 @@ from kafkawire.sdk.records.record import BinaryColumn, Headers, Record
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Columns", "ReadableBatch", "ViewColumn", "binary_column", "columns"]
+__all__ = ["Columns", "OffsetRange", "ReadableBatch", "ViewColumn", "binary_column", "columns", "cut_columns"]
+
+#: The offsets of the first record that is wanted and of the first that no longer is; None if all are wanted.
+OffsetRange = tuple[int, int] | None
 
 #: In the machine's byte order, as Arrow has it.
 _INLINE = struct.Struct("=i12s")
 _POINTER = struct.Struct("=i4sii")
 _INT64 = struct.Struct("=q")
 _INLINE_BYTES = 12
+#: Of columns in memory, in bytes: what Arrow recommends.
+_ALIGNMENT = 64
 
 
 class ReadableBatch(Protocol):
@@ -46,14 +52,17 @@ class ViewColumn:
         views: sixteen bytes for each.
         validity: bit `i % 8` of byte `i // 8` is 0 where the value is null; None where no value is.
         data: the buffers that views point into, by their number.
+        nulls: how many values are null.
     """
 
-    views: bytes
-    validity: bytes | None
+    views: Buffer
+    validity: Buffer | None
     data: tuple[Buffer, ...]
+    nulls: int
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ViewColumn, (self.views, self.validity, tuple(map(bytes, self.data)))
+        validity = None if self.validity is None else bytes(self.validity)
+        return ViewColumn, (bytes(self.views), validity, tuple(map(bytes, self.data)), self.nulls)
 
     def at(self, index: int) -> bytes | None:
         """Return one of the byte strings, None for a null.
@@ -87,8 +96,8 @@ class Columns:
     """
 
     count: int
-    offsets: bytes
-    timestamps: bytes
+    offsets: Buffer
+    timestamps: Buffer
     keys: ViewColumn
     values: ViewColumn
     headers: tuple[Headers, ...] | None
@@ -99,7 +108,7 @@ class Columns:
         keys, values = replace(self.keys, data=data), self.values
         if values.data is self.keys.data:
             values = replace(values, data=data)
-        return Columns, (self.count, self.offsets, self.timestamps, keys, values, self.headers)
+        return Columns, (self.count, bytes(self.offsets), bytes(self.timestamps), keys, values, self.headers)
 
     def to_arrow(self, *, copy: bool = False) -> pyarrow.RecordBatch:
         """Return an Arrow record batch with the columns offset, timestamp, key, value and, if there, headers.
@@ -109,21 +118,35 @@ class Columns:
         """
         import pyarrow
 
-        int64, binary = pyarrow.int64(), pyarrow.binary()
+        arrays = self.arrow_arrays(pyarrow.int64())
+        if copy:
+            for name in ("key", "value"):
+                arrays[name] = arrays[name].cast(pyarrow.binary())
+        return pyarrow.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
+
+    def arrow_arrays(self, timestamp: pyarrow.DataType) -> dict[str, pyarrow.Array]:
+        """Return Arrow arrays by name, see `to_arrow`.
+
+        Args:
+            timestamp: the type of the timestamps, of 64 bits.
+        """
+        import pyarrow
+
+        array, buffer = pyarrow.Array.from_buffers, pyarrow.py_buffer
+        data = list(map(buffer, self.values.data))
         arrays = {
-            "offset": pyarrow.Array.from_buffers(int64, self.count, [None, pyarrow.py_buffer(self.offsets)]),
-            "timestamp": pyarrow.Array.from_buffers(int64, self.count, [None, pyarrow.py_buffer(self.timestamps)]),
+            "offset": array(pyarrow.int64(), self.count, [None, buffer(self.offsets)], 0),
+            "timestamp": array(timestamp, self.count, [None, buffer(self.timestamps)], 0),
         }
         for name, column in (("key", self.keys), ("value", self.values)):
-            validity = None if column.validity is None else pyarrow.py_buffer(column.validity)
-            buffers = [validity, pyarrow.py_buffer(column.views), *map(pyarrow.py_buffer, column.data)]
-            views = pyarrow.Array.from_buffers(pyarrow.binary_view(), self.count, buffers)
-            arrays[name] = views.cast(binary) if copy else views
+            validity = None if column.validity is None else buffer(column.validity)
+            buffers = [validity, buffer(column.views), *data]
+            arrays[name] = array(pyarrow.binary_view(), self.count, buffers, column.nulls)
         if self.headers is not None:
             pairs = [[{"key": name, "value": content} for name, content in headers] for headers in self.headers]
-            header = pyarrow.struct([("key", pyarrow.string()), ("value", binary)])
+            header = pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())])
             arrays["headers"] = pyarrow.array(pairs, pyarrow.list_(header))
-        return pyarrow.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
+        return arrays
 
 
 def columns(batches: Iterable[ReadableBatch], *, headers: bool = False) -> Columns:
@@ -137,14 +160,49 @@ def columns(batches: Iterable[ReadableBatch], *, headers: bool = False) -> Colum
         DecodeError: a batch is broken.
     """
     sources = list(batches)
-    if built is None or not all(isinstance(batch, built.RecordBatch) for batch in sources):
-        return _columns_of_records(sources, headers)
-    count, offsets, timestamps, keys, key_validity, values, value_validity, found = built.read_columns(sources)
-    data = tuple(found)
-    key_column = ViewColumn(keys, key_validity, data)
-    value_column = ViewColumn(values, value_validity, data)
-    listed = tuple(record.headers for batch in sources for record in batch.views()) if headers else None
-    return Columns(count, offsets, timestamps, key_column, value_column, listed)
+    return cut_columns(sources, [None] * len(sources), headers=headers)[0]
+
+
+def cut_columns(
+    batches: Sequence[ReadableBatch], ranges: Sequence[OffsetRange], *, headers: bool = False
+) -> tuple[Columns, list[int]]:
+    """Return some of the records of several batches as columns, and how many there are of each batch.
+
+    Args:
+        batches: in order, of any magic.
+        ranges: of each batch, which records are wanted.
+        headers: see `columns`.
+
+    Raises:
+        DecodeError: a batch is broken.
+    """
+    if built is None or not all(isinstance(batch, built.RecordBatch) for batch in batches):
+        return _columns_of_records(batches, ranges, headers)
+    taken: list[tuple[memoryview, list[int]]] = []
+
+    def take(count: int) -> tuple[memoryview, list[int]]:
+        taken.append(_memory(count))
+        return taken[0]
+
+    counts, null_keys, null_values, found = built.read_columns(batches, ranges, take)
+    (view, (offsets, timestamps, keys, key_bits, values, value_bits)) = taken[0]
+    view, count, data = view.toreadonly(), sum(counts), tuple(found)
+    key_column = ViewColumn(
+        view[keys : keys + count * _INLINE.size],
+        view[key_bits : key_bits + _bytes_of_bits(count)] if null_keys else None,
+        data,
+        null_keys,
+    )
+    value_column = ViewColumn(
+        view[values : values + count * _INLINE.size],
+        view[value_bits : value_bits + _bytes_of_bits(count)] if null_values else None,
+        data,
+        null_values,
+    )
+    found_headers = _headers(batches, ranges) if headers else None
+    offset_column = view[offsets : offsets + count * _INT64.size]
+    timestamp_column = view[timestamps : timestamps + count * _INT64.size]
+    return Columns(count, offset_column, timestamp_column, key_column, value_column, found_headers), counts
 
 
 def binary_column(array: pyarrow.Array) -> BinaryColumn:
@@ -163,25 +221,50 @@ def binary_column(array: pyarrow.Array) -> BinaryColumn:
     return BinaryColumn(ends, data or b"", validity if plain.null_count else None)
 
 
-def _columns_of_records(batches: list[ReadableBatch], with_headers: bool) -> Columns:
+def _memory(count: int) -> tuple[memoryview, list[int]]:
+    """Return memory for columns of so many rows, and where in it each begins."""
+    places, end = [], 0
+    for size in (_INT64.size, _INT64.size, _INLINE.size, 0, _INLINE.size, 0):
+        places.append(end)
+        end += -(-(count * size or _bytes_of_bits(count)) // _ALIGNMENT) * _ALIGNMENT
+    return take_memory(end), places
+
+
+def _bytes_of_bits(count: int) -> int:
+    return (count + 7) // 8
+
+
+def _chosen(batch: ReadableBatch, wanted: OffsetRange) -> Iterator[Record]:
+    if wanted is None:
+        return batch.views()
+    return (record for record in batch.views() if wanted[0] <= record.offset < wanted[1])
+
+
+def _headers(batches: Sequence[ReadableBatch], ranges: Sequence[OffsetRange]) -> tuple[Headers, ...]:
+    pairs = zip(batches, ranges, strict=True)
+    return tuple(record.headers for batch, wanted in pairs for record in _chosen(batch, wanted))
+
+
+def _columns_of_records(
+    batches: Sequence[ReadableBatch], ranges: Sequence[OffsetRange], with_headers: bool
+) -> tuple[Columns, list[int]]:
     """Make columns from records; keys and values are copied into one buffer."""
     offsets, timestamps = bytearray(), bytearray()
     data = bytearray()
     keys, values = _Views(data), _Views(data)
-    listed: list[Headers] = []
-    count = 0
-    for batch in batches:
-        for record in batch.views():
+    counts = []
+    for batch, wanted in zip(batches, ranges, strict=True):
+        before = len(offsets)
+        for record in _chosen(batch, wanted):
             offsets += _INT64.pack(record.offset)
             timestamps += _INT64.pack(record.timestamp)
             keys.add(record.key)
             values.add(record.value)
-            if with_headers:
-                listed.append(record.headers)
-            count += 1
+        counts.append((len(offsets) - before) // _INT64.size)
     buffers: tuple[Buffer, ...] = (bytes(data),)
-    headers = tuple(listed) if with_headers else None
-    return Columns(count, bytes(offsets), bytes(timestamps), keys.column(buffers), values.column(buffers), headers)
+    headers = _headers(batches, ranges) if with_headers else None
+    key_column, value_column = keys.column(buffers), values.column(buffers)
+    return Columns(sum(counts), bytes(offsets), bytes(timestamps), key_column, value_column, headers), counts
 
 
 class _Views:
@@ -210,4 +293,5 @@ class _Views:
         validity = bytearray((len(self._is_valid) + 7) // 8)
         for index, is_valid in enumerate(self._is_valid):
             validity[index // 8] |= is_valid << index % 8
-        return ViewColumn(bytes(self._views), None if all(self._is_valid) else bytes(validity), buffers)
+        nulls = self._is_valid.count(False)
+        return ViewColumn(bytes(self._views), bytes(validity) if nulls else None, buffers, nulls)

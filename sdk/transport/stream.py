@@ -1,8 +1,9 @@
 """Frames over TCP: an asyncio protocol that receives into its own memory, and the network that opens it.
 
 Small frames are copied out of one reusable buffer. A large frame is received straight into its own memory, which the
-records decoded from it keep alive, so its bytes are never copied. The announced length is checked before memory is
-allocated. Both roles use it: a client through `TcpNetwork`, a server through `FrameProtocol` on its listening socket.
+records decoded from it keep alive, so its bytes are never copied; after them it is used again. The announced length is
+checked before memory is taken. Both roles use it: a client through `TcpNetwork`, a server through `FrameProtocol` on
+its listening socket.
 
 Source: Kafka protocol guide, "Network".
 """
@@ -18,6 +19,7 @@ from contextlib import suppress
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES, frame_length
 from kafkawire.sdk.protocol.gate import ConnectionState
+from kafkawire.sdk.protocol.reusable_memory import take_memory
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.transport.sockets import connect_one, resolve
 from kafkawire.sdk.transport.tls import PemFiles, tls_context
@@ -144,7 +146,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
                 self.receiver.receive_frame(bytes(self._buffer[content : content + length]))
                 start = content + length
             elif length > RECEIVE_BUFFER_BYTES - LENGTH_BYTES:
-                self._big = memoryview(bytearray(length))
+                self._big = take_memory(length)
                 self._filled = end - content
                 self._big[: self._filled] = self._buffer[content:end]
                 return

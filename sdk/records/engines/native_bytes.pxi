@@ -76,6 +76,11 @@ cdef extern from *:
         if (p < end) {
             uint32_t bits = p[0];
             if (bits < 128) { *value = (int32_t)(bits >> 1) ^ -(int32_t)(bits & 1); return p + 1; }
+            if (end - p >= 2 && p[1] < 128) {
+                bits = (bits & 127) | (uint32_t)p[1] << 7;
+                *value = (int32_t)(bits >> 1) ^ -(int32_t)(bits & 1);
+                return p + 2;
+            }
         }
         return get_long_varlong(p, end, value);
     }

@@ -6,32 +6,60 @@ cdef enum:
     VIEW_INLINE_BYTES = 12
 
 
+cdef struct ViewTarget:
+    # A column of views that is being filled: nothing is written into `views` before the first value, nor into
+    # `validity` before the first null.
+    uint8_t *views
+    uint8_t *validity
+    Py_ssize_t nulls, others
+
+
 cdef struct Target:
-    # Columns that are being filled.
+    # Columns that are being filled; `total` is how many rows there is room for.
     uint8_t *offsets
     uint8_t *timestamps
-    uint8_t *keys
-    uint8_t *values
-    uint8_t *key_validity
-    uint8_t *value_validity
-    Py_ssize_t null_keys, null_values
+    ViewTarget keys, values
+    Py_ssize_t rows, total
 
 
-def read_columns(batches):
+cdef struct Source:
+    # The bytes that the views with one buffer number point into.
+    const uint8_t *start
+    const uint8_t *end
+
+
+cdef struct OffsetRange:
+    # The offsets that are wanted, if not all are: from `start` on, before `end`.
+    bint are_set
+    int64_t start, end
+
+
+def read_columns(batches, ranges, take):
     """Return the records of native batches as columns, see `columns.py`.
 
+    Args:
+        batches: in order.
+        ranges: for each batch None, or the offsets of the first record that is wanted and of the first that no longer
+            is.
+        take: given a number of rows, returns writable memory and where in it these begin: offsets, timestamps, views
+            and validity of keys, those of values.
+
     Returns:
-        How many there are; offsets and timestamps; for keys and for values their Arrow views and validity, None if
-        there is no null; and the buffers that the views point into, one for each batch.
+        How many rows each batch has; how many keys and how many values are null; the buffers that views point into.
     """
-    cdef list payloads = []
-    cdef list sources = list(batches)
-    cdef list data = []
+    cdef list sources = list(batches), limits = list(ranges), payloads = [], counts = [], data = []
     cdef RecordBatch batch
     cdef Payload payload
-    cdef Py_ssize_t total = 0, row = 0
-    cdef int32_t number = 0
+    cdef Content content
+    cdef Target target
+    cdef Source source
+    cdef OffsetRange wanted
+    cdef Py_ssize_t index, before
+    cdef int32_t number
     cdef const uint8_t *p
+    if len(sources) != len(limits):
+        raise ValueError(f"{len(limits)} ranges for {len(sources)} batches")
+    target.total = 0
     for batch in sources:
         if batch is None:
             raise TypeError("expected a RecordBatch, got None")
@@ -40,84 +68,152 @@ def read_columns(batches):
             size = payload.region.end - payload.region.start
             raise DecodeError("records", batch.position, f"{size} bytes, a column holds {INT32_MAX} of a batch")
         payloads.append(payload)
-        total += payload.region.count
-        data.append(payload.owner if payload.owner is not batch else batch.data[BATCH_HEADER_BYTES:])
-    offsets = PyBytes_FromStringAndSize(NULL, total * sizeof(int64_t))
-    timestamps = PyBytes_FromStringAndSize(NULL, total * sizeof(int64_t))
-    keys = PyBytes_FromStringAndSize(NULL, total * VIEW_BYTES)
-    values = PyBytes_FromStringAndSize(NULL, total * VIEW_BYTES)
-    key_validity = PyBytes_FromStringAndSize(NULL, (total + 7) // 8)
-    value_validity = PyBytes_FromStringAndSize(NULL, (total + 7) // 8)
-    memset(PyBytes_AS_STRING(key_validity), 0, <size_t>((total + 7) // 8))
-    memset(PyBytes_AS_STRING(value_validity), 0, <size_t>((total + 7) // 8))
-    cdef Target target
-    target.offsets = <uint8_t *>PyBytes_AS_STRING(offsets)
-    target.timestamps = <uint8_t *>PyBytes_AS_STRING(timestamps)
-    target.keys = <uint8_t *>PyBytes_AS_STRING(keys)
-    target.values = <uint8_t *>PyBytes_AS_STRING(values)
-    target.key_validity = <uint8_t *>PyBytes_AS_STRING(key_validity)
-    target.value_validity = <uint8_t *>PyBytes_AS_STRING(value_validity)
-    target.null_keys = target.null_values = 0
-    for payload, batch in zip(payloads, sources):
+        target.total += payload.region.count
+    memory, places = take(target.total)
+    content = export_of(memory)
+    set_target(&target, content, places)
+    owner = None
+    source.start = source.end = NULL
+    for index in range(len(sources)):
+        batch = sources[index]
+        payload = payloads[index]
+        holder = batch.owner if payload.owner is batch else payload.owner
+        if owner is not holder or not reaches(&source, &payload.region):
+            put_data(data, owner, &source)
+            owner = holder
+            source.start = payload.region.start
+        source.end = payload.region.end
+        limit = limits[index]
+        wanted.are_set = limit is not None
+        if wanted.are_set:
+            wanted.start, wanted.end = limit
+        before = target.rows
+        number = <int32_t>len(data)
         with nogil:
-            p = fill(&payload.region, row, number, &target)
+            p = fill(&payload.region, &wanted, number, source.start, &target)
         if payload.region.count and p != payload.region.end:
             batch.refuse()
-        row += payload.region.count
-        number += 1
-    return (
-        total,
-        offsets,
-        timestamps,
-        keys,
-        key_validity if target.null_keys else None,
-        values,
-        value_validity if target.null_values else None,
-        data,
-    )
+        counts.append(target.rows - before)
+    put_data(data, owner, &source)
+    finish(&target.keys, target.rows)
+    finish(&target.values, target.rows)
+    return counts, target.keys.nulls, target.values.nulls, data
 
 
-cdef const uint8_t *fill(const Region *region, Py_ssize_t row, int32_t number, Target *target) noexcept nogil:
-    """Write the records of a batch from `row` on; return where they end, NULL if they are broken."""
+cdef int set_target(Target *target, Content content, places) except -1:
+    """Have columns filled in the memory that was taken for them, after a look at its size."""
+    cdef Py_ssize_t offsets, timestamps, keys, key_validity, values, value_validity
+    cdef Py_ssize_t bits = (target.total + 7) // 8
+    cdef uint8_t *start = <uint8_t *>content.buffer.buf
+    offsets, timestamps, keys, key_validity, values, value_validity = places
+    if content.buffer.readonly or not (
+        0 <= offsets <= timestamps - target.total * 8
+        and timestamps <= keys - target.total * 8
+        and keys <= key_validity - target.total * VIEW_BYTES
+        and key_validity <= values - bits
+        and values <= value_validity - target.total * VIEW_BYTES
+        and value_validity <= content.buffer.len - bits
+    ):
+        raise ValueError(f"{target.total} rows at {places} in {content.buffer.len} bytes")
+    target.offsets = start + offsets
+    target.timestamps = start + timestamps
+    target.keys.views = start + keys
+    target.keys.validity = start + key_validity
+    target.values.views = start + values
+    target.values.validity = start + value_validity
+    target.keys.nulls = target.keys.others = target.values.nulls = target.values.others = target.rows = 0
+    return 0
+
+
+cdef inline bint reaches(const Source *source, const Region *region) noexcept:
+    """Return whether views that count from the start of a source can point into a region that comes after it."""
+    return source.end <= region.start and region.end - source.start <= INT32_MAX
+
+
+cdef int put_data(list data, owner, const Source *source) except -1:
+    """Append the bytes of a source; nothing before the first one."""
+    cdef const uint8_t *start
+    if owner is None:
+        return 0
+    if PyBytes_CheckExact(owner):
+        start = <const uint8_t *>PyBytes_AS_STRING(owner)
+    else:
+        start = <const uint8_t *>(<Content>owner).buffer.buf
+    data.append(PyMemoryView_FromObject(owner)[source.start - start : source.end - start])
+    return 0
+
+
+cdef const uint8_t *fill(
+    const Region *region, const OffsetRange *wanted, int32_t number, const uint8_t *origin, Target *target
+) noexcept nogil:
+    """Write the records of a batch; return where they end, NULL if they are broken."""
     cdef const uint8_t *p = region.start
     cdef RecordParts parts
     cdef int64_t offset, timestamp
     cdef int32_t index
+    cdef Py_ssize_t row = target.rows
+    # The compiler can keep these in registers: nobody else has their address.
+    cdef uint8_t *offsets = target.offsets
+    cdef uint8_t *timestamps = target.timestamps
+    cdef ViewTarget keys = target.keys, values = target.values
     for index in range(region.count):
         p = read_record(p, region.end, &parts)
         if p == NULL:
             return NULL
         offset = offset_of(region, &parts)
+        if wanted.are_set and not wanted.start <= offset < wanted.end:
+            continue
         timestamp = timestamp_of(region, &parts)
-        memcpy(target.offsets + row * 8, &offset, 8)
-        memcpy(target.timestamps + row * 8, &timestamp, 8)
-        put_view(target.keys + row * VIEW_BYTES, parts.key, parts.key_size, number, <int32_t>(parts.key - region.start))
-        put_view(
-            target.values + row * VIEW_BYTES, parts.value, parts.value_size, number,
-            <int32_t>(parts.value - region.start),
-        )
-        if parts.key_size >= 0:
-            target.key_validity[row >> 3] |= <uint8_t>(1 << (row & 7))
-        else:
-            target.null_keys += 1
-        if parts.value_size >= 0:
-            target.value_validity[row >> 3] |= <uint8_t>(1 << (row & 7))
-        else:
-            target.null_values += 1
+        memcpy(offsets + row * 8, &offset, 8)
+        memcpy(timestamps + row * 8, &timestamp, 8)
+        put_view(&keys, row, target.total, parts.key, parts.key_size, number, parts.key - origin)
+        put_view(&values, row, target.total, parts.value, parts.value_size, number, parts.value - origin)
         row += 1
+    target.keys = keys
+    target.values = values
+    target.rows = row
     return p
 
 
 cdef inline void put_view(
-    uint8_t *view, const uint8_t *content, int32_t size, int32_t number, int32_t place
+    ViewTarget *column, Py_ssize_t row, Py_ssize_t total, const uint8_t *content, int32_t size, int32_t number,
+    Py_ssize_t place,
 ) noexcept nogil:
-    memset(view, 0, VIEW_BYTES)
-    if size <= 0:
+    """Write the value of a row; `place` is where it is in the buffer of that number."""
+    cdef uint8_t *view = column.views + row * VIEW_BYTES
+    cdef int32_t place32
+    if size < 0:
+        if column.nulls == 0:
+            memset(column.validity, 0, <size_t>((total + 7) // 8))
+            set_bits(column.validity, row)
+        column.nulls += 1
+        if column.others:
+            memset(view, 0, VIEW_BYTES)
         return
+    if column.others == 0:
+        memset(column.views, 0, <size_t>(row * VIEW_BYTES))
+    column.others += 1
+    if column.nulls:
+        column.validity[row >> 3] |= <uint8_t>(1 << (row & 7))
     memcpy(view, &size, 4)
     if size <= VIEW_INLINE_BYTES:
+        memset(view + 4, 0, VIEW_INLINE_BYTES)
         memcpy(view + 4, content, <size_t>size)
         return
+    place32 = <int32_t>place
     memcpy(view + 4, content, 4)
     memcpy(view + 8, &number, 4)
-    memcpy(view + 12, &place, 4)
+    memcpy(view + 12, &place32, 4)
+
+
+cdef void finish(ViewTarget *column, Py_ssize_t rows) noexcept nogil:
+    """Write the views of a column that has nulls only."""
+    if column.others == 0:
+        memset(column.views, 0, <size_t>(rows * VIEW_BYTES))
+
+
+cdef void set_bits(uint8_t *bits, Py_ssize_t count) noexcept nogil:
+    """Set the first bits of a row of zeros."""
+    memset(bits, 255, <size_t>(count >> 3))
+    if count & 7:
+        bits[count >> 3] = <uint8_t>((1 << (count & 7)) - 1)

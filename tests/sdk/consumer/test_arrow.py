@@ -6,6 +6,8 @@ Method: batches made by hand, whole and cut, of two partitions.
 from __future__ import annotations
 
 import datetime
+import subprocess
+import sys
 
 import pytest
 
@@ -55,3 +57,27 @@ def test_headers() -> None:
 
 def test_nothing() -> None:
     assert to_arrow([]).num_rows == 0
+
+
+def test_topics_are_named_once() -> None:
+    parts = [batch(TopicPartition(topic, 0), made(0, b"a", b"b")) for topic in ("s", "é", "s", "t")]
+    found = to_arrow(parts)
+    found.validate(full=True)
+    assert found.column("topic").dictionary.to_pylist() == ["s", "é", "t"]
+    assert found.column("topic").to_pylist() == ["s", "s", "é", "é", "s", "s", "t", "t"]
+
+
+def test_columns_need_no_library_but_pyarrow() -> None:
+    program = """
+import sys, pyarrow
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.batch import ConsumerBatch
+from kafkawire.sdk.records import BatchBuilder, walk
+builder = BatchBuilder()
+builder.append(5, b"k", b"v")
+before = set(sys.modules)
+ConsumerBatch(TopicPartition("t", 0), next(walk(builder.build())), 0).to_arrow()
+print(*(name for name in set(sys.modules) - before if name.partition(".")[0] not in ("kafkawire", "pyarrow", "bisect")))
+"""
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert not {"pandas", "numpy"} & set(output.replace(".", " ").split())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import sys
+import types
 from typing import Any
 
 import pytest
@@ -54,6 +55,18 @@ def test_a_buffer_is_locked_while_it_is_read_and_free_afterwards() -> None:
         data.clear()
     del view
     data.clear()
+
+
+@pytest.mark.parametrize("name", ["key", "value", "headers", "topic"])
+def test_objects_in_a_record_are_read_without_a_call(name: str) -> None:
+    module = engines.built
+    assert module is not None
+    assert isinstance(vars(module.Record)[name], types.MemberDescriptorType)
+    record = module.Record(1, 2, b"k", b"v", (("h", b"x"),), 3, "t", 4)
+    assert getattr(record, name) == {"key": b"k", "value": b"v", "headers": (("h", b"x"),), "topic": "t"}[name]
+    with pytest.raises(AttributeError, match="read-only"):
+        setattr(record, name, None)
+    assert getattr(module.Record.__new__(module.Record), name) is None
 
 
 def test_nothing_is_leaked() -> None:
