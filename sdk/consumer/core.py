@@ -26,6 +26,7 @@ from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
+from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.timing import random_fraction
 from kafkawire.sdk.transport.wire import Network
@@ -77,6 +78,11 @@ class ConsumerCore:
             self.group = Group(options, self.router, backoff, self.assignment, self._left)
             self.client.machines.append(self.group)
         self.client.machines += (self._subscription, self._planner, self._queries)
+        fork.watch(self)
+
+    def forked(self, error: fork.Forked) -> None:
+        """Hand out nothing in a child process: the parent does."""
+        self.reader.abandon(error)
 
     def start(self) -> Promise[None]:
         """Connect.

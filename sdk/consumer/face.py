@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.keywords import ConsumerKeywords
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.handout import RecordStream
-    from kafkawire.sdk.consumer.listener import ListenerCalls, RebalanceListener
+    from kafkawire.sdk.consumer.listener import BlockingListenerCalls, ListenerCalls, RebalanceListener
 
 __all__ = ["ConsumerFace"]
 
@@ -45,7 +45,7 @@ class ConsumerFace:
         self._topics = checked_topics(topics)
         self._by_hand: list[TopicPartition] = []
         self._core: ConsumerCore | None = None
-        self._calls: ListenerCalls | None = None
+        self._calls: ListenerCalls | BlockingListenerCalls | None = None
         self._raised: Exception | None = None
         self._is_closing = False
         self._stream: RecordStream | None = None

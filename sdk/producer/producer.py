@@ -6,7 +6,6 @@ is full, `send` raises `BufferFull` instead of waiting; `drain` and `send_many` 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import TracebackType
@@ -19,6 +18,8 @@ from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.settings import read_producer_options
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput, record_headers
+from kafkawire.sdk.transport.fork import Forked
+from kafkawire.sdk.transport.waiting import turn
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
@@ -114,10 +115,11 @@ class Producer:
         core.refuse(Closed("the producer is closed"))
         try:
             if flush:
-                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                    await core.flush()
-        except TimeoutError:
-            pass
+                flushed = core.flush()
+                if await flushed.within(timeout_ms):
+                    await flushed
+        except Forked:
+            pass  # what was buffered before the fork is the parent's to send
         finally:
             await _ended(core, Closed("the producer was closed before the record was acknowledged"))
         if flush:
@@ -205,7 +207,7 @@ class Producer:
                 if not pairs and taken < len(chunk):
                     taken += accumulator.fill(topic, chunk[taken:], partition, now_ms())
             count += taken
-            await asyncio.sleep(0)  # let full batches leave
+            await turn()  # let full batches leave
             if refused is not None:
                 raise refused
             if len(chunk) < _MANY:
@@ -214,7 +216,7 @@ class Producer:
     async def drain(self) -> None:
         """Wait until at least half of `buffer_memory` is free; batches do not linger meanwhile."""
         core = self._started()
-        await asyncio.sleep(0)  # a caller that only sends in a loop would keep the driver from running
+        await turn()  # a caller that only sends in a loop would keep the driver from running
         if core.accumulator.bytes_held > self._options.buffer_memory // 2:
             await core.drain()
 
