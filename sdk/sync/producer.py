@@ -1,0 +1,110 @@
+"""The blocking producer: `kafkawire.Producer` on an I/O thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from kafkawire.sdk.producer.engine import Delivery
+from kafkawire.sdk.producer.producer import Producer as AsyncProducer
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records.content import HeadersInput
+from kafkawire.sdk.sync.options import on_io_thread
+from kafkawire.sdk.transport.waiting import result_of
+from kafkawire.sdk.transport.wire import Network
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from kafkawire.sdk.client.keywords import ProducerKeywords
+
+__all__ = ["Producer"]
+
+
+class Producer:
+    """Send records to topics, blocking the caller where `kafkawire.Producer` awaits.
+
+    The constructor does no I/O; use `with Producer(…) as producer`, or call `start` and `close`. Any thread may call
+    any method. `Delivery.result` waits for one record. Callbacks of deliveries run on the I/O thread: they must not
+    block, and methods that would wait raise `LocalProtocolError` there.
+
+    Args:
+        servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
+            `bootstrap_servers` may take its place.
+        network: reaches the brokers; None for TCP.
+        options: see `ProducerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range, or two contradict each other.
+    """
+
+    def __init__(
+        self,
+        servers: str | Iterable[str] | None = None,
+        /,
+        *,
+        network: Network | None = None,
+        **options: Unpack[ProducerKeywords],
+    ) -> None:
+        self._inner = AsyncProducer(servers, network=network, **on_io_thread(options))
+
+    def __enter__(self) -> Producer:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(flush=error is None)
+
+    def start(self) -> None:
+        """Connect to the cluster; see `kafkawire.Producer.start`."""
+        result_of(self._inner.start)
+        if type(self).send is Producer.send:
+            self.send = self._inner.send  # type: ignore[method-assign]  # the engine's own, as in the asyncio producer
+
+    def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
+        """Flush, and disconnect; see `kafkawire.Producer.close`."""
+        result_of(self._inner.close, flush=flush, timeout_ms=timeout_ms)
+
+    def send(
+        self,
+        topic: str,
+        value: Buffer | str | None = None,
+        *,
+        key: Buffer | str | None = None,
+        headers: HeadersInput = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[Delivery], object] | None = None,
+    ) -> Delivery:
+        """Buffer a record for sending, without waiting; see `kafkawire.Producer.send`."""
+        return self._inner.send(
+            topic,
+            value,
+            key=key,
+            headers=headers,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+            on_delivery=on_delivery,
+        )
+
+    def send_many(
+        self,
+        topic: str,
+        values: Iterable[Buffer | str | None],
+        *,
+        headers: HeadersInput = (),
+        partition: int | None = None,
+    ) -> int:
+        """Buffer many records without keys, waiting whenever the buffer is full; see `kafkawire.Producer.send_many`."""
+        return result_of(self._inner.send_many, topic, values, headers=headers, partition=partition)
+
+    def drain(self) -> None:
+        """Wait until at least half of `buffer_memory` is free; see `kafkawire.Producer.drain`."""
+        result_of(self._inner.drain)
+
+    def flush(self) -> None:
+        """Send everything buffered so far and wait until it is acknowledged; see `kafkawire.Producer.flush`."""
+        result_of(self._inner.flush)
