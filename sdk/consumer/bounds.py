@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.partitions import TopicPartition
@@ -33,19 +33,18 @@ class Bounds:
         self._stop_at_end = stop_at_end
         self._bounded: list[TopicPartition] = []
 
-    async def find(self) -> None:
+    async def find(self, woken: Callable[[], Awaitable[object]]) -> None:
         """Look up the ends, and bound the partitions.
+
+        Args:
+            woken: waits until something comes.
 
         Raises:
             BrokerError: a partition does not exist, or may not be read.
         """
         queue = self._core.queue
         while queue.announces_reads and not (self._core.assignment.assigned or queue.errors or queue.failure):
-            promise = queue.wait()  # the group has not assigned anything yet
-            try:
-                await promise
-            finally:
-                queue.cancel(promise)
+            await woken()  # the group has not assigned anything yet
         partitions = self._core.assignment.assigned
         ends: dict[TopicPartition, int] = {}
         if isinstance(self._until, int):

@@ -6,7 +6,6 @@ This is the face for asyncio: it waits for what the machines of `core.py` do. `a
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import suppress
@@ -22,19 +21,23 @@ from kafkawire.sdk.consumer.face import ConsumerFace
 from kafkawire.sdk.errors import Closed, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
+from kafkawire.sdk.transport.fork import Forked
+from kafkawire.sdk.transport.waiting import turn
 
 if TYPE_CHECKING:
     from kafkawire.sdk.client.groups.protocol import Event
+    from kafkawire.sdk.consumer.bounds import Bounds
     from kafkawire.sdk.consumer.core import ConsumerCore
-    from kafkawire.sdk.consumer.handout import RecordStream
+    from kafkawire.sdk.consumer.handout import RecordIterator, RecordStream
+    from kafkawire.sdk.consumer.listener import BlockingListenerCalls, ListenerCalls, RebalanceListener
 
-__all__ = ["Consumer"]
+__all__ = ["CLOSE_TIMEOUT_MS", "Consumer"]
 
 logger = logging.getLogger("kafkawire.consumer")
 
 #: How long `close` may take to commit and to leave the group, unless it is told otherwise; as in Kafka, a session
 #: timeout later the group would go on without the member anyway.
-_CLOSE_TIMEOUT_MS = 5_000
+CLOSE_TIMEOUT_MS = 5_000
 
 Result = TypeVar("Result")
 
@@ -84,11 +87,9 @@ class Consumer(ConsumerFace):
         if self._core is not None:
             raise LocalProtocolError("the consumer was started already")
         from kafkawire.sdk.consumer.core import ConsumerCore  # what connects is loaded here, not by the import
-        from kafkawire.sdk.consumer.handout import RecordStream
 
         core = self._core = ConsumerCore(self._options, self._network)
-        self._stream = RecordStream(self._next_record)
-        core.reader.stream = self._stream
+        core.reader.stream = self._new_stream()
         if self._subscription is not None:
             core.topics = self._subscription.names
         try:
@@ -98,16 +99,14 @@ class Consumer(ConsumerFace):
             await core.client.finish(Closed("the consumer could not be started"))
             raise
         if core.group is not None and self._listener is not None:
-            from kafkawire.sdk.consumer.listener import ListenerCalls
-
-            self._calls = ListenerCalls(self._listener, self._listened)
+            self._calls = self._listener_calls(core, self._listener)
             core.group.notify = self._calls.notify
         if self._subscription is not None:
             await core.subscribe(self._subscription)
         if self._by_hand:
             self.assign(self._by_hand)
 
-    async def close(self, timeout_ms: int = _CLOSE_TIMEOUT_MS) -> None:
+    async def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
         """Commit finished records (with `enable_auto_commit`), tell the listener, leave the group and disconnect.
 
         The listener itself may close the consumer.
@@ -126,7 +125,8 @@ class Consumer(ConsumerFace):
             self._calls.let_go()  # the listener may close the consumer
         try:
             with suppress(Closed):  # by a defect, which every read has raised
-                await core.leave(timeout_ms)
+                left = core.leave(timeout_ms)
+                await (left if self._calls is None else self._calls.until(left))
         finally:
             self._core = None
             self._is_closing = False
@@ -150,13 +150,7 @@ class Consumer(ConsumerFace):
     async def batches(self) -> AsyncGenerator[ConsumerBatch, None]:
         """Iterate over whole batches without end; a batch is finished when the next one is asked for."""
         core = self._started()
-        while True:
-            try:
-                batch = await self._wait(core, core.reader.next_batch)
-            except Closed:
-                return
-            if batch is None:
-                return
+        while (batch := await self._next_batch(core)) is not None:
             yield batch
 
     async def getmany(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[TopicPartition, list[Record]]:
@@ -202,14 +196,9 @@ class Consumer(ConsumerFace):
             BrokerError: the ends could not be looked up.
             LocalProtocolError: the time is negative, or has no time zone.
         """
-        from kafkawire.sdk.consumer.bounds import Bounds
-
-        core = self._started()
-        assert self._stream is not None
-        bounds = Bounds(core, to_ms(until) if isinstance(until, int | datetime) else until, stop_at_end)
+        bounds = await self._bounded(until, stop_at_end)
         try:
-            await bounds.find()
-            async for record in self._stream:
+            async for record in self:
                 yield record
         finally:
             bounds.lift()
@@ -329,19 +318,53 @@ class Consumer(ConsumerFace):
 
     # Internals.
 
+    def _new_stream(self) -> RecordStream | RecordIterator:
+        from kafkawire.sdk.consumer.handout import RecordStream
+
+        self._stream = RecordStream(self._next_record)
+        return self._stream
+
     async def _next_record(self) -> Record:
         """Wait for the next record of an iteration, and hand it out."""
+        if not await self._advance():
+            raise StopAsyncIteration
+        reader = self._started().reader
+        assert reader.handout is not None
+        return reader.handout.take()
+
+    async def _advance(self) -> bool:
+        """Wait until a record can be handed out; return False at the end of the client, or of a bounded read."""
         core = self._core
         if core is None:
-            raise StopAsyncIteration
+            return False
         try:
-            found = await self._wait(core, lambda: core.reader.advance() or None)
+            return await self._wait(core, lambda: core.reader.advance() or None) is not None
+        except Forked:
+            raise
         except Closed:
-            raise StopAsyncIteration from None
-        if not found:
-            raise StopAsyncIteration
-        assert core.reader.handout is not None
-        return core.reader.handout.take()
+            return False
+
+    async def _next_batch(self, core: ConsumerCore) -> ConsumerBatch | None:
+        """Wait for the next batch, and hand it out; None at the end of the client, or of a bounded read."""
+        try:
+            return await self._wait(core, core.reader.next_batch)
+        except Forked:
+            raise
+        except Closed:
+            return None
+
+    async def _bounded(self, until: Mapping[TopicPartition, int] | int | datetime | None, stop_at_end: bool) -> Bounds:
+        """Bound the reads that follow; `lift` ends it."""
+        from kafkawire.sdk.consumer.bounds import Bounds
+
+        core = self._started()
+        bounds = Bounds(core, to_ms(until) if isinstance(until, int | datetime) else until, stop_at_end)
+        try:
+            await bounds.find(lambda: self._woken(core, None))
+        except BaseException:
+            bounds.lift()
+            raise
+        return bounds
 
     async def _wait(
         self, core: ConsumerCore, read: Callable[[], Result | None], deadline_ms: int | None = None
@@ -349,24 +372,23 @@ class Consumer(ConsumerFace):
         """Call `read` until it finds something; None at the deadline, or at the end of a bounded read."""
         if core.reader.taken != self._seen:
             self._seen = core.reader.taken
-            await asyncio.sleep(0)  # the application may never wait: let responses in and the next requests out
-        while (found := read()) is None:
+            await turn()  # the application may never wait: let responses in and the next requests out
+        while (found := self._read(core, read)) is None:
             if core.reader.is_at_end or not await self._woken(core, deadline_ms):
                 return None
             self._seen = core.reader.taken + 1  # what comes now was waited for
         return found
 
+    def _read(self, core: ConsumerCore, read: Callable[[], Result | None]) -> Result | None:
+        return read()
+
     async def _woken(self, core: ConsumerCore, deadline_ms: int | None) -> bool:
         """Wait until something arrives; return whether it did before the deadline."""
         promise = core.queue.wait()
         try:
-            async with asyncio.timeout(None if deadline_ms is None else (deadline_ms - monotonic_ms()) / 1000):
-                await promise
-        except TimeoutError:
-            return False
+            return await promise.within(None if deadline_ms is None else deadline_ms - monotonic_ms())
         finally:
             core.queue.cancel(promise)
-        return True
 
     async def _offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         found = await self._started().look_up(dict.fromkeys(partitions, timestamp))
@@ -377,6 +399,11 @@ class Consumer(ConsumerFace):
         if core.group is None:
             raise LocalProtocolError("committed offsets belong to a group: set group_id")
         return core
+
+    def _listener_calls(self, core: ConsumerCore, listener: RebalanceListener) -> ListenerCalls | BlockingListenerCalls:
+        from kafkawire.sdk.consumer.listener import ListenerCalls  # few programs listen
+
+        return ListenerCalls(listener, self._listened)
 
     def _listened(self, event: Event, error: Exception | None) -> None:
         """Go on after the listener; what it raised is raised by every read from now on, or else by `close`."""

@@ -29,6 +29,7 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataRe
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
 from kafkawire.sdk.records import Record
+from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.wire import Network
 
@@ -86,6 +87,11 @@ class ConsumerCore:
             self.client.machines.append(self.group)
             show_group(self.router.metrics, lambda: self.assignment.readings, self._last_heartbeat_ms)
         self.client.machines += (self._subscribed, self.planner, self._queries)
+        fork.watch(self)
+
+    def forked(self, error: fork.Forked) -> None:
+        """Hand out nothing in a child process: the parent does."""
+        self.reader.abandon(error)
 
     def start(self) -> Promise[None]:
         """Connect.

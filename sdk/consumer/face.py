@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.handout import RecordStream
     from kafkawire.sdk.consumer.health import ConsumerHealth
-    from kafkawire.sdk.consumer.listener import ListenerCalls, RebalanceListener
+    from kafkawire.sdk.consumer.listener import BlockingListenerCalls, ListenerCalls, RebalanceListener
     from kafkawire.sdk.metrics.names import MetricName
 
 __all__ = ["ConsumerFace"]
@@ -54,7 +54,7 @@ class ConsumerFace:
         self._by_hand: list[TopicPartition] = []
         self._subscription = self._chosen(topics) if topics else None
         self._core: ConsumerCore | None = None
-        self._calls: ListenerCalls | None = None
+        self._calls: ListenerCalls | BlockingListenerCalls | None = None
         self._raised: Exception | None = None
         self._is_closing = False
         self._stream: RecordStream | None = None

@@ -27,7 +27,7 @@ from kafkawire.sdk.consumer.fetch_session import FetchSession
 from kafkawire.sdk.consumer.partition_fetch import PartitionFetch
 from kafkawire.sdk.consumer.position import Place, Position
 from kafkawire.sdk.consumer.position_lookups import CommittedSource, PositionLookups
-from kafkawire.sdk.errors import BrokerError, KafkaWireError, NoOffset
+from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, NoOffset
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.schema import Message
@@ -237,7 +237,8 @@ class FetchPlanner:
 
     def halt(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
         """End fetching from a partition: the application gets the error, once."""
-        self._lines.error(("halt", fetch.partition.topic), now_ms, "reading %s stops: %s", fetch.partition, error)
+        if not isinstance(error, Closed):  # the consumer has ended, which needs no line for each partition
+            self._lines.error(("halt", fetch.partition.topic), now_ms, "reading %s stops: %s", fetch.partition, error)
         fetch.halted = True
         end = fetch.position or Position(-1)
         self._queue.put(Fetched(fetch.partition, fetch.epoch, end.offset, end, error=error))

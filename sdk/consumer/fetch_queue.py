@@ -115,6 +115,11 @@ class FetchQueue:
         self.failure = error
         self.signal()
 
+    def clear(self) -> None:
+        """Drop everything that was fetched; `fail` follows."""
+        self._items.clear()
+        self._parked.clear()
+
     def signal(self) -> None:
         """Wake every reader."""
         with suppress(IndexError):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from kafkawire.sdk.protocol.engines.selection import ENGINE
 
-__all__ = ["Handout", "RecordStream"]
+__all__ = ["Handout", "RecordIterator", "RecordStream"]
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.consumer.python_handout import Handout, RecordStream
+    from kafkawire.sdk.consumer.python_handout import Handout, RecordIterator, RecordStream
 else:
     try:
         _engine = import_module(
@@ -19,4 +19,5 @@ else:
     except ImportError:
         _engine = import_module("kafkawire.sdk.consumer.python_handout")
     Handout = _engine.Handout
+    RecordIterator = _engine.RecordIterator
     RecordStream = _engine.RecordStream

@@ -1,9 +1,11 @@
-"""Tell the application of changes of its partitions, on its own event loop."""
+"""Tell the application of changes of its partitions: on its own event loop, or on the thread that reads."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, Protocol
@@ -11,8 +13,9 @@ from typing import Final, Protocol
 from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Revoking
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.transport.promise import Promise
 
-__all__ = ["ListenerCalls", "RebalanceListener"]
+__all__ = ["BlockingListenerCalls", "ListenerCalls", "RebalanceListener"]
 
 _METHODS: Final = {Assigned: "on_assigned", Revoking: "on_revoked", Lost: "on_lost"}
 
@@ -59,6 +62,10 @@ class ListenerCalls:
         if task in self._tasks:
             self._done(self._tasks[task], None)
 
+    async def until(self, promise: Promise[None]) -> None:
+        """Wait for a promise, while the listener is called."""
+        await promise
+
     async def end(self) -> None:
         """Cancel the calls that have not returned, but for the one that asks for it."""
         self._is_ended = True
@@ -75,7 +82,7 @@ class ListenerCalls:
     async def _tell(self, event: Event) -> None:
         failure: Exception | None = None
         try:
-            result = getattr(self._listener, _METHODS[type(event)])(event.partitions)
+            result = _told(self._listener, event)
             if inspect.isawaitable(result):
                 await result
         except Exception as error:  # the application's: it is raised by its next read
@@ -87,3 +94,89 @@ class ListenerCalls:
             failure = LocalProtocolError("the rebalance listener was cancelled")
             failure.__cause__ = error
         self._done(event, failure)
+
+
+class BlockingListenerCalls:
+    """Call a listener on the thread that reads, before it reads on, or on the one that closes the consumer.
+
+    Args:
+        listener: of the application; its methods are plain functions.
+        done: called after each call, with the event and with what the listener raised.
+        signal: wakes the reads that wait.
+    """
+
+    def __init__(
+        self,
+        listener: RebalanceListener,
+        done: Callable[[Event, Exception | None], None],
+        signal: Callable[[], None],
+    ) -> None:
+        self._listener = listener
+        self._done = done
+        self._signal = signal
+        self._events: deque[Event] = deque()
+        self._arrived = threading.Event()
+        self._caller: int | None = None
+
+    def notify(self, event: Event) -> None:
+        """Have the listener called; from any thread."""
+        self._events.append(event)
+        self._arrived.set()
+        self._signal()
+
+    def run(self) -> None:
+        """Call the listener for every event so far, unless a call is under way.
+
+        An event whose call is interrupted by Ctrl-C stays, and is told again.
+        """
+        if self._caller is not None:
+            return
+        self._caller = threading.get_ident()
+        try:
+            while self._events:
+                event = self._events[0]
+                error = self._tell(event)
+                if self._events and self._events[0] is event:
+                    self._done(event, error)
+                    self._events.popleft()
+                elif error is not None:  # the group has gone on without it
+                    self._done(event, error)
+        finally:
+            self._caller = None
+
+    def let_go(self) -> None:
+        """Have the group go on if a call asks for this: it waits for what comes after it."""
+        if self._caller == threading.get_ident():
+            self._caller = None
+            self._done(self._events.popleft(), None)
+
+    async def until(self, promise: Promise[None]) -> None:
+        """Wait for a promise, while the listener is called."""
+        promise.add_done_callback(self._arrived.set)
+        while not promise.done:
+            self.run()
+            self._arrived.wait()
+            self._arrived.clear()
+        await promise
+
+    async def end(self) -> None:
+        """Make no more calls."""
+        self._events.clear()
+
+    def _tell(self, event: Event) -> Exception | None:
+        try:
+            result = _told(self._listener, event)
+            if inspect.iscoroutine(result):
+                result.close()
+                raise LocalProtocolError(
+                    f"{type(self._listener).__name__}.{_METHODS[type(event)]} is a coroutine function: "
+                    "kafkawire.sync calls plain ones, kafkawire.Consumer awaits"
+                )
+        except Exception as error:  # the application's: it is raised by its next read
+            return error
+        return None
+
+
+def _told(listener: RebalanceListener, event: Event) -> Awaitable[None] | None:
+    result: Awaitable[None] | None = getattr(listener, _METHODS[type(event)])(event.partitions)
+    return result

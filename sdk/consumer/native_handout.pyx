@@ -23,7 +23,7 @@ cdef extern from *:
 
 from kafkawire.sdk.consumer.position import Position
 
-__all__ = ["Handout", "RecordStream"]
+__all__ = ["Handout", "RecordIterator", "RecordStream"]
 
 
 @cython.final
@@ -113,6 +113,26 @@ cdef class RecordStream:
     cdef object ready(self):
         if self.handout is None or self.handout.index >= self.handout.count:
             raise RuntimeError("an iterator of __await__ is used at once: another reader took the record")
+        return self.handout.next()
+
+
+@cython.final
+cdef class RecordIterator:
+    """What a blocking `for` iterates over, see `python_handout.py`."""
+
+    cdef object wait
+    cdef public Handout handout
+
+    def __init__(self, wait):
+        self.wait = wait
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        while self.handout is None or self.handout.index >= self.handout.count:
+            if not self.wait():
+                raise StopIteration
         return self.handout.next()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.records import Record
 
-__all__ = ["Handout", "RecordStream"]
+__all__ = ["Handout", "RecordIterator", "RecordStream"]
 
 
 class Handout:
@@ -107,3 +107,27 @@ class RecordStream:
         if handout is not None and handout.left:
             return handout.take()
         return await self._wait()
+
+
+class RecordIterator:
+    """What a blocking `for` iterates over: records that are there, or else those that come after `wait`.
+
+    Args:
+        wait: blocks until the handout has a record; returns whether one will ever come.
+
+    Attributes:
+        handout: where the next record comes from while it has some.
+    """
+
+    def __init__(self, wait: Callable[[], bool]) -> None:
+        self._wait = wait
+        self.handout: Handout | None = None
+
+    def __iter__(self) -> RecordIterator:
+        return self
+
+    def __next__(self) -> Record:
+        while self.handout is None or not self.handout.left:
+            if not self._wait():
+                raise StopIteration
+        return self.handout.take()

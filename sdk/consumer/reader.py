@@ -18,7 +18,7 @@ from kafkawire.sdk.consumer.assignment import Assignment, Reading
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.fetch_queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.fetched_batches import fetched_batches
-from kafkawire.sdk.consumer.handout import Handout, RecordStream
+from kafkawire.sdk.consumer.handout import Handout, RecordIterator, RecordStream
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
@@ -84,7 +84,7 @@ class Reader:
         self.handout: Handout | None = None
         self.taken = 0
         self.is_bounded = False
-        self.stream: RecordStream | None = None
+        self.stream: RecordStream | RecordIterator | None = None
         assignment.on_pause = self._set_aside
         assignment.handed_out = self._count
 
@@ -193,6 +193,24 @@ class Reader:
             self._moved.clear()
         if self._course is not None:
             self._course.reading.settle()
+
+    def rewind(self) -> None:
+        """Hand out again what is not finished: a read was interrupted in the middle.
+
+        What was fetched is dropped, since it is not known how much of it was on its way.
+        """
+        for reading in list(self._assignment.readings.values()):
+            if reading.finished is not None and not reading.halted:
+                self._assignment.seek(reading.partition, reading.finished)
+
+    def abandon(self, error: KafkaWireError) -> None:
+        """Hand out nothing more: every read raises an error."""
+        if self.handout is not None:
+            self.handout.cut()
+        self._course = None
+        self._paused.clear()
+        self._queue.clear()
+        self._queue.fail(error)
 
     @property
     def is_at_end(self) -> bool:

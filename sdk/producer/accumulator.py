@@ -109,31 +109,35 @@ class Accumulator:
             LocalProtocolError: there is no such topic or partition.
         """
         if BATCH_HEADER_BYTES + record.bound_bytes > self._largest_bytes:
-            options = self._options
-            name = "max_request_size" if self._largest_bytes == options.max_request_size else "buffer_memory"
+            name = "max_request_size" if self._largest_bytes == self._options.max_request_size else "buffer_memory"
             raise RecordTooLarge(
                 f"record of up to {record.bound_bytes} bytes, {name}={self._largest_bytes} leaves "
                 f"{self._largest_bytes - BATCH_HEADER_BYTES}"
             )
-        while True:
-            topic = self.topics.get(record.topic)
-            if topic is None or not topic.partitions:
+        try:
+            while True:
+                topic = self.topics.get(record.topic)
+                if topic is None or not topic.partitions:
+                    with self._lock:
+                        self._check()
+                        outcome = self._hold(record)
+                    if outcome is not None:
+                        return outcome, 0
+                    continue
+                if number == TO_BE_CHOSEN:
+                    try:
+                        number = self._choose(record, topic.partitions)
+                    except _PartitionerFailed as error:
+                        return self.refused(record, error.reason), 0
                 with self._lock:
                     self._check()
-                    outcome = self._hold(record)
-                if outcome is not None:
-                    return outcome, 0
-                continue
-            if number == TO_BE_CHOSEN:
-                try:
-                    number = self._choose(record, topic.partitions)
-                except _PartitionerFailed as error:
-                    return self.refused(record, error.reason), 0
-            with self._lock:
-                self._check()
-                if number < topic.partitions:  # it is not 0 either: the topic has not been forgotten meanwhile
-                    return self._append(topic, record, number)
-            number = TO_BE_CHOSEN
+                    if number < topic.partitions:  # it is not 0 either: the topic has not been forgotten meanwhile
+                        return self._append(topic, record, number)
+                number = TO_BE_CHOSEN
+        except BaseException as error:
+            if not isinstance(error, KafkaWireError):  # Ctrl-C, anywhere in between
+                self._tell_again(record.topic)
+            raise
 
     def fill(self, name: str, values: Sequence[bytes | None], number: int | None, timestamp_ms: int) -> int:
         """Append records without keys and headers to the open batch of a partition, until one does not fit.
@@ -207,6 +211,7 @@ class Accumulator:
 
     def _append(self, topic: ProducerTopic, record: Held, number: int) -> tuple[Outcome, int]:
         is_sticky = number == FILL_ONE_AFTER_THE_OTHER
+        opened = None
         while True:
             if is_sticky:
                 number = self._stick(topic)
@@ -214,7 +219,7 @@ class Accumulator:
             if batch is None:
                 # What waited for its topic has waited since then.
                 held_ms = record.deadline_ms - self._options.delivery_timeout_ms if record.outcome else None
-                batch = self._open(topic, number, record.bound_bytes, held_ms)
+                batch = opened = self._new(topic, number, record.bound_bytes, held_ms)
                 break
             if self._grow(batch, batch.used_bytes + record.bound_bytes, partly=True):
                 break
@@ -224,6 +229,10 @@ class Accumulator:
         index = batch.builder.append(record.timestamp_ms, record.key, record.value, record.headers)
         assert index is not None, "the batch has room for it"
         batch.used_bytes = batch.builder.size_bytes
+        if opened is not None:  # only now: a batch without a record must not be seen, whatever interrupts this
+            topic.open[number] = opened
+            opened.queue.waiting.append(opened)
+            self._tell(opened)
         if is_sticky:
             topic.sticky = batch
             topic.sticky_bytes += batch.used_bytes - before_bytes
@@ -260,7 +269,7 @@ class Accumulator:
 
     # Batches and their memory; under the lock.
 
-    def _open(self, topic: ProducerTopic, number: int, bound_bytes: int, created_ms: int | None) -> ProducerBatch:
+    def _new(self, topic: ProducerTopic, number: int, bound_bytes: int, created_ms: int | None) -> ProducerBatch:
         needed_bytes = BATCH_HEADER_BYTES + bound_bytes
         options = self._options
         limit_bytes = max(options.batch_size, needed_bytes)
@@ -274,10 +283,7 @@ class Accumulator:
         now_ms = self._clock()
         batch = self.new_batch(queue, builder, limit_bytes, now_ms if created_ms is None else created_ms)
         batch.admitted_bytes = admitted_bytes
-        topic.open[number] = batch
         topic.used_ms = now_ms
-        queue.waiting.append(batch)
-        self._tell(batch)
         return batch
 
     def new_batch(
@@ -316,12 +322,12 @@ class Accumulator:
 
     def _admit(self, needed_bytes: int, wished_bytes: int) -> int:
         """Take memory: as much as wished, or as needed, and return how much it was."""
-        options = self._options
-        room_bytes = options.buffer_memory - self.bytes_held
+        room_bytes = self._options.buffer_memory - self.bytes_held
         if needed_bytes > room_bytes:
             raise BufferFull(
                 f"{self.bytes_held} bytes are not acknowledged yet, {needed_bytes} more exceed "
-                f"buffer_memory={options.buffer_memory}; await producer.drain() and send again, or use send_many"
+                f"buffer_memory={self._options.buffer_memory}; wait with producer.drain() and send again, or use "
+                "send_many"
             )
         taken_bytes = min(wished_bytes, room_bytes)
         self.bytes_held += taken_bytes
@@ -329,6 +335,14 @@ class Accumulator:
 
     def _tell(self, what: ProducerBatch | PartitionQueue | Held) -> None:
         self.news.append(what)
+        self._wake()
+
+    def _tell_again(self, name: str) -> None:
+        """Tell all about a topic: the sender may not have heard of the last thing that happened there."""
+        topic = self.topics.get(name)
+        if topic is not None:
+            with self._lock:
+                self.news.extend([*topic.held, *(each for queue in topic.queues.values() for each in queue.waiting)])
         self._wake()
 
     # The sender's side.

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from threading import Lock
+from threading import Event, Lock
 from typing import Any, NamedTuple
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
+from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.transport.waiting import check_may_block, driving
 
 __all__ = ["Outcome", "RecordMetadata"]
 
@@ -23,6 +25,15 @@ logger = logging.getLogger("kafkawire.producer")
 
 #: Held for a few instructions at a time, so that one is enough for all outcomes.
 _lock = Lock()
+
+
+def _unlock() -> None:
+    """Start anew in a child process: the thread that held the lock is not there."""
+    global _lock
+    _lock = Lock()
+
+
+os.register_at_fork(after_in_child=_unlock)
 
 
 class RecordMetadata(NamedTuple):
@@ -158,6 +169,24 @@ class Outcome:
             settled: asyncio.Future[None] = loop.create_future()
             self.watch(index, lambda: _wake(loop, settled))
             yield from settled.__await__()
+        return self._metadata(index, timestamp_ms)
+
+    def result(self, index: int, timestamp_ms: int, timeout_ms: int | None) -> RecordMetadata:
+        """Block this thread until the record is settled, and return where it is.
+
+        Raises:
+            RequestTimedOut: it was not settled in time.
+            LocalProtocolError: this thread runs an event loop that a client is driven on.
+        """
+        if not self.is_done(index):
+            check_may_block(driving)
+            settled = Event()
+            self.watch(index, settled.set)
+            if not settled.wait(None if timeout_ms is None else timeout_ms / 1000):
+                raise RequestTimedOut(f"the record for {self.partition} is not settled after {timeout_ms} ms")
+        return self._metadata(index, timestamp_ms)
+
+    def _metadata(self, index: int, timestamp_ms: int) -> RecordMetadata:
         outcome, index = self.find(index)
         outcome.observed = True
         if outcome.error is not None:

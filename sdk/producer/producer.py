@@ -6,8 +6,8 @@ is full, `send` raises `BufferFull` instead of waiting; `drain` and `send_many` 
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -23,6 +23,8 @@ from kafkawire.sdk.producer.settings import read_producer_options
 from kafkawire.sdk.producer.transaction import Transaction
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput, record_headers
+from kafkawire.sdk.transport.fork import Forked
+from kafkawire.sdk.transport.waiting import turn
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
@@ -128,10 +130,11 @@ class Producer:
             if core.is_transactional:
                 await _finished(core, timeout_ms)
             elif flush:
-                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                    await core.flush()
-        except TimeoutError:
-            pass
+                flushed = core.flush()
+                if await flushed.within(timeout_ms):
+                    await flushed
+        except Forked:
+            pass  # what was buffered before the fork is the parent's to send
         finally:
             await core.client.finish(Closed("the producer was closed before the record was acknowledged"))
         if flush and not core.is_transactional:
@@ -222,7 +225,7 @@ class Producer:
                 if not pairs and taken < len(chunk):
                     taken += accumulator.fill(topic, chunk[taken:], partition, now_ms())
             count += taken
-            await asyncio.sleep(0)  # let full batches leave
+            await turn()  # let full batches leave
             if refused is not None:
                 raise refused
             if len(chunk) < _MANY:
@@ -244,7 +247,7 @@ class Producer:
     async def drain(self) -> None:
         """Wait until at least half of `buffer_memory` is free; batches do not linger meanwhile."""
         core = self._started()
-        await asyncio.sleep(0)  # a caller that only sends in a loop would keep the driver from running
+        await turn()  # a caller that only sends in a loop would keep the driver from running
         if core.accumulator.bytes_held > self._options.buffer_memory // 2:
             await core.drain()
 
@@ -282,7 +285,7 @@ class Producer:
         begun = core.begin()
         try:
             await begun
-        except asyncio.CancelledError:
+        except (CancelledError, KeyboardInterrupt):
             with suppress(KafkaWireError):
                 core.abort(None)  # nobody is left to end it
             raise

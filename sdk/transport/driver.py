@@ -25,7 +25,7 @@ from kafkawire.sdk.errors import (
     LocalProtocolError,
 )
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.transport import fork
+from kafkawire.sdk.transport import fork, waiting
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.driven import AnyCall, AnyLink, Machine, Open, Router, Send, Turn
 from kafkawire.sdk.transport.promise import Promise, Result
@@ -77,6 +77,7 @@ class Driver(Generic[AnyLink, AnyCall]):
     def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Begin, on the event loop of an `IoThread`; None for that of the caller."""
         self._loop = asyncio.get_running_loop() if loop is None else loop
+        waiting.driving.add(self._loop)
         fork.watch(self)
         self.wake()
 
@@ -87,7 +88,9 @@ class Driver(Generic[AnyLink, AnyCall]):
             A promise that is kept once nothing is left on the event loop.
         """
         ended: Promise[None] = Promise()
-        if self._loop is None or self._loop.is_closed():
+        if isinstance(self._ended, fork.Forked):
+            ended.keep(None)  # loop and connections are the parent's
+        elif self._loop is None or self._loop.is_closed():
             self._connections.clear()  # their sockets went with the loop
             self._stop(error)
             ended.keep(None)
@@ -105,11 +108,15 @@ class Driver(Generic[AnyLink, AnyCall]):
             self._check()
         if self._is_scheduled or self._loop is None or self._ended is not None:
             return
-        self._is_scheduled = True
-        if get_ident() == self._thread:
-            self._loop.call_soon(self._turn)
-        else:
-            self._loop.call_soon_threadsafe(self._turn)
+        try:
+            self._is_scheduled = True
+            if get_ident() == self._thread:
+                self._loop.call_soon(self._turn)
+            else:
+                self._loop.call_soon_threadsafe(self._turn)
+        except BaseException:  # Ctrl-C: perhaps nothing is scheduled
+            self._is_scheduled = False
+            raise
 
     def lag_ms(self, now_ms: int) -> int:
         """Return by how much the last timer was late, or the present one is; from any thread."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from threading import Thread, current_thread
 
+from kafkawire.sdk.transport import waiting
+
 __all__ = ["IoThread"]
 
 
@@ -21,6 +23,7 @@ class IoThread:
 
     def __init__(self, name: str = "kafkawire") -> None:
         self.loop = asyncio.new_event_loop()
+        waiting.io_loops.add(self.loop)
         self._thread = Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 

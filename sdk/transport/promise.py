@@ -1,5 +1,7 @@
 """The result of what a client asked its driver to do: awaited on any event loop, or waited for by any thread.
 
+Awaited where no event loop runs, a promise blocks its thread (`waiting.py` says what for).
+
 The driver's side settles a promise once; the user's side may be another thread. Everything that a client's methods
 return, except records and deliveries, crosses between the two as a promise.
 """
@@ -7,6 +9,7 @@ return, except records and deliveries, crosses between the two as a promise.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from threading import Event, Lock
@@ -20,6 +23,15 @@ Result = TypeVar("Result")
 
 #: Held for a few instructions at a time, so that one is enough for all promises.
 _lock = Lock()
+
+
+def _unlock() -> None:
+    """Start anew in a child process: the thread that held the lock is not there."""
+    global _lock
+    _lock = Lock()
+
+
+os.register_at_fork(after_in_child=_unlock)
 
 
 class Promise(Generic[Result]):
@@ -60,16 +72,31 @@ class Promise(Generic[Result]):
 
     def __await__(self) -> Generator[Any, None, Result]:
         if not self.done:
-            loop = asyncio.get_running_loop()
-            settled: asyncio.Future[None] = loop.create_future()
-            self.add_done_callback(lambda: _wake(loop, settled))
+            loop = asyncio._get_running_loop()
+            if loop is None:
+                return self.wait()
             try:
-                yield from settled.__await__()
+                yield from self._future(loop).__await__()
             except asyncio.CancelledError:
                 if self._on_cancel is not None:
                     self._on_cancel()
                 raise
         return self._outcome()
+
+    async def within(self, timeout_ms: int | None) -> bool:
+        """Return whether it is settled within a limit; None for no limit."""
+        if self.done:
+            return True
+        loop = asyncio._get_running_loop()
+        timeout_seconds = None if timeout_ms is None else max(timeout_ms, 0) / 1000
+        if loop is None:
+            return self._block(timeout_seconds)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._future(loop)
+        except TimeoutError:
+            return self.done
+        return True
 
     def wait(self, timeout_seconds: float | None = None) -> Result:
         """Block this thread until it is settled.
@@ -77,12 +104,20 @@ class Promise(Generic[Result]):
         Raises:
             RequestTimedOut: it was not settled in time.
         """
-        if not self.done:
-            settled = Event()
-            self.add_done_callback(settled.set)
-            if not settled.wait(timeout_seconds):
-                raise RequestTimedOut(f"no result within {timeout_seconds} s")
+        if not self.done and not self._block(timeout_seconds):
+            raise RequestTimedOut(f"no result within {timeout_seconds} s")
         return self._outcome()
+
+    def _block(self, timeout_seconds: float | None) -> bool:
+        settled = Event()
+        self.add_done_callback(settled.set)
+        return settled.wait(timeout_seconds)
+
+    def _future(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+        """Return what ends when it is settled."""
+        settled: asyncio.Future[None] = loop.create_future()
+        self.add_done_callback(lambda: _wake(loop, settled))
+        return settled
 
     def _settle(self, result: Result | None, error: Exception | None) -> None:
         with _lock:

@@ -152,6 +152,9 @@ cdef class Delivery:
     def __await__(self):
         return self.outcome.wait(self.index, self.timestamp_ms)
 
+    def result(self, timeout_ms=None):
+        return self.outcome.result(self.index, self.timestamp_ms, timeout_ms)
+
     def exception(self):
         return self.outcome.exception(self.index)
 

@@ -125,6 +125,19 @@ class Delivery:
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         return self._outcome.wait(self._index, self._timestamp_ms)
 
+    def result(self, timeout_ms: int | None = None) -> RecordMetadata:
+        """Block this thread until the record is settled, and return where it is stored.
+
+        Args:
+            timeout_ms: the limit; None for none but `delivery_timeout_ms`.
+
+        Raises:
+            RequestTimedOut: it was not settled in time; it may still be.
+            LocalProtocolError: this thread runs the event loop that settles it: await the delivery.
+            KafkaWireError: why it was not stored.
+        """
+        return self._outcome.result(self._index, self._timestamp_ms, timeout_ms)
+
     def exception(self) -> KafkaWireError | None:
         """Return why the record was not stored, None if it is.
 

@@ -13,7 +13,9 @@ import pytest
 
 from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Revoking
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.listener import ListenerCalls
+from kafkawire.sdk.consumer.listener import BlockingListenerCalls, ListenerCalls
+from kafkawire.sdk.transport.promise import Promise
+from kafkawire.sdk.transport.waiting import result_of
 
 PARTITIONS = frozenset({TopicPartition("t", 0)})
 EVENTS = [Assigned(PARTITIONS, 1), Revoking(PARTITIONS, 1), Lost(PARTITIONS, 1)]
@@ -157,3 +159,108 @@ def test_a_call_that_is_cancelled_by_the_application_is_done() -> None:
         await calls.end()
 
     asyncio.run(run())
+
+
+# On the thread that reads.
+
+
+class Plain(Listener):
+    """All of its methods are plain functions."""
+
+    def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:  # type: ignore[override]  # it does not await
+        self.told.append(("revoked", partitions))
+
+
+def test_nothing_is_called_before_the_reader_asks() -> None:
+    listener, done, signals = Plain(), dict[Event, Exception | None](), list[bool]()
+    calls = BlockingListenerCalls(listener, done.__setitem__, lambda: signals.append(True))
+    thread = Thread(target=lambda: [calls.notify(event) for event in EVENTS])
+    thread.start()
+    thread.join()
+    assert (listener.told, done, signals) == ([], {}, [True] * 3)
+    calls.run()
+    calls.run()
+    assert listener.told == [("assigned", PARTITIONS), ("revoked", PARTITIONS)]
+    assert list(done) == EVENTS
+    assert str(done[EVENTS[2]]) == "the listener failed"
+
+
+def test_a_read_within_a_call_calls_nothing() -> None:
+    class Reading(Plain):
+        def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+            calls.run()
+            super().on_assigned(partitions)
+
+    listener = Reading()
+    calls = BlockingListenerCalls(listener, lambda event, error: None, lambda: None)
+    for event in EVENTS[:2]:
+        calls.notify(event)
+    calls.run()
+    assert [what for what, _ in listener.told] == ["assigned", "revoked"]
+
+
+def test_an_interrupted_call_is_made_again() -> None:
+    class Interrupted(Plain):
+        def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+            super().on_assigned(partitions)
+            if len(self.told) == 1:
+                raise KeyboardInterrupt
+
+    listener, done = Interrupted(), list[Event]()
+    calls = BlockingListenerCalls(listener, lambda event, error: done.append(event), lambda: None)
+    calls.notify(EVENTS[0])
+    with pytest.raises(KeyboardInterrupt):
+        calls.run()
+    assert done == []
+    calls.run()
+    assert done == EVENTS[:1]
+    assert len(listener.told) == 2
+
+
+def test_coroutine_functions_are_refused() -> None:
+    errors: list[Exception | None] = []
+    calls = BlockingListenerCalls(Listener(), lambda event, error: errors.append(error), lambda: None)
+    calls.notify(EVENTS[1])
+    calls.run()
+    assert "Listener.on_revoked is a coroutine function" in str(errors[0])
+
+
+def test_events_are_handled_while_something_is_waited_for() -> None:
+    promise: Promise[None] = Promise()
+    calls = BlockingListenerCalls(Plain(), lambda event, error: promise.keep(None), lambda: None)
+    thread = Thread(target=lambda: calls.notify(EVENTS[1]))
+    thread.start()
+    result_of(calls.until, promise)
+    thread.join()
+    calls.notify(EVENTS[0])
+    result_of(calls.end)
+    calls.run()
+
+
+def test_a_call_that_closes_lets_the_group_go_on() -> None:
+    promise: Promise[None] = Promise()
+    done: list[Event] = []
+
+    class Closing(Plain):
+        def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+            calls.let_go()
+            assert done == EVENTS[:1]
+            calls.notify(EVENTS[1])
+            result_of(calls.until, promise)
+            super().on_assigned(partitions)
+            raise ValueError("after it")
+
+    def finish(event: Event, error: Exception | None) -> None:
+        done.append(event)
+        if event is EVENTS[1]:
+            promise.keep(None)
+        errors.append(error)
+
+    listener, errors = Closing(), list[Exception | None]()
+    calls = BlockingListenerCalls(listener, finish, lambda: None)
+    calls.let_go()
+    calls.notify(EVENTS[0])
+    calls.run()
+    assert [what for what, _ in listener.told] == ["revoked", "assigned"]
+    assert [str(error) for error in errors] == ["None", "None", "after it"]
+    assert done == [EVENTS[0], EVENTS[1], EVENTS[0]]

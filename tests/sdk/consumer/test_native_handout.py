@@ -83,3 +83,31 @@ def test_an_error_while_it_waits(engine: Any) -> None:
                     pass
 
     asyncio.run(run())
+
+
+def test_blocking_iteration(engine: Any) -> None:
+    """What comes is asked for only when nothing is left; the end can be followed by more."""
+    left = [records(1, 2), [], records(5)]
+    asked: list[int] = []
+
+    def wait() -> bool:
+        asked.append(len(left))
+        if not left:
+            return False
+        iterator.handout = engine.Handout(left.pop(0), END, 4)
+        return True
+
+    iterator = engine.RecordIterator(wait)
+    assert iter(iterator) is iterator
+    assert [record.offset for record in iterator] == [1, 2, 5]
+    assert asked == [3, 2, 1, 0]
+    left.append(records(9))
+    assert [record.offset for record in iterator] == [9]
+
+
+def test_blocking_iteration_passes_errors_on(engine: Any) -> None:
+    def wait() -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        next(engine.RecordIterator(wait))

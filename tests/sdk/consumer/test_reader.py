@@ -260,3 +260,34 @@ def test_handed_out_records_are_counted(side: UserSide) -> None:
     assert seen(600) is None
     side.queue.cancel(promise)
     assert [seen(700), seen(800)] == [700, 700]
+
+
+def test_what_an_interrupted_read_took_is_handed_out_again(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b", b"c", b"d"))
+    side.put(T1, made(0, b"x"))
+    assert side.reader.take_many(3).keys() == {T0}
+    side.reader.finish()
+    assert side.reader.take_many(2).keys() == {T0, T1}
+    side.reader.rewind()
+    assert sorted(told for told in side.told if told[0] == "seek") == [
+        ("seek", T0, Position(3, 0)),
+        ("seek", T1, Position(0)),
+    ]
+    assert side.take() is None, "what was fetched before is dropped"
+
+
+def test_a_partition_that_an_error_has_stopped_stays_stopped(side: UserSide) -> None:
+    side.assignment.halt(side.assignment[T0])
+    side.reader.rewind()
+    assert side.assignment[T0].halted
+    assert not side.assignment[T1].halted
+
+
+def test_a_reader_that_is_abandoned_hands_out_nothing(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b") + made(2, b"c"))
+    side.put(T1, made(0, b"x"))
+    assert side.take() == 0
+    side.reader.abandon(Closed("over"))
+    for read in (side.take, side.reader.next_batch):
+        with pytest.raises(Closed, match="over"):
+            read()

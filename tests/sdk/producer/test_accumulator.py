@@ -123,7 +123,7 @@ def test_a_full_buffer_takes_no_more_than_its_limit() -> None:
     while filled.accumulator.bytes_held < 3_900:
         filled.send("t", b"x" * 50, partition=count % 5)
         count += 1
-    with pytest.raises(BufferFull, match=r"buffer_memory=4096; await producer\.drain\(\)"):
+    with pytest.raises(BufferFull, match=r"buffer_memory=4096; wait with producer\.drain\(\)"):
         filled.send("t", b"x" * 400)
     assert count > 20
     assert filled.accumulator.bytes_held <= 4096

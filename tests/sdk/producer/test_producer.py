@@ -219,7 +219,7 @@ def test_the_buffer_is_bounded_and_drain_waits_for_room() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         for _ in range(3):
             producer.send("t", b"x" * 1000)
-        with pytest.raises(BufferFull, match=r"buffer_memory=4096; await producer\.drain\(\)"):
+        with pytest.raises(BufferFull, match=r"buffer_memory=4096; wait with producer\.drain\(\)"):
             producer.send("t", b"x" * 1000)
         await producer.drain()
         producer.send("t", b"y")

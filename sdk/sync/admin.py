@@ -1,0 +1,132 @@
+"""The blocking admin client: `kafkawire.Admin` on an I/O thread."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from kafkawire.sdk.admin.admin import Admin as AsyncAdmin
+from kafkawire.sdk.admin.descriptions import (
+    ClusterDescription,
+    ConfigEntry,
+    GroupDescription,
+    GroupListing,
+    NewTopic,
+)
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.protocol.tables import enums
+from kafkawire.sdk.sync.options import on_io_thread
+from kafkawire.sdk.transport.waiting import result_of
+from kafkawire.sdk.transport.wire import Network
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from kafkawire.sdk.client.keywords import AdminKeywords
+    from kafkawire.sdk.client.metadata import Topic
+    from kafkawire.sdk.metrics.names import MetricName
+
+__all__ = ["Admin"]
+
+
+class Admin:
+    """Manage a cluster, blocking the caller where `kafkawire.Admin` awaits.
+
+    The constructor does no I/O; use `with Admin(…) as admin`, or call `start` and `close`. Any thread may call any
+    method. What they raise is described at `kafkawire.Admin`.
+
+    Args:
+        servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
+            `bootstrap_servers` may take its place.
+        network: reaches the brokers; None for TCP.
+        options: see `AdminKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range, or two contradict each other.
+    """
+
+    def __init__(
+        self,
+        servers: str | Iterable[str] | None = None,
+        /,
+        *,
+        network: Network | None = None,
+        **options: Unpack[AdminKeywords],
+    ) -> None:
+        self._inner = AsyncAdmin(servers, network=network, **on_io_thread(options))
+
+    def __enter__(self) -> Admin:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Connect to the cluster; see `kafkawire.Admin.start`."""
+        result_of(self._inner.start)
+
+    def close(self) -> None:
+        """Disconnect; calls of other threads that have not ended raise `Closed`."""
+        result_of(self._inner.close)
+
+    def create_topics(self, topics: Iterable[NewTopic | str] | NewTopic | str) -> dict[str, bytes]:
+        """Create topics; see `kafkawire.Admin.create_topics`."""
+        return result_of(self._inner.create_topics, topics)
+
+    def delete_topics(self, names: Iterable[str] | str) -> None:
+        """Delete topics and all their records; see `kafkawire.Admin.delete_topics`."""
+        result_of(self._inner.delete_topics, names)
+
+    def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
+        """Return all topics by name; see `kafkawire.Admin.list_topics`."""
+        return result_of(self._inner.list_topics, include_internal=include_internal)
+
+    def describe_topics(self, names: Iterable[str] | str) -> dict[str, Topic]:
+        """Return topics by name; see `kafkawire.Admin.describe_topics`."""
+        return result_of(self._inner.describe_topics, names)
+
+    def describe_cluster(self) -> ClusterDescription:
+        """Return the cluster id, the controller and the brokers; see `kafkawire.Admin.describe_cluster`."""
+        return result_of(self._inner.describe_cluster)
+
+    def list_groups(self) -> list[GroupListing]:
+        """Return the groups of all brokers, sorted by group id; see `kafkawire.Admin.list_groups`."""
+        return result_of(self._inner.list_groups)
+
+    def describe_groups(self, group_ids: Iterable[str] | str) -> dict[str, GroupDescription]:
+        """Return classic groups by group id; see `kafkawire.Admin.describe_groups`."""
+        return result_of(self._inner.describe_groups, group_ids)
+
+    def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int | datetime]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Return the first record at or after a time, for each partition; see `kafkawire.Admin.list_offsets`."""
+        return result_of(self._inner.list_offsets, timestamps)
+
+    def list_group_offsets(
+        self, group_id: str, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets that a group has committed; see `kafkawire.Admin.list_group_offsets`."""
+        return result_of(self._inner.list_group_offsets, group_id, partitions)
+
+    def describe_configs(
+        self, resource_type: enums.ConfigResourceType, name: str, keys: Collection[str] | None = None
+    ) -> dict[str, ConfigEntry]:
+        """Return the configuration of a topic, broker or group; see `kafkawire.Admin.describe_configs`."""
+        return result_of(self._inner.describe_configs, resource_type, name, keys)
+
+    # How it is.
+
+    @property
+    def client_id(self) -> str:
+        """The option of that name."""
+        return self._inner.client_id
+
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Return every metric and its value now; see `kafkawire.Admin.metrics`."""
+        return self._inner.metrics()

@@ -1,0 +1,301 @@
+"""The blocking consumer: `kafkawire.Consumer` on an I/O thread.
+
+Ctrl-C may interrupt a read anywhere. If it comes while records are on their way to the caller, the partitions go back
+to the last finished record: what nobody got is handed out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine, Generator, Iterable, Mapping
+from datetime import datetime
+from threading import RLock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.consumer.batch import ConsumerBatch
+from kafkawire.sdk.consumer.consumer import CLOSE_TIMEOUT_MS
+from kafkawire.sdk.consumer.consumer import Consumer as AsyncConsumer
+from kafkawire.sdk.consumer.listener import BlockingListenerCalls
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.records import Record
+from kafkawire.sdk.sync.options import on_io_thread
+from kafkawire.sdk.transport.waiting import result_of
+from kafkawire.sdk.transport.wire import Network
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from kafkawire.sdk.client.groups.protocol import GroupMetadata
+    from kafkawire.sdk.client.keywords import ConsumerKeywords
+    from kafkawire.sdk.consumer.core import ConsumerCore
+    from kafkawire.sdk.consumer.handout import RecordIterator
+    from kafkawire.sdk.consumer.health import ConsumerHealth
+    from kafkawire.sdk.consumer.listener import RebalanceListener
+    from kafkawire.sdk.metrics.names import MetricName
+
+__all__ = ["Consumer"]
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+class Consumer:
+    """Read records of topics, blocking the caller where `kafkawire.Consumer` awaits.
+
+    The constructor does no I/O; use `with Consumer(…) as consumer`, or call `start` and `close`. Heartbeats, automatic
+    commits and fetches go on while the application works, up to `max_poll_interval_ms`. Several threads may read: each
+    record goes to one of them, and counts as finished once any of them asks for more. What reads raise is described at
+    `kafkawire.Consumer`.
+
+    Args:
+        servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
+            `bootstrap_servers` may take its place.
+        topics: the topics to read. With `group_id`, the group assigns their partitions; without it, all are read.
+            Without topics, call `assign`.
+        listener: called when partitions are assigned, revoked or lost: by the thread that reads, before it reads on,
+            or by the one that closes the consumer. Its methods are plain functions.
+        network: reaches the brokers; None for TCP.
+        options: see `ConsumerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range, or two contradict each other.
+        LocalProtocolError: no topic can have one of the names.
+    """
+
+    def __init__(
+        self,
+        servers: str | Iterable[str] | None = None,
+        /,
+        *topics: str,
+        listener: RebalanceListener | None = None,
+        network: Network | None = None,
+        **options: Unpack[ConsumerKeywords],
+    ) -> None:
+        self._inner = _Inner(servers, *topics, listener=listener, network=network, **on_io_thread(options))
+
+    def __enter__(self) -> Consumer:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        result_of(self._inner.__aexit__, kind, error, trace)
+
+    def start(self) -> None:
+        """Connect to the cluster and start reading; see `kafkawire.Consumer.start`."""
+        result_of(self._inner.start)
+
+    def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
+        """Commit finished records, leave the group and disconnect; see `kafkawire.Consumer.close`."""
+        result_of(self._inner.close, timeout_ms)
+
+    # Reading.
+
+    def __iter__(self) -> RecordIterator:
+        """Iterate over records without end; a record is finished when the next one is asked for."""
+        return self._inner.iterator()
+
+    def batches(self) -> Generator[ConsumerBatch, None, None]:
+        """Iterate over whole batches without end; a batch is finished when the next one is asked for."""
+        while (batch := self._inner.take(self._inner.next_batch)) is not None:
+            yield batch
+
+    def getmany(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[TopicPartition, list[Record]]:
+        """Return the records that are available, by partition; see `kafkawire.Consumer.getmany`."""
+        return self._inner.take(self._inner.getmany, timeout_ms, max_records)
+
+    def getbatches(self, timeout_ms: int = 0, max_batches: int | None = None) -> list[ConsumerBatch]:
+        """Return the batches that are available; see `kafkawire.Consumer.getbatches`."""
+        return self._inner.take(self._inner.getbatches, timeout_ms, max_batches)
+
+    def records(
+        self, *, until: Mapping[TopicPartition, int] | int | datetime | None = None, stop_at_end: bool = False
+    ) -> Generator[Record, None, None]:
+        """Iterate over records up to an end; see `kafkawire.Consumer.records`."""
+        bounds = result_of(self._inner.bounded, until, stop_at_end)
+        try:
+            yield from self._inner.iterator()
+        finally:
+            bounds.lift()
+
+    # Which partitions.
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions assigned now."""
+        return self._inner.assignment
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions, without group membership; see `kafkawire.Consumer.assign`."""
+        self._inner.assign(partitions)
+
+    def subscribe(self, *topics: str, pattern: str | None = None) -> None:
+        """Replace the subscription, at any time; see `kafkawire.Consumer.subscribe`."""
+        result_of(self._inner.subscribe, *topics, pattern=pattern)
+
+    def partitions_for(self, topic: str) -> list[TopicPartition]:
+        """Return the partitions of a topic; see `kafkawire.Consumer.partitions_for`."""
+        return result_of(self._inner.partitions_for, topic)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Suspend reading of these partitions; see `kafkawire.Consumer.pause`."""
+        self._inner.pause(*partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Resume reading of paused partitions; see `kafkawire.Consumer.resume`."""
+        self._inner.resume(*partitions)
+
+    def finish(self, *done: Record | ConsumerBatch) -> None:
+        """Count records, or whole batches, as finished; see `kafkawire.Consumer.finish`."""
+        self._inner.finish(*done)
+
+    # Positions.
+
+    def seek(self, partition: TopicPartition, place: int | datetime) -> None:
+        """Continue reading a partition from an offset or a time; see `kafkawire.Consumer.seek`."""
+        self._inner.seek(partition, place)
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Continue from the first record of each partition; of all assigned ones if none is given."""
+        self._inner.seek_to_beginning(*partitions)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Continue after the last record of each partition; of all assigned ones if none is given."""
+        self._inner.seek_to_end(*partitions)
+
+    def seek_to_time(self, time: int | datetime, *partitions: TopicPartition) -> None:
+        """Continue from the first record at or after a time; see `kafkawire.Consumer.seek_to_time`."""
+        self._inner.seek_to_time(time, *partitions)
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """Return how many offsets are between the position and the end; see `kafkawire.Consumer.lag`."""
+        return self._inner.lag(partition)
+
+    def position(self, partition: TopicPartition) -> int:
+        """Return the offset of the next record to hand out; see `kafkawire.Consumer.position`."""
+        return result_of(self._inner.position, partition)
+
+    def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets that the group has committed; see `kafkawire.Consumer.committed`."""
+        return result_of(self._inner.committed, *partitions)
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | Record | ConsumerBatch | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Commit offsets for the group; see `kafkawire.Consumer.commit`."""
+        result_of(self._inner.commit, offsets, timeout_ms)
+
+    def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offset of the first record of each partition."""
+        return result_of(self._inner.beginning_offsets, partitions)
+
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offset after the last record of each partition."""
+        return result_of(self._inner.end_offsets, partitions)
+
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, int | datetime]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return the first record at or after a time; see `kafkawire.Consumer.offsets_for_times`."""
+        return result_of(self._inner.offsets_for_times, times)
+
+    # How it is.
+
+    @property
+    def client_id(self) -> str:
+        """The option of that name."""
+        return self._inner.client_id
+
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Return every metric and its value now; see `kafkawire.Consumer.metrics`."""
+        return self._inner.metrics()
+
+    def health(self) -> ConsumerHealth:
+        """Return what the consumer waits for; see `kafkawire.Consumer.health`."""
+        return self._inner.health()
+
+    def group_metadata(self) -> GroupMetadata:
+        """Return what identifies this consumer in its group now; see `kafkawire.Consumer.group_metadata`."""
+        return self._inner.group_metadata()
+
+
+class _Inner(AsyncConsumer):
+    """The asyncio consumer, as its blocking face needs it: it can be interrupted, and threads share it.
+
+    Attributes:
+        is_taking: whether records may be on their way from the queue to the caller.
+    """
+
+    def __init__(
+        self,
+        servers: str | Iterable[str] | None,
+        /,
+        *topics: str,
+        listener: RebalanceListener | None,
+        network: Network | None,
+        **options: Unpack[ConsumerKeywords],
+    ) -> None:
+        super().__init__(servers, *topics, listener=listener, network=network, **options)
+        self._lock = RLock()
+        self._iterator: RecordIterator | None = None
+        self.is_taking = False
+
+    def take(
+        self, read: Callable[Given, Coroutine[Any, Any, Result]], *arguments: Given.args, **named: Given.kwargs
+    ) -> Result:
+        """Return what a read finds; if it is interrupted, let the next one find it again."""
+        try:
+            found = result_of(read, *arguments, **named)
+        except KafkaWireError:
+            self.is_taking = False
+            raise
+        except BaseException:
+            if self.is_taking and self._core is not None:
+                self._core.reader.rewind()
+            self.is_taking = False
+            raise
+        self.is_taking = False
+        return found
+
+    def iterator(self) -> RecordIterator:
+        """Return what iterates over records."""
+        self._started()
+        assert self._iterator is not None
+        return self._iterator
+
+    async def next_batch(self) -> ConsumerBatch | None:
+        """Return the next batch, None at the end."""
+        return await self._next_batch(self._started())
+
+    bounded = AsyncConsumer._bounded
+
+    def _new_stream(self) -> RecordIterator:
+        from kafkawire.sdk.consumer.handout import RecordIterator
+
+        self._iterator = RecordIterator(lambda: self.take(self._advance))
+        return self._iterator
+
+    def _listener_calls(self, core: ConsumerCore, listener: RebalanceListener) -> BlockingListenerCalls:
+        return BlockingListenerCalls(listener, self._listened, core.queue.signal)
+
+    def _read(self, core: ConsumerCore, read: Callable[[], Result | None]) -> Result | None:
+        with self._lock:
+            self._call_listener()
+            core.reader.finish()
+            self.is_taking = True
+            found = read()
+            if found is None:
+                self.is_taking = False
+            return found
+
+    async def _woken(self, core: ConsumerCore, deadline_ms: int | None) -> bool:
+        self._call_listener()
+        return await super()._woken(core, deadline_ms)
+
+    def _call_listener(self) -> None:
+        if isinstance(self._calls, BlockingListenerCalls):
+            self._calls.run()

@@ -1,0 +1,23 @@
+"""The options of a blocking client: those of the asyncio one, on an I/O thread."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from kafkawire.sdk.errors import ConfigurationError
+
+__all__ = ["on_io_thread"]
+
+Keywords = TypeVar("Keywords")
+
+
+def on_io_thread(options: Keywords) -> Keywords:
+    """Return options with io="thread".
+
+    Raises:
+        ConfigurationError: they say otherwise.
+    """
+    given: dict[str, Any] = dict(options)  # type: ignore[call-overload]  # a TypedDict is a mapping
+    if given.setdefault("io", "thread") != "thread":
+        raise ConfigurationError("io", given["io"], "a blocking client has no event loop to run on: leave it out")
+    return given  # type: ignore[return-value]  # the same keywords

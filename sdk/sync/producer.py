@@ -1,0 +1,182 @@
+"""The blocking producer: `kafkawire.Producer` on an I/O thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.producer.engine import Delivery
+from kafkawire.sdk.producer.producer import Producer as AsyncProducer
+from kafkawire.sdk.producer.transaction import Transaction as AsyncTransaction
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records.content import HeadersInput
+from kafkawire.sdk.sync.options import on_io_thread
+from kafkawire.sdk.transport.waiting import result_of
+from kafkawire.sdk.transport.wire import Network
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from kafkawire.sdk.client.groups.protocol import GroupMetadata
+    from kafkawire.sdk.client.keywords import ProducerKeywords
+    from kafkawire.sdk.metrics.names import MetricName
+
+__all__ = ["Producer", "Transaction"]
+
+
+class Producer:
+    """Send records to topics, blocking the caller where `kafkawire.Producer` awaits.
+
+    The constructor does no I/O; use `with Producer(…) as producer`, or call `start` and `close`. Any thread may call
+    any method. `Delivery.result` waits for one record. Callbacks of deliveries run on the I/O thread: they must not
+    block, and methods that would wait raise `LocalProtocolError` there.
+
+    Args:
+        servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
+            `bootstrap_servers` may take its place.
+        network: reaches the brokers; None for TCP.
+        options: see `ProducerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range, or two contradict each other.
+    """
+
+    def __init__(
+        self,
+        servers: str | Iterable[str] | None = None,
+        /,
+        *,
+        network: Network | None = None,
+        **options: Unpack[ProducerKeywords],
+    ) -> None:
+        self._inner = AsyncProducer(servers, network=network, **on_io_thread(options))
+
+    def __enter__(self) -> Producer:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(flush=error is None)
+
+    def start(self) -> None:
+        """Connect to the cluster; see `kafkawire.Producer.start`."""
+        result_of(self._inner.start)
+        if type(self).send is Producer.send:
+            self.send = self._inner.send  # type: ignore[method-assign]  # the engine's own, as in the asyncio producer
+
+    def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
+        """Flush, and disconnect; see `kafkawire.Producer.close`."""
+        result_of(self._inner.close, flush=flush, timeout_ms=timeout_ms)
+
+    def send(
+        self,
+        topic: str,
+        value: Buffer | str | None = None,
+        *,
+        key: Buffer | str | None = None,
+        headers: HeadersInput = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[Delivery], object] | None = None,
+    ) -> Delivery:
+        """Buffer a record for sending, without waiting; see `kafkawire.Producer.send`."""
+        return self._inner.send(
+            topic,
+            value,
+            key=key,
+            headers=headers,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+            on_delivery=on_delivery,
+        )
+
+    def send_many(
+        self,
+        topic: str,
+        values: Iterable[Buffer | str | None],
+        *,
+        headers: HeadersInput = (),
+        partition: int | None = None,
+    ) -> int:
+        """Buffer many records without keys, waiting whenever the buffer is full; see `kafkawire.Producer.send_many`."""
+        return result_of(self._inner.send_many, topic, values, headers=headers, partition=partition)
+
+    def drain(self) -> None:
+        """Wait until at least half of `buffer_memory` is free; see `kafkawire.Producer.drain`."""
+        result_of(self._inner.drain)
+
+    def flush(self) -> None:
+        """Send everything buffered so far and wait until it is acknowledged; see `kafkawire.Producer.flush`."""
+        result_of(self._inner.flush)
+
+    # Transactions.
+
+    def transaction(self, timeout_ms: int | None = None) -> Transaction:
+        """Return a transaction for `with`; see `kafkawire.Producer.transaction`."""
+        return Transaction(self, timeout_ms)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction; see `kafkawire.Producer.begin_transaction`."""
+        result_of(self._inner.begin_transaction)
+
+    def commit_transaction(self, timeout_ms: int | None = None) -> None:
+        """Flush, and commit the open transaction; see `kafkawire.Producer.commit_transaction`."""
+        result_of(self._inner.commit_transaction, timeout_ms)
+
+    def abort_transaction(self, timeout_ms: int | None = None) -> None:
+        """Abort the open transaction; see `kafkawire.Producer.abort_transaction`."""
+        result_of(self._inner.abort_transaction, timeout_ms)
+
+    def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group: GroupMetadata,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Commit offsets of a consumer's group with the open transaction; see `kafkawire.Producer.send_offsets`."""
+        result_of(self._inner.send_offsets, offsets, group, timeout_ms)
+
+    # How it is.
+
+    @property
+    def client_id(self) -> str:
+        """The option of that name."""
+        return self._inner.client_id
+
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Return every metric and its value now; see `kafkawire.Producer.metrics`."""
+        return self._inner.metrics()
+
+
+class Transaction:
+    """Commit all that is sent inside `with producer.transaction()`, or nothing of it; see `kafkawire.Transaction`.
+
+    Args:
+        producer: has a `transactional_id`.
+        timeout_ms: for committing or aborting; None for `api_timeout_ms`.
+    """
+
+    def __init__(self, producer: Producer, timeout_ms: int | None = None) -> None:
+        self._inner = AsyncTransaction(producer._inner, timeout_ms)
+
+    def __enter__(self) -> Transaction:
+        result_of(self._inner.__aenter__)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        result_of(self._inner.__aexit__, kind, error, trace)
+
+    def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group: GroupMetadata,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Commit offsets of a consumer's group with the transaction; see `kafkawire.Transaction.send_offsets`."""
+        result_of(self._inner.send_offsets, offsets, group, timeout_ms)

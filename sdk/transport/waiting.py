@@ -1,0 +1,72 @@
+"""Wait in the way of the caller: where an event loop runs, by awaiting; where none does, by blocking the thread.
+
+The faces for asyncio are written once, as coroutines that await promises. `result_of` runs such a coroutine for a
+blocking face (`kafkawire.sync`): no loop runs then, so each promise blocks, and the coroutine never suspends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Container, Coroutine
+from typing import Any, ParamSpec, TypeVar
+from weakref import WeakSet
+
+from kafkawire.sdk.errors import LocalProtocolError
+
+__all__ = ["check_may_block", "driving", "io_loops", "result_of", "turn"]
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+#: The event loops of I/O threads: all that a blocking client waits for happens there.
+io_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+#: The event loops that clients are driven on, those of I/O threads included.
+driving: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+
+def result_of(
+    function: Callable[Given, Coroutine[Any, Any, Result]], *arguments: Given.args, **named: Given.kwargs
+) -> Result:
+    """Run a coroutine function that awaits promises only, blocking this thread; return what it returns.
+
+    Raises:
+        LocalProtocolError: this is an I/O thread, for which the coroutine would wait.
+    """
+    loop = asyncio._get_running_loop()
+    if loop is not None:
+        check_may_block(io_loops)
+    try:
+        if loop is not None:
+            asyncio._set_running_loop(None)  # the caller blocks its loop, as notebooks do
+        work = function(*arguments, **named)
+        try:
+            work.send(None)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        finally:
+            work.close()
+        raise AssertionError(f"{work!r} awaited something other than a promise")
+    finally:
+        if loop is not None:
+            asyncio._set_running_loop(loop)
+
+
+async def turn() -> None:
+    """Let a driver on this event loop take a turn; one with a thread of its own needs no help."""
+    if asyncio._get_running_loop() is not None:
+        await asyncio.sleep(0)
+
+
+def check_may_block(loops: Container[asyncio.AbstractEventLoop | None]) -> None:
+    """Refuse to block a thread on which one of these event loops runs: what is waited for would never come.
+
+    Raises:
+        LocalProtocolError: one of them does.
+    """
+    if asyncio._get_running_loop() in loops:
+        raise LocalProtocolError(
+            "this call would block the event loop that it waits for: await instead, or leave it to another thread if "
+            "this is a callback of a delivery or an interceptor"
+        )

@@ -1,0 +1,237 @@
+"""Ctrl-C ends every call that blocks at once, and wherever it strikes, no record is lost; programs end by themselves.
+
+Method: in programs of their own, a thread sends the process a real SIGINT as soon as the main thread blocks, and the
+time until KeyboardInterrupt is caught is measured. In this process, an interrupt is planted at each call of a function
+within a read or a `send`, one after the other.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from kafkawire import ConsumerBatch, Record, TopicPartition
+from kafkawire.sync import Consumer, Producer
+from tests.sdk.scripted_broker import BROKER, StoringBroker
+
+#: What the product promises.
+LIMIT_SECONDS = 0.1
+
+#: Calls are measured so often, and the fastest counts: another program may have had the processor meanwhile.
+ATTEMPTS = 3
+
+PROGRAM = """
+import os, signal, sys, threading, time
+sys.path.insert(0, {root!r})
+from kafkawire import TopicPartition
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sync import Admin, Consumer, Producer
+from tests.sdk.scripted_broker import BROKER, StoringBroker
+
+main = threading.get_ident()
+T = TopicPartition("t", 0)
+broker = StoringBroker({{"t": 1}})
+for silent in {silent!r}:
+    broker.responders[ApiKey[silent]] = lambda request: None
+
+def interrupt():
+    while sys._current_frames()[main].f_code.co_filename != threading.__file__:
+        time.sleep(0.001)
+    interrupt.sent = time.monotonic()
+    os.kill(os.getpid(), signal.SIGINT)
+
+def measured(call):
+    for _ in range({attempts}):
+        thread = threading.Thread(target=interrupt)
+        try:
+            thread.start()
+            call()
+        except KeyboardInterrupt:
+            print(time.monotonic() - interrupt.sent)
+        thread.join()
+
+with {client}(str(BROKER), network=broker.network, {options}) as client:
+    {before}
+    measured(lambda: {call})
+    left = time.monotonic()
+    {end}
+print("closed after", time.monotonic() - left)
+"""
+
+#: What is left of a producer's records is not waited for.
+ENDS = {"Producer": "client.close(flush=False)"}
+
+SMALL = "buffer_memory=5000, batch_size=2000"
+
+#: client, options, APIs that get no response, what comes before, the call
+CALLS = [
+    ("Producer", "", ["PRODUCE"], "client.send('t', b'x')", "client.flush()"),
+    ("Producer", "", ["PRODUCE"], "pass", "client.send('t', b'x').result()"),
+    ("Producer", SMALL, ["PRODUCE"], "pass", "client.send_many('t', [b'x' * 50] * 999)"),
+    ("Producer", SMALL, ["PRODUCE"], "[client.send('t', b'x' * 900) for _ in range(4)]", "client.drain()"),
+    ("Consumer", "", [], "client.assign([T])", "next(iter(client))"),
+    ("Consumer", "", [], "client.assign([T])", "next(client.batches())"),
+    ("Consumer", "", [], "client.assign([T])", "client.getmany(60_000)"),
+    ("Consumer", "", [], "client.assign([T])", "client.getbatches(60_000)"),
+    ("Consumer", "", ["LIST_OFFSETS"], "client.assign([T])", "list(client.records(stop_at_end=True))"),
+    ("Consumer", "", ["LIST_OFFSETS"], "client.assign([T])", "client.position(T)"),
+    ("Consumer", "", ["LIST_OFFSETS"], "pass", "client.end_offsets([T])"),
+    ("Consumer", "group_id='g'", ["OFFSET_COMMIT"], "pass", "client.commit({T: 1})"),
+    ("Consumer", "group_id='g'", ["OFFSET_FETCH"], "pass", "client.committed(T)"),
+    ("Consumer", "group_id='g'", ["JOIN_GROUP"], "client.subscribe('t')", "client.getmany(60_000)"),
+    ("Admin", "", ["LIST_OFFSETS"], "pass", "client.list_offsets({T: 1})"),
+]  # fmt: skip
+
+
+def outcome(program: str) -> list[str]:
+    """Run a program and return what it prints; it must end by itself, without a word about errors."""
+    text = program.replace("ROOT", str(Path(__file__).parents[3]))
+    done = subprocess.run([sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("client", "options", "silent", "before", "call"), CALLS, ids=[f"{each[0]} {each[4]}" for each in CALLS]
+)
+def test_every_call_that_blocks(client: str, options: str, silent: list[str], before: str, call: str) -> None:
+    named = {"client": client, "options": options, "silent": silent, "before": before, "call": call}
+    *times, closed = outcome(PROGRAM.format(root="ROOT", attempts=ATTEMPTS, end=ENDS.get(client, "pass"), **named))
+    assert len(times) == ATTEMPTS
+    assert min(map(float, times)) < LIMIT_SECONDS
+    assert float(closed.split()[-1]) < 6, "the block has its limit"
+
+
+@pytest.mark.parametrize("client", ["Producer", "Consumer", "Admin"])
+def test_starting_where_nobody_answers(client: str) -> None:
+    program = PROGRAM[: PROGRAM.index("with {client}")] + (
+        "from kafkawire.sdk.transport.memory import MemoryNetwork\n"
+        "class Silent(MemoryNetwork):\n"
+        "    async def open(self, *arguments, **named):\n"
+        "        import asyncio\n"
+        "        await asyncio.Event().wait()\n"
+        "measured(lambda: {client}(str(BROKER), network=Silent(), connect_timeout_ms=60_000).start())\n"
+    )
+    times = outcome(program.format(root="ROOT", client=client, silent=[], attempts=ATTEMPTS))
+    assert len(times) == ATTEMPTS
+    assert min(map(float, times)) < LIMIT_SECONDS
+
+
+def test_a_program_that_closes_nothing_ends() -> None:
+    program = PROGRAM[: PROGRAM.index("def interrupt")] + (
+        "producer = Producer(str(BROKER), network=broker.network)\n"
+        "producer.start()\n"
+        "producer.send('t', b'x').result()\n"
+        "producer.send('t', b'y')\n"
+        "consumer = Consumer(str(BROKER), 't', network=broker.network, auto_offset_reset='earliest', group_id='g')\n"
+        "consumer.start()\n"
+        "print(next(iter(consumer)).value)\n"
+        "admin = Admin(str(BROKER), network=broker.network)\n"
+        "admin.start()\n"
+    )
+    assert outcome(program.format(root="ROOT", silent=[])) == ["b'x'"]
+
+
+# Interrupts at every call within a read or a send.
+
+COUNT = 60
+#: More calls than any read makes.
+CALLS_MAX = 60
+#: More calls than all reads make.
+NEVER = 1_000_000
+
+
+class Interrupting:
+    """Interrupt the block at the call number `at` of a function of the product, counted from 0."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+        self.struck = False
+
+    def __enter__(self) -> Interrupting:
+        sys.settrace(self._called)
+        return self
+
+    def __exit__(self, *of: object) -> None:
+        sys.settrace(None)
+
+    def _called(self, frame: FrameType, event: str, argument: object) -> None:
+        if "kafkawire/sdk/" in frame.f_code.co_filename:
+            if not self.left:
+                sys.settrace(None)
+                self.struck = True
+                signal.raise_signal(signal.SIGINT)
+            self.left -= 1
+
+
+#: Each returns what a read has handed out: records, batches, or records by partition.
+READS: dict[str, Callable[[Consumer, list[object]], Any]] = {
+    "record": lambda consumer, kept: [next(iter(consumer))],
+    "batch": lambda consumer, kept: [next(keep(consumer.batches(), kept))],
+    "getmany": lambda consumer, kept: consumer.getmany(1_000, 7),
+    "getbatches": lambda consumer, kept: consumer.getbatches(1_000, 2),
+}
+
+
+def keep(batches: Iterator[ConsumerBatch], kept: list[object]) -> Iterator[ConsumerBatch]:
+    """Keep a generator: its end, which swallows exceptions, is not to be interrupted."""
+    kept.append(batches)
+    return batches
+
+
+def flat(found: Any) -> list[tuple[int, int]]:
+    """Return partition and offset of each record that a read has handed out."""
+    if isinstance(found, Record):
+        return [(found.partition, found.offset)]
+    return [place for each in (found.values() if isinstance(found, dict) else found) for place in flat(each)]
+
+
+@pytest.mark.parametrize("way", READS)
+def test_reads_interrupted_anywhere_lose_nothing(way: str) -> None:
+    given: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 1, "retry_backoff_ms": 1}
+    total = 0
+    for at in range(CALLS_MAX):
+        broker = StoringBroker({"t": 2})
+        for number in range(6):
+            broker.fill("t", *[b"x"] * 10, partition=number % 2)
+        places: list[tuple[int, int]] = []
+        kept: list[object] = []
+        strikes = 0
+        with Consumer(str(BROKER), "t", network=broker.network, **given) as consumer:
+            assert consumer.position(TopicPartition("t", 0)) == 0
+            while len(places) < COUNT:
+                found: Any = []
+                with Interrupting(at if strikes < 3 else NEVER) as interrupting, suppress(KeyboardInterrupt):
+                    found = READS[way](consumer, kept)
+                strikes += interrupting.struck
+                places += flat(found)
+        assert sorted(places) == [(partition, offset) for partition in (0, 1) for offset in range(COUNT // 2)]
+        total += strikes
+    assert total > 60
+
+
+def test_sends_interrupted_anywhere_leave_a_producer_that_works() -> None:
+    total = 0
+    for at in range(CALLS_MAX):
+        broker = StoringBroker({"t": 1})
+        with Producer(str(BROKER), network=broker.network, linger_ms=0, batch_size=200) as producer:
+            producer.send("t", b"first").result()
+            deliveries = []
+            for _ in range(20):
+                with Interrupting(at) as interrupting, suppress(KeyboardInterrupt):
+                    deliveries.append(producer.send("t", b"x" * 50))
+                if interrupting.struck:
+                    total += 1
+                    break
+            deliveries.append(producer.send("t", b"last"))
+            assert [delivery.result(10_000).partition for delivery in deliveries] == [0] * len(deliveries)
+            producer.flush()
+    assert total > 10

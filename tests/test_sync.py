@@ -1,0 +1,135 @@
+"""The blocking clients offer what those for asyncio offer: the same methods, arguments, types and documentation.
+
+Method: each pair of classes is compared by signature; `PAIRS`, `NAMES` and `TYPES` say what corresponds to what. For a
+method that is missing, the failure shows the text to add.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import kafkawire
+from kafkawire import sync
+
+PAIRS: dict[type, type] = {
+    kafkawire.Admin: sync.Admin,
+    kafkawire.Consumer: sync.Consumer,
+    kafkawire.Producer: sync.Producer,
+    kafkawire.Transaction: sync.Transaction,
+}
+
+#: What a method of the asyncio class is called in the blocking one.
+NAMES = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__iter__"}
+
+#: What an annotation of the asyncio class is in the blocking one; the first pattern that fits.
+TYPES = {
+    r"\bAsyncGenerator\[(.*), None\]$": r"Generator[\1, None, None]",
+    r"\bAsyncIterator\b": "Iterator",
+    r"\bRecordStream\b": "RecordIterator",
+    r"\bAbstractAsyncContextManager\b": "AbstractContextManager",
+}
+
+BOTH = list(PAIRS.items())
+
+
+def members(kind: type) -> dict[str, Any]:
+    """Return what a class offers, by name: its public methods and properties, and what it does for statements."""
+    return {
+        name: inspect.getattr_static(kind, name)
+        for name in dir(kind)
+        if not name.startswith("_") or name in ("__init__", *NAMES, *NAMES.values())
+    }
+
+
+def expected(name: str, member: Any) -> str:
+    """Return the signature that the blocking class must have for a member of the asyncio class."""
+    if isinstance(member, property):
+        assert member.fget is not None
+        return f"@property {expected(name, member.fget)}"
+    signature = inspect.signature(member)
+    parameters = [each.replace(annotation=blocking_type(each.annotation)) for each in signature.parameters.values()]
+    returned = blocking_type(signature.return_annotation)
+    signature = signature.replace(parameters=parameters, return_annotation=returned)
+    return f"def {NAMES.get(name, name)}{str(signature).replace(chr(39), '')}"
+
+
+def blocking_type(annotation: Any) -> Any:
+    if isinstance(annotation, str):
+        for pattern, replacement in TYPES.items():
+            if re.search(pattern, annotation):
+                return re.sub(pattern, replacement, annotation)
+    return annotation
+
+
+def stub(name: str, member: Any, of: type) -> str:
+    """Return the text of a method that the blocking class lacks."""
+    function = member.fget if isinstance(member, property) else member
+    summary = (inspect.getdoc(function) or "").partition("\n")[0].rstrip(".")
+    given = ", ".join(
+        f"*{each.name}" if each.kind is each.VAR_POSITIONAL
+        else f"{each.name}={each.name}" if each.kind is each.KEYWORD_ONLY
+        else each.name
+        for each in list(inspect.signature(function).parameters.values())[1:]
+    )  # fmt: skip
+    call = f"self._inner.{name}" if isinstance(member, property) else f"self._inner.{name}({given})"
+    waits = inspect.iscoroutinefunction(function)
+    value = f"result_of({', '.join([f'self._inner.{name}', *filter(None, [given])])})" if waits else call
+    return f'{expected(name, member)}:\n    """{summary}; see `kafkawire.{of.__name__}.{name}`."""\n    return {value}'
+
+
+@pytest.mark.parametrize(("asynchronous", "blocking"), BOTH, ids=lambda kind: kind.__module__)
+def test_nothing_is_missing_and_nothing_is_more(asynchronous: type, blocking: type) -> None:
+    wanted = {NAMES.get(name, name): member for name, member in members(asynchronous).items()}
+    missing = [stub(name, wanted[name], asynchronous) for name in sorted(wanted.keys() - members(blocking).keys())]
+    assert not missing, "add to the blocking class:\n" + "\n".join(missing)
+    assert members(blocking).keys() == wanted.keys()
+
+
+@pytest.mark.parametrize(("asynchronous", "blocking"), BOTH, ids=lambda kind: kind.__module__)
+def test_signatures(asynchronous: type, blocking: type) -> None:
+    found = members(blocking)
+    for name, member in members(asynchronous).items():
+        mine = found[NAMES.get(name, name)]
+        assert expected(NAMES.get(name, name), mine) == expected(name, member)
+        assert not inspect.iscoroutinefunction(mine)
+        assert not inspect.isasyncgenfunction(mine)
+
+
+@pytest.mark.parametrize(("asynchronous", "blocking"), BOTH, ids=lambda kind: kind.__module__)
+def test_documentation(asynchronous: type, blocking: type) -> None:
+    """The first sentences agree as far as they go; what is longer is told once."""
+    assert inspect.getdoc(blocking)
+    for name, member in members(asynchronous).items():
+        if name in NAMES or name == "__init__":
+            continue
+        function, mine = member, members(blocking)[name]
+        theirs, ours = inspect.getdoc(function), inspect.getdoc(mine)
+        assert theirs
+        assert ours
+        assert ours.split()[0] == theirs.split()[0]
+        if len(theirs.splitlines()) > 1:
+            assert (
+                f"`kafkawire.{asynchronous.__name__}.{name}`" in ours or ours.splitlines()[0] == theirs.splitlines()[0]
+            )
+
+
+def test_differences_are_noticed() -> None:
+    async def waits(self: object, timeout_ms: int = 0) -> int:
+        """Wait."""
+        return timeout_ms
+
+    def blocks(self: object, timeout_ms: int = 0) -> int:
+        return timeout_ms
+
+    def differs(self: object, timeout_ms: int | None = 0) -> int:
+        return timeout_ms or 0
+
+    signatures: list[Callable[..., Any]] = [waits, blocks, differs]
+    one, two, three = (expected("wait", each) for each in signatures)
+    assert one == two != three
+    assert "return result_of(self._inner.wait, timeout_ms)" in stub("wait", waits, kafkawire.Consumer)
