@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.topics import checked_topics
@@ -20,6 +20,7 @@ from kafkawire.sdk.consumer.face import ConsumerFace
 from kafkawire.sdk.errors import Closed, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
+from kafkawire.sdk.records.type_variables import Key, Value
 from kafkawire.sdk.transport.fork import Forked
 from kafkawire.sdk.transport.waiting import turn
 
@@ -41,7 +42,7 @@ CLOSE_TIMEOUT_MS = 5_000
 Result = TypeVar("Result")
 
 
-class Consumer(ConsumerFace):
+class Consumer(ConsumerFace[Key, Value]):
     """Read records of topics.
 
     The constructor does no I/O; use `async with Consumer(…) as consumer`, or call `start` and `close`. Iterating, and
@@ -56,6 +57,11 @@ class Consumer(ConsumerFace):
         topics: the topics to read. With `group_id`, the group assigns their partitions; without it, all are read.
             Without topics, call `assign`.
         listener: called when partitions are assigned, revoked or lost.
+        key_deserializer: makes a record's key from its bytes; None to leave it. It is called when an iteration,
+            `getmany` or `records` hands out the record; if it raises, so does the read, see `DeserializationFailed`.
+            `batches` and `getbatches` hand out bytes.
+        value_deserializer: likewise for its value.
+        interceptors: see every record that is handed out, and every commit; called in this order.
         network: reaches the brokers; None for TCP.
         options: see `ConsumerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
@@ -64,7 +70,7 @@ class Consumer(ConsumerFace):
         LocalProtocolError: no topic can have one of the names.
     """
 
-    async def __aenter__(self) -> Consumer:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 
@@ -89,6 +95,8 @@ class Consumer(ConsumerFace):
 
         core = self._core = ConsumerCore(self._options, self._network)
         core.reader.stream = self._new_stream()
+        if self._hooks is not None:
+            core.reader.hooks, core.assignment.on_commit = self._hooks, self._hooks.committed
         core.topics = self._topics
         try:
             await core.start()
@@ -135,7 +143,7 @@ class Consumer(ConsumerFace):
 
     # Reading.
 
-    def __aiter__(self) -> RecordStream:
+    def __aiter__(self) -> RecordStream[Key, Value]:
         """Iterate over records without end; a record is finished when the next one is asked for."""
         self._started()
         assert self._stream is not None
@@ -147,7 +155,9 @@ class Consumer(ConsumerFace):
         while (batch := await self._next_batch(core)) is not None:
             yield batch
 
-    async def getmany(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[TopicPartition, list[Record]]:
+    async def getmany(
+        self, timeout_ms: int = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[Record[Key, Value]]]:
         """Return the records that are available, by partition; all of them are finished at the next read.
 
         Args:
@@ -178,7 +188,7 @@ class Consumer(ConsumerFace):
 
     async def records(
         self, *, until: Mapping[TopicPartition, int] | int | None = None, stop_at_end: bool = False
-    ) -> AsyncGenerator[Record, None]:
+    ) -> AsyncGenerator[Record[Key, Value], None]:
         """Iterate over records up to an end.
 
         Args:
@@ -314,13 +324,15 @@ class Consumer(ConsumerFace):
 
     # Internals.
 
-    def _new_stream(self) -> RecordStream | RecordIterator:
-        from kafkawire.sdk.consumer.handout import RecordStream
-
+    def _new_stream(self) -> RecordStream[Key, Value] | RecordIterator[Key, Value]:
+        if self._hooks is None:
+            from kafkawire.sdk.consumer.handout import RecordStream
+        else:  # what the extension hands out passes no hooks
+            from kafkawire.sdk.consumer.python_handout import RecordStream
         self._stream = RecordStream(self._next_record)
         return self._stream
 
-    async def _next_record(self) -> Record:
+    async def _next_record(self) -> Record[Key, Value]:
         """Wait for the next record of an iteration, and hand it out."""
         if not await self._advance():
             raise StopAsyncIteration

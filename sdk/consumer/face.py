@@ -6,14 +6,15 @@ each face: `consumer.py` awaits, a blocking face blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Generic
 
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.topics import checked_topics
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.records.type_variables import Key, Value
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.keywords import ConsumerKeywords
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.handout import RecordStream
+    from kafkawire.sdk.consumer.hooks import ConsumerHooks, ConsumerInterceptor
     from kafkawire.sdk.consumer.listener import BlockingListenerCalls, ListenerCalls, RebalanceListener
 
 __all__ = ["ConsumerFace"]
 
 
-class ConsumerFace:
+class ConsumerFace(Generic[Key, Value]):
     """The part of a consumer that does not wait; see `Consumer` for the arguments."""
 
     def __init__(
@@ -36,19 +38,27 @@ class ConsumerFace:
         /,
         *topics: str,
         listener: RebalanceListener | None = None,
+        key_deserializer: Callable[[bytes], Key] | None = None,
+        value_deserializer: Callable[[bytes], Value] | None = None,
+        interceptors: Iterable[ConsumerInterceptor[Key, Value]] | None = None,
         network: Network | None = None,
         **options: Unpack[ConsumerKeywords],
     ) -> None:
         self._options = read_options(ConsumerOptions, servers, options)
         self._network = network
         self._listener = listener
+        self._hooks: ConsumerHooks[Key, Value] | None = None
+        if key_deserializer is not None or value_deserializer is not None or interceptors is not None:
+            from kafkawire.sdk.consumer.hooks import ConsumerHooks  # few programs have hooks
+
+            self._hooks = ConsumerHooks(key_deserializer, value_deserializer, interceptors or ())
         self._topics = checked_topics(topics)
         self._by_hand: list[TopicPartition] = []
         self._core: ConsumerCore | None = None
         self._calls: ListenerCalls | BlockingListenerCalls | None = None
         self._raised: Exception | None = None
         self._is_closing = False
-        self._stream: RecordStream | None = None
+        self._stream: RecordStream[Key, Value] | None = None
         self._seen = 0
 
     # Which partitions.

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.security_options import TokenProvider
     from kafkawire.sdk.consumer.batch import ConsumerBatch
     from kafkawire.sdk.consumer.consumer import Consumer
+    from kafkawire.sdk.consumer.hooks import ConsumerInterceptor
     from kafkawire.sdk.consumer.listener import RebalanceListener
     from kafkawire.sdk.errors import BrokerError, BufferFull, KafkaWireError
     from kafkawire.sdk.producer.engine import Delivery
+    from kafkawire.sdk.producer.hooks import OutgoingRecord, ProducerInterceptor
     from kafkawire.sdk.producer.outcome import RecordMetadata
     from kafkawire.sdk.producer.producer import Producer
     from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource
@@ -52,6 +54,7 @@ __all__ = [
     "ConfigSource",
     "Consumer",
     "ConsumerBatch",
+    "ConsumerInterceptor",
     "ConsumerKeywords",
     "Delivery",
     "ErrorCode",
@@ -65,9 +68,11 @@ __all__ = [
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "OutgoingRecord",
     "Partition",
     "Partitioner",
     "Producer",
+    "ProducerInterceptor",
     "ProducerKeywords",
     "RebalanceListener",
     "Record",
@@ -95,6 +100,7 @@ _HOMES = {
     "ConfigSource": "sdk.protocol.tables.enums",
     "Consumer": "sdk.consumer.consumer",
     "ConsumerBatch": "sdk.consumer.batch",
+    "ConsumerInterceptor": "sdk.consumer.hooks",
     "ConsumerKeywords": "sdk.client.keywords",
     "Delivery": "sdk.producer.engine",
     "ErrorCode": "sdk.protocol.tables.error_codes",
@@ -108,9 +114,11 @@ _HOMES = {
     "NewTopic": "sdk.admin.descriptions",
     "OffsetAndMetadata": "sdk.client.partitions",
     "OffsetAndTimestamp": "sdk.client.partitions",
+    "OutgoingRecord": "sdk.producer.hooks",
     "Partition": "sdk.client.metadata",
     "Partitioner": "sdk.client.partitioner",
     "Producer": "sdk.producer.producer",
+    "ProducerInterceptor": "sdk.producer.hooks",
     "ProducerKeywords": "sdk.client.keywords",
     "RebalanceListener": "sdk.consumer.listener",
     "Record": "sdk.records",
