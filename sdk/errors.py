@@ -24,6 +24,7 @@ __all__ = [
     "ConnectionLost",
     "DecodeError",
     "DeliveryTimedOut",
+    "DeserializationFailed",
     "EncodeError",
     "KafkaWireError",
     "LocalProtocolError",
@@ -274,6 +275,32 @@ class NoOffset(KafkaWireError):
 
     The partition is paused. `seek` to the offset to start from and `resume` it, or choose another `auto_offset_reset`.
     """
+
+
+class DeserializationFailed(KafkaWireError):
+    """A deserializer of the application raised; the error's cause is what it raised.
+
+    Nothing of the record was handed out, and the partition has stopped there. `seek` to the offset after it to leave it
+    out; `resume` the partition to try again.
+
+    Args:
+        what: "key" or "value".
+        topic: of the record.
+        partition: of the record.
+        offset: of the record.
+        reason: what the deserializer raised.
+    """
+
+    def __init__(self, what: str, topic: str, partition: int, offset: int, reason: object) -> None:
+        super().__init__(f"the {what} of the record at offset {offset} of {topic}-{partition}: {reason!r:.200}")
+        self.what = what
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.what, self.topic, self.partition, self.offset, self.reason)
 
 
 class Closed(LocalProtocolError):

@@ -68,7 +68,7 @@ def blocking_type(annotation: Any) -> Any:
 
 def stub(name: str, member: Any, of: type) -> str:
     """Return the text of a method that the blocking class lacks."""
-    function = member.fget if isinstance(member, property) else member
+    function: Any = member.fget if isinstance(member, property) else member
     summary = (inspect.getdoc(function) or "").partition("\n")[0].rstrip(".")
     given = ", ".join(
         f"*{each.name}" if each.kind is each.VAR_POSITIONAL

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Coroutine, Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
@@ -65,7 +65,7 @@ class Admin:
         self._network = network
         self._started: tuple[ClientCore, Actions] | None = None
 
-    async def __aenter__(self) -> Admin:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 

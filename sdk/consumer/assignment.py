@@ -190,6 +190,7 @@ class Assignment:
         readings: by partition; replaced as a whole by each assignment.
         on_pause: called when partitions were paused; set by the reader.
         handed_out: returns how many records were handed out so far; set by the reader.
+        on_commit: called with offsets that were committed; set by the face.
     """
 
     def __init__(
@@ -212,6 +213,7 @@ class Assignment:
         self.readings: dict[TopicPartition, Reading] = {}
         self.on_pause: Callable[[], None] = lambda: None
         self.handed_out: Callable[[], int] = lambda: 0
+        self.on_commit: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None] = lambda offsets: None
 
     # Called by both sides.
 
@@ -284,6 +286,7 @@ class Assignment:
             reading = self.readings.get(partition)
             if reading is not None:
                 reading.committed = offset.offset
+        self.on_commit(offsets)
 
     @property
     def last_handed_out_ms(self) -> int | None:

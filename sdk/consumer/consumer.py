@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.times import to_ms
@@ -21,6 +21,7 @@ from kafkawire.sdk.consumer.face import ConsumerFace
 from kafkawire.sdk.errors import Closed, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
+from kafkawire.sdk.records.type_variables import Key, Value
 from kafkawire.sdk.transport.fork import Forked
 from kafkawire.sdk.transport.waiting import turn
 
@@ -42,7 +43,7 @@ CLOSE_TIMEOUT_MS = 5_000
 Result = TypeVar("Result")
 
 
-class Consumer(ConsumerFace):
+class Consumer(ConsumerFace[Key, Value]):
     """Read records of topics.
 
     The constructor does no I/O; use `async with Consumer(…) as consumer`, or call `start` and `close`. Iterating, and
@@ -57,6 +58,11 @@ class Consumer(ConsumerFace):
         topics: the topics to read. With `group_id`, the group assigns their partitions; without it, all are read.
             Without topics, call `assign`.
         listener: called when partitions are assigned, revoked or lost.
+        key_deserializer: makes a record's key from its bytes; None to leave it. It is called when an iteration,
+            `getmany` or `records` hands out the record; if it raises, so does the read, see `DeserializationFailed`.
+            `batches` and `getbatches` hand out bytes.
+        value_deserializer: likewise for its value.
+        interceptors: see every record that is handed out, and every commit; called in this order.
         network: reaches the brokers; None for TCP.
         options: see `ConsumerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
@@ -65,7 +71,7 @@ class Consumer(ConsumerFace):
         LocalProtocolError: no topic can have one of the names.
     """
 
-    async def __aenter__(self) -> Consumer:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 
@@ -90,6 +96,8 @@ class Consumer(ConsumerFace):
 
         core = self._core = ConsumerCore(self._options, self._network)
         core.reader.stream = self._new_stream()
+        if self._hooks is not None:
+            core.reader.hooks, core.assignment.on_commit = self._hooks, self._hooks.committed
         if self._subscription is not None:
             core.topics = self._subscription.names
         try:
@@ -141,7 +149,7 @@ class Consumer(ConsumerFace):
 
     # Reading.
 
-    def __aiter__(self) -> RecordStream:
+    def __aiter__(self) -> RecordStream[Key, Value]:
         """Iterate over records without end; a record is finished when the next one is asked for."""
         self._started()
         assert self._stream is not None
@@ -153,7 +161,9 @@ class Consumer(ConsumerFace):
         while (batch := await self._next_batch(core)) is not None:
             yield batch
 
-    async def getmany(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[TopicPartition, list[Record]]:
+    async def getmany(
+        self, timeout_ms: int = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[Record[Key, Value]]]:
         """Return the records that are available, by partition; all of them are finished at the next read.
 
         Args:
@@ -184,7 +194,7 @@ class Consumer(ConsumerFace):
 
     async def records(
         self, *, until: Mapping[TopicPartition, int] | int | datetime | None = None, stop_at_end: bool = False
-    ) -> AsyncGenerator[Record, None]:
+    ) -> AsyncGenerator[Record[Key, Value], None]:
         """Iterate over records up to an end.
 
         Args:
@@ -318,13 +328,15 @@ class Consumer(ConsumerFace):
 
     # Internals.
 
-    def _new_stream(self) -> RecordStream | RecordIterator:
-        from kafkawire.sdk.consumer.handout import RecordStream
-
+    def _new_stream(self) -> RecordStream[Key, Value] | RecordIterator[Key, Value]:
+        if self._hooks is None:
+            from kafkawire.sdk.consumer.handout import RecordStream
+        else:  # what the extension hands out passes no hooks
+            from kafkawire.sdk.consumer.python_handout import RecordStream
         self._stream = RecordStream(self._next_record)
         return self._stream
 
-    async def _next_record(self) -> Record:
+    async def _next_record(self) -> Record[Key, Value]:
         """Wait for the next record of an iteration, and hand it out."""
         if not await self._advance():
             raise StopAsyncIteration

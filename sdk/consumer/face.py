@@ -6,9 +6,9 @@ each face: `consumer.py` awaits, a blocking face blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
@@ -19,6 +19,7 @@ from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
+from kafkawire.sdk.records.type_variables import Key, Value
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
@@ -30,13 +31,14 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.handout import RecordStream
     from kafkawire.sdk.consumer.health import ConsumerHealth
+    from kafkawire.sdk.consumer.hooks import ConsumerHooks, ConsumerInterceptor
     from kafkawire.sdk.consumer.listener import BlockingListenerCalls, ListenerCalls, RebalanceListener
     from kafkawire.sdk.metrics.names import MetricName
 
 __all__ = ["ConsumerFace"]
 
 
-class ConsumerFace:
+class ConsumerFace(Generic[Key, Value]):
     """The part of a consumer that does not wait; see `Consumer` for the arguments."""
 
     def __init__(
@@ -45,19 +47,27 @@ class ConsumerFace:
         /,
         *topics: str,
         listener: RebalanceListener | None = None,
+        key_deserializer: Callable[[bytes], Key] | None = None,
+        value_deserializer: Callable[[bytes], Value] | None = None,
+        interceptors: Iterable[ConsumerInterceptor[Key, Value]] | None = None,
         network: Network | None = None,
         **options: Unpack[ConsumerKeywords],
     ) -> None:
         self._options = read_options(ConsumerOptions, servers, options)
         self._network = network
         self._listener = listener
+        self._hooks: ConsumerHooks[Key, Value] | None = None
+        if key_deserializer is not None or value_deserializer is not None or interceptors is not None:
+            from kafkawire.sdk.consumer.hooks import ConsumerHooks  # few programs have hooks
+
+            self._hooks = ConsumerHooks(key_deserializer, value_deserializer, interceptors or ())
         self._by_hand: list[TopicPartition] = []
         self._subscription = self._chosen(topics) if topics else None
         self._core: ConsumerCore | None = None
         self._calls: ListenerCalls | BlockingListenerCalls | None = None
         self._raised: Exception | None = None
         self._is_closing = False
-        self._stream: RecordStream | None = None
+        self._stream: RecordStream[Key, Value] | None = None
         self._seen = 0
 
     # Which partitions.

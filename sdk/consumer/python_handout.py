@@ -7,10 +7,11 @@ is to move an index: positions follow from it when somebody asks.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Generic
 
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.records import Record
+from kafkawire.sdk.records.type_variables import Key, Value
 
 __all__ = ["Handout", "RecordIterator", "RecordStream"]
 
@@ -41,7 +42,7 @@ class Handout:
         """How many were not handed out yet."""
         return len(self._records) - self.index
 
-    def take(self) -> Record:
+    def take(self) -> Record[Any, Any]:
         """Hand out the next record; the one before it is finished.
 
         Raises:
@@ -52,7 +53,7 @@ class Handout:
         self.index += 1
         return record
 
-    def take_many(self, limit: int) -> list[Record]:
+    def take_many(self, limit: int) -> list[Record[Any, Any]]:
         """Hand out so many records at most; none of them is finished."""
         records = self._records[self.index : self.index + limit]
         self.index += len(records)
@@ -85,7 +86,7 @@ class Handout:
         return Position(records[count - 1].offset + 1, self._leader_epoch) if count else self._end
 
 
-class RecordStream:
+class RecordStream(Generic[Key, Value]):
     """What `async for` iterates over: records that are there, or else those that `wait` returns.
 
     Args:
@@ -95,21 +96,21 @@ class RecordStream:
         handout: where the next record comes from while it has some.
     """
 
-    def __init__(self, wait: Callable[[], Coroutine[Any, Any, Record]]) -> None:
+    def __init__(self, wait: Callable[[], Coroutine[Any, Any, Record[Key, Value]]]) -> None:
         self._wait = wait
         self.handout: Handout | None = None
 
-    def __aiter__(self) -> RecordStream:
+    def __aiter__(self) -> RecordStream[Key, Value]:
         return self
 
-    async def __anext__(self) -> Record:
+    async def __anext__(self) -> Record[Key, Value]:
         handout = self.handout
         if handout is not None and handout.left:
             return handout.take()
         return await self._wait()
 
 
-class RecordIterator:
+class RecordIterator(Generic[Key, Value]):
     """What a blocking `for` iterates over: records that are there, or else those that come after `wait`.
 
     Args:
@@ -123,10 +124,10 @@ class RecordIterator:
         self._wait = wait
         self.handout: Handout | None = None
 
-    def __iter__(self) -> RecordIterator:
+    def __iter__(self) -> RecordIterator[Key, Value]:
         return self
 
-    def __next__(self) -> Record:
+    def __next__(self) -> Record[Key, Value]:
         while self.handout is None or not self.handout.left:
             if not self._wait():
                 raise StopIteration

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.assignment import Assignment, Reading
@@ -23,6 +24,9 @@ from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
 from kafkawire.sdk.records import Batch, MessageBatch, Record
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.consumer.hooks import ConsumerHooks
 
 __all__ = ["Reader"]
 
@@ -70,6 +74,7 @@ class Reader:
         taken: how many `Fetched` were taken from the queue.
         is_bounded: whether the read that goes on has an end.
         stream: takes records from the handout without asking; set by the face.
+        hooks: applied to records that are handed out one by one or in lists; set by the face, None for none.
     """
 
     def __init__(self, assignment: Assignment, queue: FetchQueue, check_crcs: bool) -> None:
@@ -84,7 +89,8 @@ class Reader:
         self.handout: Handout | None = None
         self.taken = 0
         self.is_bounded = False
-        self.stream: RecordStream | RecordIterator | None = None
+        self.stream: RecordStream[Any, Any] | RecordIterator[Any, Any] | None = None
+        self.hooks: ConsumerHooks[Any, Any] | None = None
         assignment.on_pause = self._set_aside
         assignment.handed_out = self._count
 
@@ -115,7 +121,7 @@ class Reader:
         found = self.take_batches(1)
         return found[0] if found else None
 
-    def take_many(self, limit: int) -> dict[TopicPartition, list[Record]]:
+    def take_many(self, limit: int) -> dict[TopicPartition, list[Record[Any, Any]]]:
         """Hand out what is there, by partition; it is finished at the next read.
 
         An error that is met after something was found is raised by the next read.
@@ -127,19 +133,19 @@ class Reader:
             KafkaWireError: see `advance`.
         """
         self.settle()
-        found: dict[TopicPartition, list[Record]] = {}
+        found: dict[TopicPartition, list[Record[Any, Any]]] = {}
         while limit > 0:
             try:
                 if not self._advance():
                     break
+                assert self.handout is not None
+                assert self._course is not None
+                taken = self.handout.take_many(limit)
             except KafkaWireError as error:
                 if not found:
                     raise
                 self._errors.append(error)
                 break
-            assert self.handout is not None
-            assert self._course is not None
-            taken = self.handout.take_many(limit)
             limit -= len(taken)
             found.setdefault(self._course.reading.partition, []).extend(taken)
         else:
@@ -241,8 +247,15 @@ class Reader:
             unfinished, start = course.reading.unfinished, course.reading.start
             if unfinished is not None and start is not None:
                 unfinished.began(start, (record.offset for record in records), _leader_epoch(batch.batch))
-            self._hand_out(course, Handout(records, course.end_of(batch), _leader_epoch(batch.batch)))
+            self._hand_out(course, self._handout(course, records, course.end_of(batch), _leader_epoch(batch.batch)))
         return True
+
+    def _handout(self, course: _Course, records: list[Record], end: Position, leader_epoch: int) -> Handout:
+        if self.hooks is None:
+            return Handout(records, end, leader_epoch)
+        from kafkawire.sdk.consumer.hooks import HookedHandout  # few programs have hooks
+
+        return HookedHandout(records, end, leader_epoch, self.hooks, lambda: self._damaged(course))
 
     def _hand_over(self, batch: ConsumerBatch, course: _Course) -> None:
         unfinished, start = course.reading.unfinished, course.reading.start

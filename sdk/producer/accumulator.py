@@ -325,9 +325,8 @@ class Accumulator:
         room_bytes = self._options.buffer_memory - self.bytes_held
         if needed_bytes > room_bytes:
             raise BufferFull(
-                f"{self.bytes_held} bytes are not acknowledged yet, {needed_bytes} more exceed "
-                f"buffer_memory={self._options.buffer_memory}; wait with producer.drain() and send again, or use "
-                "send_many"
+                f"{self.bytes_held} bytes are not acknowledged yet, {needed_bytes} more exceed buffer_memory="
+                f"{self._options.buffer_memory}; wait with producer.drain() and send again, or use send_many"
             )
         taken_bytes = min(wished_bytes, room_bytes)
         self.bytes_held += taken_bytes

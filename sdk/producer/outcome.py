@@ -110,7 +110,8 @@ class Outcome:
             self.places = places
         for index, callback in watchers:
             target, place = places[index]
-            target.watch(place, callback)
+            target.observed |= self.observed
+            target._watch(place, callback)
 
     def _end(self) -> None:
         with _lock:
@@ -127,7 +128,24 @@ class Outcome:
 
     def watch(self, index: int, callback: Callable[[], object]) -> None:
         """Call `callback` once the record is settled, on the driver's side; at once if it is settled already."""
-        self.observed = True
+        self.observed = self.find(index)[0].observed = True
+        self._watch(index, callback)
+
+    def observe(
+        self, index: int, timestamp_ms: int, callback: Callable[[RecordMetadata | None, KafkaWireError | None], object]
+    ) -> None:
+        """Call `callback` once the record is settled; unlike with `watch`, nobody has asked for its error."""
+
+        def settled() -> None:
+            outcome, place = self.find(index)
+            if outcome.error is None:
+                callback(outcome._stored(place, timestamp_ms), None)
+            else:
+                callback(None, outcome.error.again())
+
+        self._watch(index, settled)
+
+    def _watch(self, index: int, callback: Callable[[], object]) -> None:
         with _lock:
             places = self.places
             if places is None and not self.done:
@@ -135,7 +153,7 @@ class Outcome:
                 return
         if places is not None:
             target, place = places[index]
-            target.watch(place, callback)
+            target._watch(place, callback)
         else:
             _told(callback)
 
@@ -191,10 +209,13 @@ class Outcome:
         outcome.observed = True
         if outcome.error is not None:
             raise outcome.error.again()
+        return outcome._stored(index, timestamp_ms)
+
+    def _stored(self, index: int, timestamp_ms: int) -> RecordMetadata:
         return RecordMetadata(
-            *outcome.partition,
-            outcome.base_offset + index if outcome.base_offset >= 0 else -1,
-            outcome.log_append_time_ms if outcome.log_append_time_ms >= 0 else timestamp_ms,
+            *self.partition,
+            self.base_offset + index if self.base_offset >= 0 else -1,
+            self.log_append_time_ms if self.log_append_time_ms >= 0 else timestamp_ms,
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import now_ms
@@ -23,6 +23,7 @@ from kafkawire.sdk.producer.settings import read_producer_options
 from kafkawire.sdk.producer.transaction import Transaction
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput, record_headers
+from kafkawire.sdk.records.type_variables import GivenKey, GivenValue
 from kafkawire.sdk.transport.fork import Forked
 from kafkawire.sdk.transport.waiting import turn
 from kafkawire.sdk.transport.wire import Network
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.keywords import ProducerKeywords
     from kafkawire.sdk.metrics.names import MetricName
     from kafkawire.sdk.producer.core import ProducerCore
+    from kafkawire.sdk.producer.hooks import ProducerHooks, ProducerInterceptor
 
 __all__ = ["Producer"]
 
@@ -46,7 +48,7 @@ _MANY = 1_000
 _PLAIN = frozenset({bytes, type(None)})
 
 
-class Producer:
+class Producer(Generic[GivenKey, GivenValue]):
     """Send records to topics.
 
     The constructor does no I/O; use `async with Producer(…) as producer`, or call `start` and `close`.
@@ -54,6 +56,10 @@ class Producer:
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
             `bootstrap_servers` may take its place.
+        key_serializer: makes bytes or text from a key; None to take keys as they are. Called by `send` if there is a
+            key; if it raises, so does `send`.
+        value_serializer: likewise for values; not called for None, which deletes a key.
+        interceptors: see every record that is sent, and what becomes of it; called in this order.
         network: reaches the brokers; None for TCP.
         options: see `ProducerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
@@ -66,6 +72,9 @@ class Producer:
         servers: str | Iterable[str] | None = None,
         /,
         *,
+        key_serializer: Callable[[GivenKey], Buffer | str | None] | None = None,
+        value_serializer: Callable[[GivenValue], Buffer | str | None] | None = None,
+        interceptors: Iterable[ProducerInterceptor] | None = None,
         network: Network | None = None,
         **options: Unpack[ProducerKeywords],
     ) -> None:
@@ -73,8 +82,13 @@ class Producer:
         self._network = network
         self._core: ProducerCore | None = None
         self._is_open = False
+        self._hooks: ProducerHooks[GivenKey, GivenValue] | None = None
+        if key_serializer is not None or value_serializer is not None or interceptors is not None:
+            from kafkawire.sdk.producer.hooks import ProducerHooks  # few programs have hooks
 
-    async def __aenter__(self) -> Producer:
+            self._hooks = ProducerHooks(key_serializer, value_serializer, interceptors or ())
+
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 
@@ -105,9 +119,9 @@ class Producer:
             await core.client.finish(Closed("the producer could not be started"))
             raise
         self._is_open = True
-        if type(self).send is Producer.send:
+        if type(self).send is Producer.send and self._hooks is None:
             # The engine's own method: to pass the arguments on costs as much as to take the record.
-            self.send = core.accumulator.appender.send  # type: ignore[method-assign]  # it is the same function
+            self.send = core.accumulator.appender.send  # type: ignore[assignment, method-assign]  # the same function
 
     async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
         """Flush, and disconnect; a transaction that is open is aborted, one that is being committed is waited for.
@@ -143,9 +157,9 @@ class Producer:
     def send(
         self,
         topic: str,
-        value: Buffer | str | None = None,
+        value: GivenValue | None = None,
         *,
-        key: Buffer | str | None = None,
+        key: GivenKey | None = None,
         headers: HeadersInput = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -175,10 +189,17 @@ class Producer:
             TransactionAborted: the open transaction can only be aborted.
             ProducerFenced: the producer can send nothing more.
         """
-        return self._started().accumulator.appender.send(
+        appender = self._started().accumulator.appender
+        if self._hooks is not None:
+            from kafkawire.sdk.producer.hooks import OutgoingRecord
+
+            record = OutgoingRecord(topic, value, key, headers, partition, timestamp_ms)
+            return self._hooks.send(appender, record, on_delivery)
+        plain: tuple[Any, Any] = (value, key)  # nothing but bytes and text without serializers
+        return appender.send(
             topic,
-            value,
-            key=key,
+            plain[0],
+            key=plain[1],
             headers=headers,
             partition=partition,
             timestamp_ms=timestamp_ms,
@@ -188,7 +209,7 @@ class Producer:
     async def send_many(
         self,
         topic: str,
-        values: Iterable[Buffer | str | None],
+        values: Iterable[GivenValue | None],
         *,
         headers: HeadersInput = (),
         partition: int | None = None,
@@ -211,8 +232,9 @@ class Producer:
         pairs = record_headers(headers) if headers else ()
         count = 0
         remaining = iter(values)
+        is_plain = self._hooks is None
         while True:
-            chunk, refused = _contents(remaining)
+            chunk, refused = _contents(remaining, is_plain)
             taken = 0
             while taken < len(chunk):
                 # One record goes through `send`, which opens a batch or raises; those after it fill that batch at once.
@@ -222,7 +244,7 @@ class Producer:
                     await self.drain()
                     continue
                 taken += 1
-                if not pairs and taken < len(chunk):
+                if is_plain and not pairs and taken < len(chunk):
                     taken += accumulator.fill(topic, chunk[taken:], partition, now_ms())
             count += taken
             await turn()  # let full batches leave
@@ -357,15 +379,15 @@ async def _finished(core: ProducerCore, timeout_ms: int | None) -> None:
         logger.warning("the transaction was not ended before the producer was closed: %s", error)
 
 
-def _contents(values: Iterator[Buffer | str | None]) -> tuple[list[bytes | None], Exception | None]:
-    """Return the next values as bytes, and the error that ended them early: those before it are sent."""
+def _contents(values: Iterator[Any], is_plain: bool) -> tuple[list[Any], Exception | None]:
+    """Return the next values, as bytes if they are plain, and the error that ended them: those before it are sent."""
     found: list[Any] = []
     error: Exception | None = None
     try:
         found.extend(islice(values, _MANY))  # what came before an error stays
     except Exception as raised:
         error = raised
-    if not _PLAIN.issuperset(map(type, found)):
+    if is_plain and not _PLAIN.issuperset(map(type, found)):
         for place, value in enumerate(found):
             try:
                 found[place] = None if value is None else content("value", value)

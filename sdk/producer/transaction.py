@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import KafkaWireError
@@ -32,7 +32,7 @@ class Transaction:
         timeout_ms: for committing or aborting; None for `api_timeout_ms`.
     """
 
-    def __init__(self, producer: Producer, timeout_ms: int | None = None) -> None:
+    def __init__(self, producer: Producer[Any, Any], timeout_ms: int | None = None) -> None:
         self._producer = producer
         self._timeout_ms = timeout_ms
 

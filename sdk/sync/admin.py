@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from kafkawire.sdk.admin.admin import Admin as AsyncAdmin
 from kafkawire.sdk.admin.descriptions import (
@@ -57,7 +57,7 @@ class Admin:
     ) -> None:
         self._inner = AsyncAdmin(servers, network=network, **on_io_thread(options))
 
-    def __enter__(self) -> Admin:
+    def __enter__(self) -> Self:
         self.start()
         return self
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Coroutine, Generator, Iterable
 from datetime import datetime
 from threading import RLock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.consumer.batch import ConsumerBatch
@@ -19,6 +19,7 @@ from kafkawire.sdk.consumer.consumer import Consumer as AsyncConsumer
 from kafkawire.sdk.consumer.listener import BlockingListenerCalls
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.records import Record
+from kafkawire.sdk.records.type_variables import Key, Value
 from kafkawire.sdk.sync.options import on_io_thread
 from kafkawire.sdk.transport.waiting import result_of
 from kafkawire.sdk.transport.wire import Network
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.handout import RecordIterator
     from kafkawire.sdk.consumer.health import ConsumerHealth
+    from kafkawire.sdk.consumer.hooks import ConsumerInterceptor
     from kafkawire.sdk.consumer.listener import RebalanceListener
     from kafkawire.sdk.metrics.names import MetricName
 
@@ -40,7 +42,7 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
-class Consumer:
+class Consumer(Generic[Key, Value]):
     """Read records of topics, blocking the caller where `kafkawire.Consumer` awaits.
 
     The constructor does no I/O; use `with Consumer(…) as consumer`, or call `start` and `close`. Heartbeats, automatic
@@ -55,6 +57,11 @@ class Consumer:
             Without topics, call `assign`.
         listener: called when partitions are assigned, revoked or lost: by the thread that reads, before it reads on,
             or by the one that closes the consumer. Its methods are plain functions.
+        key_deserializer: makes a record's key from its bytes; None to leave it. It is called when an iteration,
+            `getmany` or `records` hands out the record; if it raises, so does the read, see `DeserializationFailed`.
+            `batches` and `getbatches` hand out bytes.
+        value_deserializer: likewise for its value.
+        interceptors: see every record that is handed out, and every commit; called in this order.
         network: reaches the brokers; None for TCP.
         options: see `ConsumerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
@@ -69,12 +76,24 @@ class Consumer:
         /,
         *topics: str,
         listener: RebalanceListener | None = None,
+        key_deserializer: Callable[[bytes], Key] | None = None,
+        value_deserializer: Callable[[bytes], Value] | None = None,
+        interceptors: Iterable[ConsumerInterceptor[Key, Value]] | None = None,
         network: Network | None = None,
         **options: Unpack[ConsumerKeywords],
     ) -> None:
-        self._inner = _Inner(servers, *topics, listener=listener, network=network, **on_io_thread(options))
+        self._inner: _Inner[Key, Value] = _Inner(
+            servers,
+            *topics,
+            listener=listener,
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            interceptors=interceptors,
+            network=network,
+            **on_io_thread(options),
+        )
 
-    def __enter__(self) -> Consumer:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -93,7 +112,7 @@ class Consumer:
 
     # Reading.
 
-    def __iter__(self) -> RecordIterator:
+    def __iter__(self) -> RecordIterator[Key, Value]:
         """Iterate over records without end; a record is finished when the next one is asked for."""
         return self._inner.iterator()
 
@@ -102,7 +121,9 @@ class Consumer:
         while (batch := self._inner.take(self._inner.next_batch)) is not None:
             yield batch
 
-    def getmany(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[TopicPartition, list[Record]]:
+    def getmany(
+        self, timeout_ms: int = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[Record[Key, Value]]]:
         """Return the records that are available, by partition; see `kafkawire.Consumer.getmany`."""
         return self._inner.take(self._inner.getmany, timeout_ms, max_records)
 
@@ -112,7 +133,7 @@ class Consumer:
 
     def records(
         self, *, until: Mapping[TopicPartition, int] | int | datetime | None = None, stop_at_end: bool = False
-    ) -> Generator[Record, None, None]:
+    ) -> Generator[Record[Key, Value], None, None]:
         """Iterate over records up to an end; see `kafkawire.Consumer.records`."""
         bounds = result_of(self._inner.bounded, until, stop_at_end)
         try:
@@ -223,25 +244,17 @@ class Consumer:
         return self._inner.group_metadata()
 
 
-class _Inner(AsyncConsumer):
+class _Inner(AsyncConsumer[Key, Value]):
     """The asyncio consumer, as its blocking face needs it: it can be interrupted, and threads share it.
 
     Attributes:
         is_taking: whether records may be on their way from the queue to the caller.
     """
 
-    def __init__(
-        self,
-        servers: str | Iterable[str] | None,
-        /,
-        *topics: str,
-        listener: RebalanceListener | None,
-        network: Network | None,
-        **options: Unpack[ConsumerKeywords],
-    ) -> None:
-        super().__init__(servers, *topics, listener=listener, network=network, **options)
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
         self._lock = RLock()
-        self._iterator: RecordIterator | None = None
+        self._iterator: RecordIterator[Key, Value] | None = None
         self.is_taking = False
 
     def take(
@@ -261,7 +274,7 @@ class _Inner(AsyncConsumer):
         self.is_taking = False
         return found
 
-    def iterator(self) -> RecordIterator:
+    def iterator(self) -> RecordIterator[Key, Value]:
         """Return what iterates over records."""
         self._started()
         assert self._iterator is not None
@@ -273,9 +286,11 @@ class _Inner(AsyncConsumer):
 
     bounded = AsyncConsumer._bounded
 
-    def _new_stream(self) -> RecordIterator:
-        from kafkawire.sdk.consumer.handout import RecordIterator
-
+    def _new_stream(self) -> RecordIterator[Key, Value]:
+        if self._hooks is None:
+            from kafkawire.sdk.consumer.handout import RecordIterator
+        else:
+            from kafkawire.sdk.consumer.python_handout import RecordIterator
         self._iterator = RecordIterator(lambda: self.take(self._advance))
         return self._iterator
 

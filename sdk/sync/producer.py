@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.producer.engine import Delivery
@@ -12,6 +12,7 @@ from kafkawire.sdk.producer.producer import Producer as AsyncProducer
 from kafkawire.sdk.producer.transaction import Transaction as AsyncTransaction
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput
+from kafkawire.sdk.records.type_variables import GivenKey, GivenValue
 from kafkawire.sdk.sync.options import on_io_thread
 from kafkawire.sdk.transport.waiting import result_of
 from kafkawire.sdk.transport.wire import Network
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.groups.protocol import GroupMetadata
     from kafkawire.sdk.client.keywords import ProducerKeywords
     from kafkawire.sdk.metrics.names import MetricName
+    from kafkawire.sdk.producer.hooks import ProducerInterceptor
 
 __all__ = ["Producer", "Transaction"]
 
 
-class Producer:
+class Producer(Generic[GivenKey, GivenValue]):
     """Send records to topics, blocking the caller where `kafkawire.Producer` awaits.
 
     The constructor does no I/O; use `with Producer(…) as producer`, or call `start` and `close`. Any thread may call
@@ -36,6 +38,10 @@ class Producer:
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
             `bootstrap_servers` may take its place.
+        key_serializer: makes bytes or text from a key; None to take keys as they are. Called by `send` if there is a
+            key; if it raises, so does `send`.
+        value_serializer: likewise for values; not called for None, which deletes a key.
+        interceptors: see every record that is sent, and what becomes of it; called in this order.
         network: reaches the brokers; None for TCP.
         options: see `ProducerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
@@ -48,12 +54,22 @@ class Producer:
         servers: str | Iterable[str] | None = None,
         /,
         *,
+        key_serializer: Callable[[GivenKey], Buffer | str | None] | None = None,
+        value_serializer: Callable[[GivenValue], Buffer | str | None] | None = None,
+        interceptors: Iterable[ProducerInterceptor] | None = None,
         network: Network | None = None,
         **options: Unpack[ProducerKeywords],
     ) -> None:
-        self._inner = AsyncProducer(servers, network=network, **on_io_thread(options))
+        self._inner: AsyncProducer[GivenKey, GivenValue] = AsyncProducer(
+            servers,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            interceptors=interceptors,
+            network=network,
+            **on_io_thread(options),
+        )
 
-    def __enter__(self) -> Producer:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -75,9 +91,9 @@ class Producer:
     def send(
         self,
         topic: str,
-        value: Buffer | str | None = None,
+        value: GivenValue | None = None,
         *,
-        key: Buffer | str | None = None,
+        key: GivenKey | None = None,
         headers: HeadersInput = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -97,7 +113,7 @@ class Producer:
     def send_many(
         self,
         topic: str,
-        values: Iterable[Buffer | str | None],
+        values: Iterable[GivenValue | None],
         *,
         headers: HeadersInput = (),
         partition: int | None = None,
@@ -160,7 +176,7 @@ class Transaction:
         timeout_ms: for committing or aborting; None for `api_timeout_ms`.
     """
 
-    def __init__(self, producer: Producer, timeout_ms: int | None = None) -> None:
+    def __init__(self, producer: Producer[Any, Any], timeout_ms: int | None = None) -> None:
         self._inner = AsyncTransaction(producer._inner, timeout_ms)
 
     def __enter__(self) -> Transaction:

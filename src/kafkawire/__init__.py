@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.batch import ConsumerBatch
     from kafkawire.sdk.consumer.consumer import Consumer
     from kafkawire.sdk.consumer.health import ConsumerHealth, WaitsFor
+    from kafkawire.sdk.consumer.hooks import ConsumerInterceptor
     from kafkawire.sdk.consumer.listener import RebalanceListener
     from kafkawire.sdk.errors import BrokerError, BufferFull, KafkaWireError
     from kafkawire.sdk.metrics.names import MetricName, MetricsReporter
     from kafkawire.sdk.producer.engine import Delivery
+    from kafkawire.sdk.producer.hooks import OutgoingRecord, ProducerInterceptor
     from kafkawire.sdk.producer.outcome import RecordMetadata
     from kafkawire.sdk.producer.producer import Producer
     from kafkawire.sdk.producer.transaction import Transaction
@@ -65,6 +67,7 @@ __all__ = [
     "Consumer",
     "ConsumerBatch",
     "ConsumerHealth",
+    "ConsumerInterceptor",
     "ConsumerKeywords",
     "Delivery",
     "ErrorCode",
@@ -82,10 +85,12 @@ __all__ = [
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "OutgoingRecord",
     "Partition",
     "PartitionCounts",
     "Partitioner",
     "Producer",
+    "ProducerInterceptor",
     "ProducerKeywords",
     "RebalanceListener",
     "Record",
@@ -119,6 +124,7 @@ _HOMES = {
     "Consumer": "sdk.consumer.consumer",
     "ConsumerBatch": "sdk.consumer.batch",
     "ConsumerHealth": "sdk.consumer.health",
+    "ConsumerInterceptor": "sdk.consumer.hooks",
     "ConsumerKeywords": "sdk.client.keywords",
     "Delivery": "sdk.producer.engine",
     "ErrorCode": "sdk.protocol.tables.error_codes",
@@ -136,10 +142,12 @@ _HOMES = {
     "NewTopic": "sdk.admin.descriptions",
     "OffsetAndMetadata": "sdk.client.partitions",
     "OffsetAndTimestamp": "sdk.client.partitions",
+    "OutgoingRecord": "sdk.producer.hooks",
     "Partition": "sdk.client.metadata",
     "PartitionCounts": "sdk.client.groups.assignor",
     "Partitioner": "sdk.client.partitioner",
     "Producer": "sdk.producer.producer",
+    "ProducerInterceptor": "sdk.producer.hooks",
     "ProducerKeywords": "sdk.client.keywords",
     "RebalanceListener": "sdk.consumer.listener",
     "Record": "sdk.records",

@@ -161,6 +161,9 @@ cdef class Delivery:
     def add_done_callback(self, callback):
         self.outcome.watch(self.index, lambda: callback(self))
 
+    def _observe(self, callback):
+        self.outcome.observe(self.index, self.timestamp_ms, callback)
+
 
 cdef inline Delivery delivery_of(object outcome, int32_t index, int64_t timestamp_ms):
     cdef Delivery delivery = Delivery.__new__(Delivery)

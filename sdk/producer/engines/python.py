@@ -150,6 +150,10 @@ class Delivery:
         """Call `callback` with this delivery once it is settled: on the producer's event loop, or in its I/O thread."""
         self._outcome.watch(self._index, lambda: callback(self))
 
+    def _observe(self, callback: Callable[[RecordMetadata | None, KafkaWireError | None], object]) -> None:
+        """Tell an interceptor of the outcome; see `Outcome.observe`."""
+        self._outcome.observe(self._index, self._timestamp_ms, callback)
+
 
 class Appender:
     """Take records from any thread.

@@ -36,6 +36,8 @@ from kafkawire.sdk.protocol.tables.record_formats cimport *
 include "native_bytes.pxi"
 include "../../protocol/tables/record_codec.pxi"
 
+from types import GenericAlias
+
 from kafkawire.sdk.errors import DecodeError, EncodeError
 from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8, digits
 from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType

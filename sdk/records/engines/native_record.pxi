@@ -84,6 +84,8 @@ cdef class Record:
         self.topic = topic
         self.partition = part
 
+    __class_getitem__ = classmethod(GenericAlias)
+
     def __setattr__(self, name, value):
         raise AttributeError(f"{name}: a record is read-only")
 

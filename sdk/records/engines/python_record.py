@@ -6,9 +6,10 @@ Records are immutable, and so is what they may hold: the same records are equal 
 from __future__ import annotations
 
 from operator import index
-from typing import Any, NoReturn
+from typing import Any, Generic, NoReturn
 
 from kafkawire.sdk.protocol.primitives import LIMITS, digits
+from kafkawire.sdk.records.type_variables import Key, Value
 
 __all__ = ["Headers", "Record", "check_record", "checked_field", "checked_place", "new_record", "restored"]
 
@@ -18,7 +19,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 _INT32, _INT64 = LIMITS["int32"], LIMITS["int64"]
 
 
-class _Fields:
+class _Fields(Generic[Key, Value]):
     """The fields of a record while they are set."""
 
     __slots__ = ("headers", "key", "offset", "partition", "sequence", "timestamp", "topic", "value")
@@ -27,8 +28,8 @@ class _Fields:
         self,
         offset: int,
         timestamp: int,
-        key: bytes | None,
-        value: bytes | None,
+        key: Key | None,
+        value: Value | None,
         headers: Headers,
         sequence: int,
         topic: str,
@@ -44,8 +45,10 @@ class _Fields:
         self.partition = partition
 
 
-class Record(_Fields):
+class Record(_Fields[Key, Value]):
     """A record of a batch; it is read-only, and hashable.
+
+    Key and value are bytes, or what the deserializers of a consumer return: `Record[str, Order]`.
 
     Attributes:
         offset: its place in the partition, int64.
@@ -75,7 +78,7 @@ class Record(_Fields):
         sequence: int = -1,
         topic: str = "",
         partition: int = -1,
-    ) -> Record:
+    ) -> Record[bytes, bytes]:
         check_record(key, value, headers, topic)
         return new_record(
             checked_field("offset", offset, *_INT64),
@@ -120,23 +123,26 @@ class Record(_Fields):
 def new_record(
     offset: int,
     timestamp: int,
-    key: bytes | None,
-    value: bytes | None,
+    key: Key | None,
+    value: Value | None,
     headers: Headers,
     sequence: int,
     topic: str,
     partition: int,
-) -> Record:
-    """Return a record without checking the types: for what was just decoded."""
-    record = _Fields(offset, timestamp, key, value, headers, sequence, topic, partition)
-    record.__class__ = Record
-    return record  # type: ignore[return-value]  # it is one since the line above
+) -> Record[Key, Value]:
+    """Return a record without checking the types: for what was just decoded, or deserialized."""
+    fields: Any = _Fields(offset, timestamp, key, value, headers, sequence, topic, partition)
+    fields.__class__ = Record
+    record: Record[Key, Value] = fields
+    return record
 
 
 def restored(*content: Any) -> Record:
     """Return the record that was copied or pickled, as a record of the engine in use."""
     from kafkawire.sdk.records.engines.selection import native
 
+    if not all(isinstance(each, bytes | None) for each in content[2:4]):
+        return new_record(*content)  # deserialized
     record_class: type[Record] = Record if native is None else native.Record
     return record_class(*content)
 
@@ -187,7 +193,7 @@ def checked_place(topic: object, partition: object) -> int:
     return checked_field("partition", partition, *_INT32)
 
 
-def _content(record: Record) -> tuple[object, ...]:
+def _content(record: Record[Any, Any]) -> tuple[object, ...]:
     return (
         record.offset, record.timestamp, record.key, record.value, record.headers, record.sequence, record.topic,
         record.partition,

@@ -1,0 +1,114 @@
+"""What an application adds to sending: serializers and interceptors, applied to each record before it is buffered.
+
+A producer without hooks sends through its engine's `send`, which knows nothing of this.
+
+Source: Apache Kafka, `Serializer`, `ProducerInterceptor` (KIP-42).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, NamedTuple
+
+from kafkawire.sdk.errors import EncodeError, KafkaWireError
+from kafkawire.sdk.producer.engine import Appender, Delivery
+from kafkawire.sdk.producer.outcome import RecordMetadata
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records.content import HeadersInput
+from kafkawire.sdk.records.type_variables import GivenKey, GivenValue
+
+__all__ = ["OutgoingRecord", "ProducerHooks", "ProducerInterceptor"]
+
+logger = logging.getLogger("kafkawire.producer")
+
+
+class OutgoingRecord(NamedTuple):
+    """A record on its way into the producer; `_replace` changes it. See `Producer.send` for what it holds."""
+
+    topic: str
+    value: Any
+    key: Any
+    headers: HeadersInput
+    partition: int | None
+    timestamp_ms: int | None
+
+
+class ProducerInterceptor:
+    """See every record that is sent, and what becomes of it; what a method raises is logged and changes nothing."""
+
+    def on_send(self, record: OutgoingRecord) -> OutgoingRecord:
+        """Return the record to send; called by `send`, before the serializers.
+
+        It may be called again for a record that `send_many` found no room for.
+        """
+        return record
+
+    def on_acknowledgement(self, metadata: RecordMetadata | None, error: KafkaWireError | None) -> None:
+        """Take note of a record that was stored, or was not; called on the client's event loop, or in its I/O thread.
+
+        Args:
+            metadata: where it is stored; None if it is not.
+            error: why it is not stored; None if it is.
+        """
+
+
+class ProducerHooks(Generic[GivenKey, GivenValue]):
+    """The hooks of one producer.
+
+    Args:
+        key_serializer: makes bytes or text from a key; None to take keys as they are. Not called without a key.
+        value_serializer: likewise for values; not called for tombstones.
+        interceptors: called one after the other.
+    """
+
+    def __init__(
+        self,
+        key_serializer: Callable[[GivenKey], Buffer | str | None] | None,
+        value_serializer: Callable[[GivenValue], Buffer | str | None] | None,
+        interceptors: Iterable[ProducerInterceptor],
+    ) -> None:
+        self._key = key_serializer
+        self._value = value_serializer
+        self._interceptors = tuple(interceptors)
+
+    def send(
+        self,
+        appender: Appender,
+        record: OutgoingRecord,
+        on_delivery: Callable[[Delivery], object] | None,
+    ) -> Delivery:
+        """Take a record; see `Producer.send`."""
+        for interceptor in self._interceptors:
+            try:
+                record = OutgoingRecord._make(interceptor.on_send(record))
+            except Exception:
+                logger.exception("%s.on_send raised", type(interceptor).__name__)
+        delivery = appender.send(
+            record.topic,
+            _serialized("value", self._value, record.value, record.topic),
+            key=_serialized("key", self._key, record.key, record.topic),
+            headers=record.headers,
+            partition=record.partition,
+            timestamp_ms=record.timestamp_ms,
+            on_delivery=on_delivery,
+        )
+        if self._interceptors:
+            delivery._observe(self._settled)
+        return delivery
+
+    def _settled(self, metadata: RecordMetadata | None, error: KafkaWireError | None) -> None:
+        for interceptor in self._interceptors:
+            try:
+                interceptor.on_acknowledgement(metadata, error)
+            except Exception:
+                logger.exception("%s.on_acknowledgement raised", type(interceptor).__name__)
+
+
+def _serialized(what: str, serializer: Callable[[Any], Buffer | str | None] | None, given: Any, topic: str) -> Any:
+    if serializer is None or given is None:
+        return given
+    try:
+        return serializer(given)
+    except Exception as error:
+        raise EncodeError(what, f"the serializer refused {given!r:.100} for topic {topic}: {error!r:.200}") from error

@@ -1,0 +1,26 @@
+"""The types of keys and values of records, for type checkers; without serializers they are bytes.
+
+Defaults of type variables (PEP 696) are newer than Python 3.11; type checkers know them from typing_extensions, which a
+program need not have installed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from kafkawire.sdk.protocol.values import Buffer
+
+    Key = TypeVar("Key", default=bytes)
+    Value = TypeVar("Value", default=bytes)
+    GivenKey = TypeVar("GivenKey", default=Buffer | str)
+    GivenValue = TypeVar("GivenValue", default=Buffer | str)
+else:
+    from typing import TypeVar
+
+    Key, Value = TypeVar("Key"), TypeVar("Value")
+    GivenKey, GivenValue = TypeVar("GivenKey"), TypeVar("GivenValue")
+
+__all__ = ["GivenKey", "GivenValue", "Key", "Value"]

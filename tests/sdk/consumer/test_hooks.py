@@ -1,0 +1,167 @@
+"""Deserializers and interceptors see each record once, as it is handed out; what they raise loses none.
+
+Method: the asyncio and the blocking consumer against a scripted broker in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from kafkawire import Consumer, ConsumerInterceptor, OffsetAndMetadata, Record, TopicPartition, sync
+from kafkawire.errors import DeserializationFailed
+from tests.sdk.scripted_broker import BROKER, StoringBroker
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "auto_offset_reset": "earliest", "fetch_max_wait_ms": 1}
+BAD = 3
+
+
+def filled() -> StoringBroker:
+    """Return a broker with the numbers 0 to 9 in partition 0, one of them unreadable, and 10 to 14 in partition 1."""
+    broker = StoringBroker({"t": 2})
+    broker.fill("t", *[b"x" if number == BAD else b"%d" % number for number in range(10)])
+    broker.fill("t", *[b"%d" % number for number in range(10, 15)], partition=1)
+    return broker
+
+
+def consumer_of(broker: StoringBroker, *topics: str, **options: Any) -> sync.Consumer[bytes, int]:
+    return sync.Consumer(str(BROKER), *topics, network=broker.network, value_deserializer=int, **{**QUICK, **options})
+
+
+READS: dict[str, Callable[[sync.Consumer[bytes, int]], list[Record[bytes, int]]]] = {
+    "iteration": lambda consumer: [next(iter(consumer))],
+    "records": lambda consumer: [next(consumer.records())],
+    "getmany": lambda consumer: [each for found in consumer.getmany(1_000, 4).values() for each in found],
+}
+
+
+def read_until_it_fails(consumer: sync.Consumer[bytes, int], way: str) -> None:
+    while True:
+        READS[way](consumer)
+
+
+@pytest.mark.parametrize("way", READS)
+def test_a_record_that_cannot_be_read_stops_its_partition_alone(way: str) -> None:
+    with consumer_of(filled(), "t") as consumer:
+        values: list[int | None] = []
+        failures = []
+        while len(values) < BAD + 5:
+            try:
+                values += [record.value for record in READS[way](consumer)]
+            except DeserializationFailed as error:
+                failures.append(error)
+        (failure,) = failures
+        assert (failure.topic, failure.partition, failure.offset, failure.what) == ("t", 0, BAD, "value")
+        assert str(failure).startswith("the value of the record at offset 3 of t-0: ValueError(")
+        assert isinstance(failure.__cause__, ValueError)
+        assert consumer.position(T0) == BAD
+        assert sorted(value for value in values if value is not None) == [0, 1, 2, 10, 11, 12, 13, 14]
+        assert consumer.getmany(1) == {}
+        consumer.resume(T0)  # and try again
+        with pytest.raises(DeserializationFailed):
+            read_until_it_fails(consumer, way)
+        consumer.seek(T0, BAD + 1)
+        rest: list[int | None] = []
+        while len(rest) < 10 - BAD - 1:
+            rest += [record.value for record in READS[way](consumer)]
+        assert rest == list(range(BAD + 1, 10))
+
+
+def test_the_records_before_it_can_be_committed() -> None:
+    broker = filled()
+    with consumer_of(broker, group_id="g", enable_auto_commit=False) as consumer:
+        consumer.assign([T0])
+        assert [record.value for record in consumer.getmany(1_000)[T0]] == [0, 1, 2]
+        with pytest.raises(DeserializationFailed):
+            consumer.getmany(1_000)
+        consumer.commit()
+    assert broker.commits["g", "t", 0] == BAD
+
+
+def test_with_asyncio() -> None:
+    async def run() -> list[int | None]:
+        broker = filled()
+        async with Consumer(str(BROKER), network=broker.network, value_deserializer=int, **QUICK) as consumer:
+            consumer.assign([T0, T1])
+            found = []
+            try:
+                async for record in consumer:
+                    found.append(record.value)
+            except DeserializationFailed:
+                consumer.seek(T0, 8)
+            while len(found) < 10:
+                found += [record.value for each in (await consumer.getmany(1_000)).values() for record in each]
+            return found
+
+    assert sorted(value for value in asyncio.run(run()) if value is not None) == [0, 1, 2, 8, 9, 10, 11, 12, 13, 14]
+
+
+def test_nothing_is_called_for_what_is_not_there() -> None:
+    broker = StoringBroker({"t": 1})
+    broker.fill("t", b"")
+
+    def never(key: bytes) -> str:
+        raise AssertionError(key)
+
+    with sync.Consumer(
+        str(BROKER), "t", network=broker.network, key_deserializer=never, value_deserializer=bytes.decode, **QUICK
+    ) as consumer:
+        record = next(iter(consumer))
+        assert (record.key, record.value) == (None, "")
+        for copied in (copy.copy(record), pickle.loads(pickle.dumps(record))):
+            assert copied == record
+
+
+def test_batches_are_as_they_were_sent() -> None:
+    with consumer_of(filled(), "t") as consumer:
+        batch = next(consumer.batches())
+        assert all(isinstance(record.value, bytes) for record in batch)
+
+
+class Interceptor(ConsumerInterceptor[bytes, bytes]):
+    """Notes what it sees, and replaces or raises."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self.commits: list[dict[TopicPartition, int]] = []
+
+    def on_consume(self, record: Record) -> Record:
+        self.seen.append(record.offset)
+        if record.offset == BAD:
+            raise ZeroDivisionError
+        return record
+
+    def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self.commits.append({partition: offset.offset for partition, offset in offsets.items()})
+        raise ZeroDivisionError
+
+
+def test_interceptors(caplog: pytest.LogCaptureFixture) -> None:
+    class Marking(ConsumerInterceptor[bytes, bytes]):
+        def on_consume(self, record: Record) -> Record:
+            return Record(record.offset, record.timestamp, b"marked", record.value)
+
+    first = Interceptor()
+    broker = filled()
+    with (
+        caplog.at_level(logging.ERROR),
+        sync.Consumer(
+            str(BROKER), network=broker.network, group_id="g", interceptors=[first, Marking()], **QUICK
+        ) as consumer,
+    ):
+        consumer.assign([T0])
+        found = consumer.getmany(1_000)[T0]
+        assert [record.offset for record in found] == first.seen == list(range(10))
+        assert {record.key for record in found} == {b"marked"}
+        consumer.commit()
+        assert first.commits == [{T0: 10}]
+    assert broker.commits["g", "t", 0] == 10
+    raised = [record.getMessage() for record in caplog.records if record.exc_info]
+    assert raised == ["Interceptor.on_consume raised", "Interceptor.on_commit raised"]

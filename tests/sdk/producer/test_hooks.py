@@ -1,0 +1,130 @@
+"""Serializers and interceptors see each record once; what they raise is raised by `send`, or logged, and loses nothing.
+
+Method: the asyncio and the blocking producer against a scripted broker in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from kafkawire import OutgoingRecord, Producer, ProducerInterceptor, RecordMetadata, sync
+from kafkawire.errors import BrokerError, EncodeError, KafkaWireError
+from kafkawire.sdk.protocol.messages.produce import ProduceResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records import walk
+from tests.sdk.scripted_broker import BROKER, StoringBroker
+
+Outcome = tuple[RecordMetadata | None, KafkaWireError | None]
+
+
+class Noting(ProducerInterceptor):
+    """Notes what it sees."""
+
+    def __init__(self) -> None:
+        self.sent: list[OutgoingRecord] = []
+        self.ended: list[Outcome] = []
+
+    def on_send(self, record: OutgoingRecord) -> OutgoingRecord:
+        self.sent.append(record)
+        return record._replace(headers=[("trace", b"1")])
+
+    def on_acknowledgement(self, metadata: RecordMetadata | None, error: KafkaWireError | None) -> None:
+        self.ended.append((metadata, error))
+
+
+class Raising(ProducerInterceptor):
+    """Raises."""
+
+    def on_send(self, record: OutgoingRecord) -> OutgoingRecord:
+        raise ZeroDivisionError
+
+    def on_acknowledgement(self, metadata: RecordMetadata | None, error: KafkaWireError | None) -> None:
+        raise ZeroDivisionError
+
+
+def as_text(value: dict[str, int]) -> str:
+    return json.dumps(value)
+
+
+def test_serializers() -> None:
+    broker = StoringBroker({"t": 1})
+    with sync.Producer(str(BROKER), network=broker.network, key_serializer=str, value_serializer=as_text) as producer:
+        producer.send("t", {"a": 1}, key=5)
+        producer.send("t", None, key=6)
+        assert producer.send_many("t", [{"b": 2}, None]) == 2
+        with pytest.raises(EncodeError, match=r"value: the serializer refused \{1\} for topic t: TypeError") as caught:
+            producer.send("t", {1})  # type: ignore[arg-type]  # the point
+        assert isinstance(caught.value.__cause__, TypeError)
+    records = [record for data in broker.logs["t", 0] for batch in walk(data) for record in batch.records()]
+    assert [(record.key, record.value) for record in records] == [
+        (b"5", b'{"a": 1}'),
+        (b"6", None),
+        (None, b'{"b": 2}'),
+        (None, None),
+    ]
+
+
+def test_interceptors(caplog: pytest.LogCaptureFixture) -> None:
+    broker = StoringBroker({"t": 1})
+    noting = Noting()
+
+    async def run() -> None:
+        given: list[ProducerInterceptor] = [Raising(), noting]
+        async with Producer(str(BROKER), network=broker.network, interceptors=given) as producer:
+            await producer.send("t", b"x", key=b"k", partition=0, timestamp_ms=7)
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(run())
+    assert noting.sent == [OutgoingRecord("t", b"x", b"k", (), 0, 7)]
+    assert noting.ended == [(RecordMetadata("t", 0, 0, 7), None)]
+    (batch,) = walk(broker.logs["t", 0][0])
+    assert batch.records()[0].headers == (("trace", b"1"),)
+    raised = [record.getMessage() for record in caplog.records if record.exc_info]
+    assert raised == ["Raising.on_send raised", "Raising.on_acknowledgement raised"]
+
+
+def refuse(request: Any) -> ProduceResponse:
+    (topic,) = request.message.topic_data
+    failed = ProduceResponse.PartitionProduceResponse(0, ErrorCode.INVALID_RECORD)
+    return ProduceResponse([ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, [failed])])
+
+
+def test_an_interceptor_hears_of_an_error_and_does_not_hide_it() -> None:
+    broker = StoringBroker({"t": 1})
+    noting = Noting()
+    broker.script(ApiKey.PRODUCE, refuse)
+    with sync.Producer(str(BROKER), network=broker.network, interceptors=[noting]) as producer:
+        producer.send("t", b"x")
+        with pytest.raises(BrokerError, match="INVALID_RECORD"):
+            producer.flush()
+    ((metadata, error),) = noting.ended
+    assert metadata is None
+    assert isinstance(error, BrokerError)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_an_error_counts_as_asked_for_only_if_it_was(asked: bool) -> None:
+    """Also while the topic is not known yet, when records move from their own outcomes to those of batches."""
+    broker = StoringBroker({"t": 1})
+    broker.script(ApiKey.PRODUCE, refuse)
+    with sync.Producer(str(BROKER), network=broker.network, interceptors=[Noting()]) as producer:
+        delivery = producer.send("t", b"x")
+        if asked:
+            delivery.add_done_callback(lambda _: None)
+            producer.flush()
+        else:
+            with pytest.raises(BrokerError):
+                producer.flush()
+
+
+def test_without_hooks_the_engine_sends_itself() -> None:
+    broker = StoringBroker({"t": 1})
+    with sync.Producer(str(BROKER), network=broker.network) as producer:
+        assert producer._inner._core is not None
+        assert producer.send == producer._inner._core.accumulator.appender.send
