@@ -205,6 +205,10 @@ class ClientConnection:
         """Return whether a version is known to both sides; False before negotiation."""
         return self._negotiation.offers(api)
 
+    def feature_level(self, name: str) -> int:
+        """Return the level of a feature that the cluster has finalized; 0 if it has not."""
+        return self._negotiation.features.get(name, 0)
+
     def request(
         self,
         message: Message,

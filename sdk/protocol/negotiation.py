@@ -3,7 +3,7 @@
 A client asks ApiVersions in its highest version; a broker that does not know that version says which ones it knows, and
 the client asks again. Part of `ClientConnection`, which sends what is asked here.
 
-Source: Kafka protocol guide, "Retrieving supported API versions"; KIP-511.
+Source: Kafka protocol guide, "Retrieving supported API versions"; KIP-511, KIP-584 (features).
 """
 
 from kafkawire.sdk.errors import RemoteProtocolError, UnsupportedVersion
@@ -16,16 +16,21 @@ from kafkawire.sdk.version import __version__
 
 __all__ = ["Negotiation"]
 
+#: Of a broker that does not know the finalized features yet.
+_EPOCH_UNKNOWN = -1
+
 
 class Negotiation:
     """The versions that both sides know.
 
     Attributes:
         request_version: of the ApiVersions request that comes next.
+        features: the finalized level of each feature of the cluster; empty before negotiation, and from old brokers.
     """
 
     def __init__(self) -> None:
         self.request_version = APIS[ApiKey.API_VERSIONS].versions.last
+        self.features: dict[str, int] = {}
         self._versions: dict[int, VersionRange] | None = None
 
     def request(self) -> ApiVersionsRequest:
@@ -50,6 +55,8 @@ class Negotiation:
         if response.error_code != ErrorCode.NONE:
             raise RemoteProtocolError(f"ApiVersions was refused with error code {response.error_code}")
         self._versions = offered
+        if response.finalized_features_epoch != _EPOCH_UNKNOWN:
+            self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
         return True
 
     def version_for(self, api: Api) -> int:

@@ -169,6 +169,10 @@ class BrokerConnection:
         self._versions[request, carrying] = version
         return version
 
+    def feature_level(self, name: str) -> int:
+        """Return the level of a feature that the cluster had finalized when the connection was made; 0 if it had not."""
+        return self._protocol.feature_level(name)
+
     def begin(
         self, request: Message, on_done: OnDone, version: int | None = None, timeout_ms: int | None = None
     ) -> None:

@@ -37,6 +37,10 @@ class Versions(Protocol):
         """Return the version in which a request will be sent; see `BrokerConnection.version_for`."""
         ...
 
+    def feature_level(self, name: str) -> int:
+        """Return the finalized level of a feature; see `BrokerConnection.feature_level`."""
+        ...
+
 
 class Link(Protocol):
     """A connection that is wanted, open or not.

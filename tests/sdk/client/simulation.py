@@ -112,10 +112,15 @@ class Connection:
 
     Args:
         newest: by API, the newest version that it knows, where that is not ours.
+        features: the finalized level of each feature.
     """
 
-    def __init__(self, newest: Mapping[ApiKey, int]) -> None:
+    def __init__(self, newest: Mapping[ApiKey, int], features: Mapping[str, int]) -> None:
         self._newest = newest
+        self._features = dict(features)
+
+    def feature_level(self, name: str) -> int:
+        return self._features.get(name, 0)
 
     def version_for(self, request: type[Message], carrying: tuple[type[Message], str] | None = None) -> int:
         assert request.SCHEMA.key is not None
@@ -141,6 +146,7 @@ class Simulation:
         refusal: how they refuse.
         stalled: node ids of the brokers that accept connections and never answer, not even to the handshake.
         newest: by API, the newest version that the brokers know, where that is not ours.
+        features: the finalized level of each feature, as connections that open from now on hear of it.
         sent: (time, node id, request, version) of all that was sent.
         opened: (time, node id) of all attempts to connect.
     """
@@ -155,6 +161,7 @@ class Simulation:
         self.refusal: type[ConnectFailed] = ConnectFailed
         self.stalled: set[int] = set()
         self.newest: dict[ApiKey, int] = {}
+        self.features: dict[str, int] = {}
         self.sent: list[tuple[int, int, Message, int]] = []
         self.opened: list[tuple[int, int]] = []
         self._events: list[tuple[int, int, Callable[[], None]]] = []
@@ -236,7 +243,7 @@ class Simulation:
                 )
             else:
                 self._open[link] = []
-                self.router.opened(link, Connection(self.newest), self.now_ms)
+                self.router.opened(link, Connection(self.newest, self.features), self.now_ms)
 
         self.at(self.latency_ms, end)
 

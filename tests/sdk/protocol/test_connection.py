@@ -155,6 +155,16 @@ def test_version_for(ranges: dict[ApiKey, VersionRange], version: int | str) -> 
             client.version_for(APIS[ApiKey.HEARTBEAT])
 
 
+def test_the_level_of_a_feature() -> None:
+    client = ClientConnection()
+    offered = offer(ALL)
+    offered.finalized_features_epoch = 3
+    offered.finalized_features = (ApiVersionsResponse.FinalizedFeatureKey("transaction.version", 2, 0),)
+    client.negotiate(offered)
+    assert client.feature_level("transaction.version") == 2
+    assert client.feature_level("another") == 0
+
+
 def test_an_unstable_version_is_not_chosen() -> None:
     unstable = [api for api in APIS.values() if api.unstable]
     assert unstable

@@ -36,6 +36,16 @@ def test_the_highest_of_both() -> None:
     assert negotiation.offers(APIS[ApiKey.FETCH])
 
 
+@pytest.mark.parametrize(("epoch", "level"), [(7, 2), (-1, None)])
+def test_finalized_features_count_once_the_broker_knows_them(epoch: int, level: int | None) -> None:
+    negotiation = Negotiation()
+    response = answer({"FETCH": (0, 7)})
+    response.finalized_features_epoch = epoch
+    response.finalized_features = (ApiVersionsResponse.FinalizedFeatureKey("transaction.version", 2, 1),)
+    negotiation.receive(response)
+    assert negotiation.features.get("transaction.version") == level
+
+
 @pytest.mark.parametrize(
     ("ranges", "text"),
     [({}, "Fetch: the broker does not offer it"), ({"FETCH": (900, 901)}, "the broker offers 900-901")],

@@ -77,6 +77,7 @@ def test_version_is_the_highest_of_both() -> None:
         )
         connection = await BrokerConnection.open(broker.network, BROKER, SETTINGS)
         assert connection.version_for(MetadataRequest) == 9
+        assert connection.feature_level("transaction.version") == 0
         await connection.request(MetadataRequest([]), MetadataResponse)  # a later version would end the connection
         with pytest.raises(UnsupportedVersion, match="FindCoordinator: the broker does not offer it"):
             connection.version_for(FindCoordinatorRequest)
