@@ -21,6 +21,7 @@ from kafkawire.sdk.transport.wire import Network
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from kafkawire.sdk.client.groups.protocol import GroupMetadata
     from kafkawire.sdk.client.keywords import ConsumerKeywords
     from kafkawire.sdk.consumer.batch import ConsumerBatch
     from kafkawire.sdk.consumer.core import ConsumerCore
@@ -176,6 +177,20 @@ class ConsumerFace:
         if self._options.group_id is None or self._options.group_protocol != "consumer":
             subscription.check()
         return subscription
+
+    def group_metadata(self) -> GroupMetadata:
+        """Return what identifies this consumer in its group now, for `Producer.send_offsets`.
+
+        Take it when records were read, before anything else is awaited: it says for which generation they were.
+
+        Raises:
+            BrokerError: the consumer is not a member at the moment; its partitions are others' by now.
+            LocalProtocolError: there is no `group_id`.
+        """
+        group = self._started().group
+        if group is None:
+            raise LocalProtocolError("group_metadata: there is no group, set group_id")
+        return group.metadata()
 
     def _started(self) -> ConsumerCore:
         if self._core is None:

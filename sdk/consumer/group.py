@@ -14,7 +14,7 @@ from kafkawire.sdk.client.groups.classic import ClassicGroup
 from kafkawire.sdk.client.groups.committed import CommittedOffsets, Found
 from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup
 from kafkawire.sdk.client.groups.offsets import Committed, Fenced, Offsets, Outcome
-from kafkawire.sdk.client.groups.protocol import Event, GroupProtocol, GroupSettings, OnFailure
+from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupProtocol, GroupSettings, OnFailure
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
@@ -79,6 +79,19 @@ class Group:
         """Go on after the listener has handled an event."""
         if self.protocol is not None:
             self.protocol.acknowledge(event, now_ms)
+
+    def metadata(self) -> GroupMetadata:
+        """Return what identifies the consumer in its group.
+
+        Raises:
+            BrokerError: it is not a member now.
+        """
+        if self.protocol is None:
+            return GroupMetadata(self._group_id)
+        signature = self.protocol.sign()
+        if signature is None:
+            raise BrokerError(ErrorCode.REBALANCE_IN_PROGRESS, f"not a member of group {self._group_id} at the moment")
+        return signature
 
     def commit(
         self,

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.client.groups.assignor import Assignment, Assignor, PartitionCounts, ReplicaRacks, Subscriptions
+from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.consumer.consumer_protocol import decode_subscription
-from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -122,6 +123,39 @@ def test_records_finished_in_any_order() -> None:
 
     broker = consuming(test, enable_auto_finish=False, auto_commit_interval_ms=1)
     assert broker.commits["g", "t", 0] == 3, "the last batch was not finished"
+
+
+# What identifies a consumer.
+
+
+def test_group_metadata_of_partitions_assigned_by_hand() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        consumer.assign([T0])
+        assert consumer.group_metadata() == GroupMetadata("g")
+
+    consuming(test)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_group_metadata_of_a_member(protocol: str) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        with pytest.raises(BrokerError, match="REBALANCE_IN_PROGRESS: not a member of group g at the moment"):
+            consumer.group_metadata()
+        await consumer.getmany(5_000)
+        found = consumer.group_metadata()
+        assert (found.group_id, found.generation_id, found.group_instance_id) == ("g", 1, None)
+        assert found.member_id
+        assert found == consumer.group_metadata()
+
+    consuming(test, "t", group_protocol=protocol)
+
+
+def test_group_metadata_without_a_group() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        with pytest.raises(LocalProtocolError, match="group_metadata: there is no group, set group_id"):
+            consumer.group_metadata()
+
+    consuming(test, group_id=None)
 
 
 # The protocols.
