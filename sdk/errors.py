@@ -29,9 +29,11 @@ __all__ = [
     "LocalProtocolError",
     "NoOffset",
     "PartialBatch",
+    "ProducerFenced",
     "RecordTooLarge",
     "RemoteProtocolError",
     "RequestTimedOut",
+    "TransactionAborted",
     "UnsupportedVersion",
 ]
 
@@ -168,6 +170,31 @@ class BrokerError(KafkaWireError):
         self.detail = detail
         self.retriable = self.code in tables.RETRIABLE
         self.fatal = self.code in tables.FATAL
+
+
+class ProducerFenced(BrokerError):
+    """A producer that began later uses the same transactional id, or the coordinator has ended the transaction itself.
+
+    What the open transaction sent is aborted. Close the producer, and leave the work to the other one. If there is no
+    other, the transaction took longer than `transaction_timeout_ms`: create a producer again, and read its input again
+    from the committed offsets.
+
+    Args:
+        code: what the broker said.
+        detail: which transactional id, and what failed.
+    """
+
+    def __init__(self, code: int, detail: str = "") -> None:
+        super().__init__(code, detail)
+        self.fatal = True
+
+
+class TransactionAborted(KafkaWireError):
+    """The transaction of a record was aborted, or must be: nothing of it will be read as committed.
+
+    The cause says why, unless the application asked for it. The producer remains usable: end the transaction, begin
+    another and do its work again, from the offsets that were committed last.
+    """
 
 
 class ConnectFailed(KafkaWireError):

@@ -83,6 +83,8 @@ class ProducerKeywords(ClientKeywords, total=False):
     delivery_timeout_ms: int
     max_in_flight: int
     enable_idempotence: bool | None
+    transactional_id: str | None
+    transaction_timeout_ms: int
     metadata_max_idle_ms: int
     partitioner: Partitioner | None
 

@@ -53,7 +53,7 @@ SYNONYMS: Final[Mapping[str, str]] = {
 #: Names of options that a later release brings, by what docs/roadmap.md calls it. A name that ends with a dot, here and
 #: below, stands for all that begin with it.
 ON_THE_ROADMAP: Final[Mapping[str, str]] = {
-    "transactions": "transactional.id transaction.timeout.ms transaction.two.phase.commit.enable",
+    "two-phase commit": "transaction.two.phase.commit.enable",
     "KIP-932": "share.",
 }
 

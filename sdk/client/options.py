@@ -132,6 +132,12 @@ def _partitioner(name: str, value: object) -> Partitioner | None:
     return cast("Partitioner | None", value)
 
 
+def _transactional_id(name: str, value: object) -> str | None:
+    if value == "":
+        raise ConfigurationError(name, value, "expected a name; leave it out to send without transactions")
+    return read_text(name, value)
+
+
 def _group_id(name: str, value: object) -> str | None:
     if value == "":
         raise ConfigurationError(name, value, "expected a name; leave it out to read without a group")
@@ -213,6 +219,10 @@ class ProducerOptions(ClientOptions):
             batch that is retried may be stored after a later batch of the same partition if this is above 1.
         enable_idempotence: True to store each record once and in order, whatever is retried, or fail; None to do so
             unless another option or the cluster rules it out; False to do without.
+        transactional_id: the name of this producer's transactions, the same after a restart: a producer that begins
+            fences those that began before with the same one. None to send without transactions.
+        transaction_timeout_ms: after this long the coordinator aborts a transaction that is still open; the brokers
+            limit it by `transaction.max.timeout.ms`.
         metadata_max_idle_ms: a topic that nothing was sent to for so long is forgotten.
         partitioner: chooses the partition of records with a key; None for Kafka's own. Records without a key fill one
             batch after the other.
@@ -232,6 +242,10 @@ class ProducerOptions(ClientOptions):
     enable_idempotence: bool | None = option(
         None, _optional_flag, "bool | None", kafka="enable.idempotence", parse=parse_boolean
     )
+    transactional_id: str | None = option(
+        None, _transactional_id, "str | None", kafka="transactional.id", limits="not empty"
+    )
+    transaction_timeout_ms: int = number(60_000, 1, kafka="transaction.timeout.ms")
     metadata_max_idle_ms: int = number(300_000, 5_000, kafka="metadata.max.idle.ms")
     partitioner: Partitioner | None = option(None, _partitioner, "Partitioner | None", kafka="partitioner.class")
 
@@ -244,6 +258,9 @@ class ProducerOptions(ClientOptions):
 
     def check(self, given: Collection[str]) -> None:
         super().check(given)
+        if self.transactional_id is None and "transaction_timeout_ms" in given:
+            reason = "has no effect without transactional_id"
+            raise ConfigurationError("transaction_timeout_ms", self.transaction_timeout_ms, reason)
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:  # as in Apache Kafka
             needed = " + ".join(self.shown(name, given) for name in ("linger_ms", "request_timeout_ms"))
             too_low = "" if "delivery_timeout_ms" in given else "its default is too low, "

@@ -19,12 +19,13 @@ from kafkawire.sdk.client.partitioner import murmur2_partition
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.topics import checked_topic
-from kafkawire.sdk.errors import BufferFull, KafkaWireError, LocalProtocolError, RecordTooLarge
+from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError, RecordTooLarge
 from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.contents import (
     FILL_ONE_AFTER_THE_OTHER,
     TO_BE_CHOSEN,
     Held,
+    PartitionerFailed,
     checked_partition,
 )
 from kafkawire.sdk.producer.engine import Appender, Topic
@@ -72,6 +73,7 @@ class Accumulator:
         news: batches that were opened, partitions whose oldest batch is full, records that wait for their topic.
         bytes_held: of all of these; at most `buffer_memory`.
         unobserved: the first error of a record that nobody has asked for.
+        failed: the first outcome that ended with an error since somebody took it from here.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Accumulator:
         self.news: deque[ProducerBatch | PartitionQueue | Held] = deque()
         self.bytes_held = 0
         self.unobserved: Outcome | None = None
+        self.failed: Outcome | None = None
 
     # The user's side.
 
@@ -125,7 +128,7 @@ class Accumulator:
             if number == TO_BE_CHOSEN:
                 try:
                     number = self._choose(record, topic.partitions)
-                except _PartitionerFailed as error:
+                except PartitionerFailed as error:
                     return self.refused(record, error.reason), 0
             with self._lock:
                 self._check()
@@ -201,7 +204,7 @@ class Accumulator:
         except Exception as error:
             failure = LocalProtocolError(f"the partitioner gave no partition for key {record.key!r:.100}: {error!r}")
             failure.__cause__ = error
-            raise _PartitionerFailed(failure) from error
+            raise PartitionerFailed(failure) from error
 
     def _append(self, topic: ProducerTopic, record: Held, number: int) -> tuple[Outcome, int]:
         is_sticky = number == FILL_ONE_AFTER_THE_OTHER
@@ -397,8 +400,8 @@ class Accumulator:
                 continue
             try:
                 number = self._choose(record, count)
-            except (_PartitionerFailed, LocalProtocolError) as error:
-                self._give_up(record, error.reason if isinstance(error, _PartitionerFailed) else error)
+            except (PartitionerFailed, LocalProtocolError) as error:
+                self._give_up(record, error.reason if isinstance(error, PartitionerFailed) else error)
                 ended(outcome)
             else:
                 with self._lock:
@@ -420,9 +423,17 @@ class Accumulator:
         self.refused(record, error)
 
     def note_failure(self, outcome: Outcome) -> None:
-        """Remember the first failure, for `flush`, in case nobody asks for it."""
+        """Remember the first failure: for `flush`, in case nobody asks for it, and for the end of a transaction."""
+        if self.failed is None:
+            self.failed = outcome
         if self.unobserved is None or self.unobserved.observed:
             self.unobserved = outcome
+
+    def refuse(self, error: KafkaWireError | None) -> None:
+        """Take no records for now, or take them again; a producer that is closed stays so."""
+        with self._lock:
+            if not isinstance(self.appender.refusal, Closed):
+                self.appender.refusal = error
 
     def refuse_all(self, error: KafkaWireError) -> None:
         """Take no records from now on."""
@@ -435,11 +446,3 @@ class Accumulator:
 
 def _load(queue: PartitionQueue | None) -> int:
     return 0 if queue is None else len(queue.waiting) + queue.on_wire
-
-
-class _PartitionerFailed(Exception):
-    """A function of the user gave no partition."""
-
-    def __init__(self, reason: LocalProtocolError) -> None:
-        super().__init__(reason)
-        self.reason = reason

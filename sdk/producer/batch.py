@@ -27,10 +27,12 @@ class ProducerId(NamedTuple):
     Attributes:
         number: given by the cluster.
         epoch: grows whenever the sequence numbers of a partition begin anew.
+        is_transactional: whether its batches belong to transactions.
     """
 
     number: int
     epoch: int
+    is_transactional: bool = False
 
 
 class ProducerBatch(Batch):
@@ -91,7 +93,7 @@ class ProducerBatch(Batch):
         """Set whom the batch comes from, and the sequence number of its first record."""
         self.producer = producer
         self.sequence = sequence
-        self.builder.producer_id, self.builder.producer_epoch = producer
+        self.builder.producer_id, self.builder.producer_epoch, self.builder.is_transactional = producer
         self.builder.base_sequence = sequence
 
     def sealed(self) -> Buffer:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import ProducerOptions
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.identity import ProducerIdentity
 from kafkawire.sdk.producer.sender import Sender
+from kafkawire.sdk.producer.transaction_errors import OUTSIDE
+from kafkawire.sdk.producer.transaction_partitions import TransactionPartitions
 from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.timing import random_fraction
 from kafkawire.sdk.transport.wire import Network
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.client.groups.protocol import GroupMetadata
+    from kafkawire.sdk.producer.transactions import Transactions
 
 __all__ = ["ProducerCore", "machines"]
 
@@ -27,8 +35,8 @@ def machines(
     clock: Callable[[], int],
     fraction: Callable[[], float],
     wake: Callable[[], None],
-) -> tuple[Accumulator, ProducerIdentity, Sender]:
-    """Return the parts of a producer that decide, joined; they do no I/O.
+) -> tuple[Accumulator, ProducerIdentity, Sender, Transactions | None]:
+    """Return the parts of a producer that decide, joined; they do no I/O. The last one is for transactions, if any.
 
     Args:
         options: checked.
@@ -45,8 +53,16 @@ def machines(
         return partition is not None and partition.leader is not None
 
     accumulator = Accumulator(options, backoff, clock, has_leader, wake)
-    identity = ProducerIdentity(router, options.api_timeout_ms, options.enable_idempotence)
-    return accumulator, identity, Sender(options, router, accumulator, identity)
+    name = options.transactional_id
+    if name is None:
+        identity = ProducerIdentity(router, options.api_timeout_ms, options.enable_idempotence)
+        return accumulator, identity, Sender(options, router, accumulator, identity), None
+    from kafkawire.sdk.producer.transactions import Transactions  # many producers never need it
+
+    identity = ProducerIdentity(router, options.api_timeout_ms, True, name, options.transaction_timeout_ms)
+    partitions = TransactionPartitions(name)
+    sender = Sender(options, router, accumulator, identity, partitions)
+    return accumulator, identity, sender, Transactions(options, router, accumulator, identity, sender, partitions)
 
 
 class ProducerCore:
@@ -59,15 +75,19 @@ class ProducerCore:
     Attributes:
         accumulator: takes the records.
         client: runs the machines.
+        is_transactional: whether it sends in transactions.
     """
 
     def __init__(self, options: ProducerOptions, network: Network | None) -> None:
         self._options = options
         self.client = ClientCore("producer", options, network, creates_topics=True)
-        self.accumulator, self._identity, self._sender = machines(
+        self.accumulator, self._identity, self._sender, self._transactions = machines(
             options, self.client.router, monotonic_ms, random_fraction, self.client.driver.wake
         )
         self.client.machines.append(self._sender)
+        if self._transactions is not None:
+            self.client.machines.append(self._transactions)
+        self.is_transactional = self._transactions is not None
         fork.watch(self)
 
     def forked(self, error: fork.Forked) -> None:
@@ -91,6 +111,58 @@ class ProducerCore:
     def drain(self) -> Promise[None]:
         """Have half of `buffer_memory` free."""
         return self.client.driver.ask(self._sender.drain)
+
+    # Transactions; these methods raise `LocalProtocolError` without a `transactional_id`.
+
+    def begin(self) -> Promise[None]:
+        """Begin a transaction; none is open, or on its way to its end."""
+        return self.client.driver.ask(self._transactional().begin)
+
+    def transaction_ended(self) -> Promise[None]:
+        """Wait for the end of a transaction that is on its way there, up to `api_timeout_ms`."""
+        transactions, limit_ms = self._transactional(), self._options.api_timeout_ms
+        return self.client.driver.ask(lambda promise, now_ms: transactions.await_end(limit_ms, promise, now_ms))
+
+    def commit(self, timeout_ms: int | None) -> Promise[None]:
+        """Commit the open transaction; takes no more records at once."""
+        transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
+        self.accumulator.refuse(OUTSIDE)
+        return self.client.driver.ask(lambda promise, now_ms: transactions.commit(limit_ms, promise, now_ms))
+
+    def abort(self, timeout_ms: int | None) -> Promise[None]:
+        """Abort the open transaction; takes no more records at once."""
+        transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
+        self.accumulator.refuse(OUTSIDE)
+        return self.client.driver.ask(lambda promise, now_ms: transactions.abort(limit_ms, promise, now_ms))
+
+    def finish(self, timeout_ms: int | None) -> Promise[None]:
+        """Abort the open transaction if there is one, or wait for its end."""
+        transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
+        return self.client.driver.ask(lambda promise, now_ms: transactions.finish(limit_ms, promise, now_ms))
+
+    def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group: GroupMetadata,
+        timeout_ms: int | None,
+    ) -> Promise[None]:
+        """Have offsets of a group committed with the open transaction."""
+        transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
+        exact = {
+            TopicPartition(*partition): offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+            for partition, offset in offsets.items()
+        }
+        return self.client.driver.ask(
+            lambda promise, now_ms: transactions.send_offsets(exact, group, limit_ms, promise, now_ms)
+        )
+
+    def _transactional(self) -> Transactions:
+        if self._transactions is None:
+            raise LocalProtocolError("transactions need the option transactional_id")
+        return self._transactions
+
+    def _limit_ms(self, timeout_ms: int | None) -> int:
+        return self._options.api_timeout_ms if timeout_ms is None else timeout_ms
 
     def refuse(self, error: KafkaWireError) -> None:
         """Take no records from now on; those that are buffered go their way."""

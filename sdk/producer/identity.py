@@ -1,4 +1,8 @@
-"""The producer id of an idempotent producer: asked for once, with an epoch that this client raises.
+"""The producer id of one producer, and its epoch.
+
+An idempotent producer asks any broker once, and raises the epoch itself. One with transactions asks their coordinator,
+which ends what an earlier producer with the same transactional id has left open, fences that producer, and alone raises
+the epoch.
 
 Source: Apache Kafka, `TransactionManager`, `Sender`; KIP-98 (InitProducerId), KIP-360 (epochs raised by the client).
 """
@@ -6,16 +10,26 @@ Source: Apache Kafka, `TransactionManager`, `Sender`; KIP-98 (InitProducerId), K
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Final
 
-from kafkawire.sdk.client.call import ANY_BROKER, Call
+from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator
+from kafkawire.sdk.client.requests import carries
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, UnsupportedVersion
 from kafkawire.sdk.options import INT32_MAX
 from kafkawire.sdk.producer.batch import ProducerId
+from kafkawire.sdk.producer.transaction_errors import fenced
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    TRANSACTION_VERSION_FEATURE,
+    CoordinatorType,
+)
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.driven import Versions
 from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["MAX_EPOCH", "ProducerIdentity"]
@@ -33,21 +47,35 @@ class ProducerIdentity:
         router: carries the request.
         timeout_ms: for one series of attempts; another follows.
         wanted: True to insist on it, False to do without, None to do without if the cluster gives none.
+        transactional_id: of its transactions, None without.
+        transaction_timeout_ms: after which the coordinator aborts a transaction.
 
     Attributes:
         current: the id and epoch of new batches, None while there is none.
         enabled: whether batches need one.
         ready: settled once the first id is there, or nothing needs one.
+        transaction_version: the level of that feature, as the coordinator told last.
     """
 
-    def __init__(self, router: Router, timeout_ms: int, wanted: bool | None) -> None:
+    def __init__(
+        self,
+        router: Router,
+        timeout_ms: int,
+        wanted: bool | None,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = INT32_MAX,
+    ) -> None:
         self._router = router
         self._timeout_ms = timeout_ms
         self._insists = wanted is True
+        self._transactional_id = transactional_id
+        self._transaction_timeout_ms = transaction_timeout_ms
         self._asking = False
+        self._replaced: ProducerId | None = None
         self._refused: KafkaWireError | None = None
         self.current: ProducerId | None = None
         self.enabled = wanted is not False
+        self.transaction_version = 0
         self.ready: Promise[None] = Promise()
         if not self.enabled:
             self.ready.keep(None)
@@ -61,38 +89,59 @@ class ProducerIdentity:
         """Ask for an id if one is needed."""
         if self.enabled and self.current is None and not self._asking and self._refused is None:
             self._asking = True
-            request = InitProducerIdRequest(None, INT32_MAX)
+            name = self._transactional_id
             call = Call(
-                ANY_BROKER,
-                lambda _: (request, None),
+                ANY_BROKER if name is None else Coordinator(CoordinatorType.TRANSACTION, name),
+                self._request,
                 InitProducerIdResponse,
                 now_ms + self._timeout_ms,
                 self._answered,
-                check=_error_of,
+                check=partial(_error_of, "producer id" if name is None else f"producer id for transactional id {name}"),
             )
             self._router.submit(call, now_ms)
 
-    def raise_epoch(self) -> None:
-        """Go on with the next epoch, or with another id after the last one."""
+    def raise_epoch(self) -> bool:
+        """Go on with the next epoch, or with another id after the last one; return whether the producer may do so."""
+        if self._transactional_id is not None:
+            return False
         if self.current is not None:
-            number, epoch = self.current
+            number, epoch, _ = self.current
             self.current = ProducerId(number, epoch + 1) if epoch < MAX_EPOCH else None
+        return True
+
+    def renew(self) -> None:
+        """Have the coordinator raise the epoch; until it has, there is no id."""
+        self._replaced, self.current = self.current, None
 
     def fail(self, error: KafkaWireError) -> None:
         """Give up: the client has ended."""
         self._refused = error
         self.ready.fail(error)
 
+    def _request(self, versions: Versions) -> tuple[Message, int]:
+        version = versions.version_for(InitProducerIdRequest)
+        self.transaction_version = versions.feature_level(TRANSACTION_VERSION_FEATURE)
+        number, epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
+        if self._replaced is not None:
+            if not carries(InitProducerIdRequest, "producer_id", version):
+                text = "the coordinator cannot raise the epoch of a producer that goes on; Apache Kafka can from 2.5"
+                raise UnsupportedVersion(f"transactional id {self._transactional_id}: {text}")
+            number, epoch, _ = self._replaced
+        return InitProducerIdRequest(self._transactional_id, self._transaction_timeout_ms, number, epoch), version
+
     def _answered(self, call: Call, now_ms: int) -> None:
         self._asking = False
+        is_transactional = self._transactional_id is not None
         if call.error is None:
             assert isinstance(call.result, InitProducerIdResponse)
-            self.current = ProducerId(call.result.producer_id, call.result.producer_epoch)
+            self.current = ProducerId(call.result.producer_id, call.result.producer_epoch, is_transactional)
             self.ready.keep(None)
-        elif call.error.retriable:
-            logger.warning("no producer id yet, asking again: %s", call.error)
         elif isinstance(call.error, Closed):
             self.fail(call.error)
+        elif call.error.retriable and (self.ready.done or not is_transactional):
+            logger.warning("no producer id yet, asking again: %s", call.error)
+        elif is_transactional:
+            self.fail(fenced(self._transactional_id or "", self._transaction_timeout_ms, call.error))
         elif self._insists:
             self.fail(_cannot(call.error))
         else:
@@ -109,6 +158,6 @@ def _cannot(error: KafkaWireError) -> KafkaWireError:
     return failure
 
 
-def _error_of(response: Message) -> BrokerError | None:
+def _error_of(what: str, response: Message) -> BrokerError | None:
     assert isinstance(response, InitProducerIdResponse)
-    return BrokerError(response.error_code, "producer id") if response.error_code != ErrorCode.NONE else None
+    return BrokerError(response.error_code, what) if response.error_code != ErrorCode.NONE else None

@@ -7,16 +7,20 @@ is full, `send` raises `BufferFull` instead of waiting; `drain` and `send_many` 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.contents import content
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.settings import read_producer_options
+from kafkawire.sdk.producer.transaction import Transaction
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput, record_headers
 from kafkawire.sdk.transport.wire import Network
@@ -24,11 +28,14 @@ from kafkawire.sdk.transport.wire import Network
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from kafkawire.sdk.client.groups.protocol import GroupMetadata
     from kafkawire.sdk.client.keywords import ProducerKeywords
     from kafkawire.sdk.metrics.registry import MetricName
     from kafkawire.sdk.producer.core import ProducerCore
 
 __all__ = ["Producer"]
+
+logger = logging.getLogger("kafkawire.producer")
 
 #: How many records `send_many` takes before it yields: about 0.1 ms with the extension, 2 ms without.
 _MANY = 1_000
@@ -79,6 +86,8 @@ class Producer:
 
         Raises:
             ConnectFailed: none of the bootstrap servers can be reached.
+            BrokerError: `transactional_id` is set, and the coordinator refuses it, or its `transaction_timeout_ms`.
+            RequestTimedOut: `transactional_id` is set, and its coordinator was not ready within `api_timeout_ms`.
             UnsupportedVersion: `enable_idempotence=True`, and the cluster gives no producer ids.
             LocalProtocolError: the producer was started already.
         """
@@ -99,11 +108,13 @@ class Producer:
             self.send = core.accumulator.appender.send  # type: ignore[method-assign]  # it is the same function
 
     async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
-        """Flush, and disconnect.
+        """Flush, and disconnect; a transaction that is open is aborted, one that is being committed is waited for.
 
         Args:
             flush: False to fail records that are not acknowledged yet with `Closed`.
-            timeout_ms: for flushing, after which the rest fails; None for no limit but `delivery_timeout_ms`.
+            timeout_ms: for flushing, after which the rest fails; None for no limit but `delivery_timeout_ms`, or
+                `api_timeout_ms` for a transaction. One that could not be ended in time is aborted by its coordinator
+                after `transaction_timeout_ms`, or when the next producer with its `transactional_id` begins.
 
         Raises:
             KafkaWireError: see `flush`; `Closed` if there was no time for some records.
@@ -114,14 +125,16 @@ class Producer:
         self._is_open = False
         core.refuse(Closed("the producer is closed"))
         try:
-            if flush:
+            if core.is_transactional:
+                await _finished(core, timeout_ms)
+            elif flush:
                 async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                     await core.flush()
         except TimeoutError:
             pass
         finally:
             await core.client.finish(Closed("the producer was closed before the record was acknowledged"))
-        if flush:
+        if flush and not core.is_transactional:
             core.raise_unobserved()
 
     def send(
@@ -154,7 +167,10 @@ class Producer:
             RecordTooLarge: it does not fit into `max_request_size`, or into `buffer_memory`.
             EncodeError: a key, value, header or timestamp cannot be written.
             Closed: the producer is not started, or is closed; or the process is a fork of the one that started it.
-            LocalProtocolError: there can be no such topic, or the topic has no such partition.
+            LocalProtocolError: there can be no such topic, or the topic has no such partition; or the producer has a
+                `transactional_id`, and no transaction is open.
+            TransactionAborted: the open transaction can only be aborted.
+            ProducerFenced: the producer can send nothing more.
         """
         return self._started().accumulator.appender.send(
             topic,
@@ -242,10 +258,100 @@ class Producer:
         await core.flush()
         core.raise_unobserved()
 
+    # Transactions.
+
+    def transaction(self, timeout_ms: int | None = None) -> Transaction:
+        """Return a transaction for `async with`: committed at the end of the block, aborted if it raises.
+
+        Args:
+            timeout_ms: for committing or aborting; None for `api_timeout_ms`.
+        """
+        return Transaction(self, timeout_ms)
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction, after the end of the one before if that is still on its way.
+
+        Raises:
+            LocalProtocolError: a transaction is open; or there is no `transactional_id`.
+            RequestTimedOut: the one before has not ended within `api_timeout_ms`.
+            ProducerFenced: another producer uses the `transactional_id`.
+            KafkaWireError: another error has made transactions impossible.
+        """
+        core = self._started()
+        await core.transaction_ended()
+        begun = core.begin()
+        try:
+            await begun
+        except asyncio.CancelledError:
+            with suppress(KafkaWireError):
+                core.abort(None)  # nobody is left to end it
+            raise
+
+    async def commit_transaction(self, timeout_ms: int | None = None) -> None:
+        """Flush, and commit the open transaction.
+
+        If it is cancelled, or takes too long, it goes on: call it again to learn what became of it.
+
+        Args:
+            timeout_ms: the limit; None for `api_timeout_ms`.
+
+        Raises:
+            TransactionAborted: a record was not stored, offsets were not taken, or the coordinator has refused the
+                commit, as the cause says; the transaction was aborted.
+            RequestTimedOut: it has not ended within the limit.
+            ProducerFenced: another producer uses the `transactional_id`, and the transaction was aborted.
+            LocalProtocolError: no transaction is open, or it is being aborted.
+            KafkaWireError: another error has made transactions impossible.
+        """
+        await self._started().commit(timeout_ms)
+
+    async def abort_transaction(self, timeout_ms: int | None = None) -> None:
+        """Abort the open transaction; records that have not left yet fail with `TransactionAborted`.
+
+        Args:
+            timeout_ms: the limit, after which it goes on; None for `api_timeout_ms`.
+
+        Raises:
+            RequestTimedOut, ProducerFenced, LocalProtocolError, KafkaWireError: see `commit_transaction`.
+        """
+        await self._started().abort(timeout_ms)
+
+    async def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group: GroupMetadata,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Commit offsets of a consumer's group with the open transaction.
+
+        Args:
+            offsets: the offset of the next record to read, by partition.
+            group: from `Consumer.group_metadata`, taken when the records were read, before anything else was awaited:
+                if the group has gone on since, the offsets are refused.
+            timeout_ms: the limit, retries included; None for `api_timeout_ms`.
+
+        Raises:
+            BrokerError: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and the like if the group has gone on without this
+                member. Or the commit was refused. The transaction can only be aborted.
+            RequestTimedOut: there was no answer in time. The transaction can only be aborted.
+            TransactionAborted: the transaction can only be aborted, because of an earlier error.
+            LocalProtocolError: no transaction is open.
+            ProducerFenced: another producer uses the `transactional_id`.
+        """
+        await self._started().send_offsets(offsets, group, timeout_ms)
+
     def _started(self) -> ProducerCore:
         if self._core is None or not self._is_open:
             raise Closed("the producer is not started, or is closed")
         return self._core
+
+
+async def _finished(core: ProducerCore, timeout_ms: int | None) -> None:
+    """Abort the open transaction, as far as there is time."""
+    try:
+        await core.finish(timeout_ms)
+    except KafkaWireError as error:
+        logger.warning("the transaction was not ended before the producer was closed: %s", error)
 
 
 def _contents(values: Iterator[Buffer | str | None]) -> tuple[list[bytes | None], Exception | None]:

@@ -1,7 +1,7 @@
 """Produce requests from batches, and the result of each batch from the response.
 
 Source: Kafka protocol guide, "Produce"; KIP-467 (records that were refused), KIP-516 (topic ids, from version 13),
-KIP-951 (the new leader in the response).
+KIP-890 (partitions that a request adds to the transaction), KIP-951 (the new leader in the response).
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kafkawire.sdk.client.metadata import Broker, Metadata
-from kafkawire.sdk.errors import BrokerError, KafkaWireError, RemoteProtocolError
+from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError, RemoteProtocolError
 from kafkawire.sdk.producer.batch import ProducerBatch
+from kafkawire.sdk.producer.transaction_partitions import TransactionPartitions
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkawire.sdk.protocol.tables.enums import PRODUCE_LAST_BEFORE_TV_2
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.transport.driven import Versions
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["Result", "produce_request", "results"]
+__all__ = ["Result", "produce_request", "results", "timed_out"]
 
 #: Refused records that the text of an error names.
 _REASONS_MAX = 3
@@ -45,7 +47,12 @@ class Result(NamedTuple):
 
 
 def produce_request(
-    batches: Iterable[ProducerBatch], metadata: Metadata, acks: int, timeout_ms: int, versions: Versions
+    batches: Iterable[ProducerBatch],
+    metadata: Metadata,
+    acks: int,
+    timeout_ms: int,
+    versions: Versions,
+    transaction: TransactionPartitions | None = None,
 ) -> tuple[ProduceRequest, int]:
     """Return one request with the batches of several partitions, and its version.
 
@@ -55,12 +62,14 @@ def produce_request(
         acks: -1 for all in-sync replicas, 1 for the leader, 0 for none.
         timeout_ms: how long the leader waits for the replicas.
         versions: what the broker speaks.
+        transaction: that the batches belong to, None without.
     """
     topics: dict[str, list[ProduceRequest.PartitionProduceData]] = {}
     for batch in batches:
         topic, number = batch.outcome.partition
         topics.setdefault(topic, []).append(ProduceRequest.PartitionProduceData(number, batch.sealed()))
     request = ProduceRequest(
+        transactional_id=None if transaction is None else transaction.transactional_id,
         acks=acks,
         timeout_ms=timeout_ms,
         topic_data=[
@@ -69,7 +78,10 @@ def produce_request(
         ],
     )
     named = any(topic.topic_id == ZERO_UUID for topic in request.topic_data)
-    return request, versions.version_for(ProduceRequest, (ProduceRequest.TopicProduceData, "name") if named else None)
+    version = versions.version_for(ProduceRequest, (ProduceRequest.TopicProduceData, "name") if named else None)
+    if transaction is not None and not transaction.joins_by_itself:
+        version = min(version, PRODUCE_LAST_BEFORE_TV_2)
+    return request, version
 
 
 def results(response: ProduceResponse, batches: Iterable[ProducerBatch], metadata: Metadata) -> Iterator[Result]:
@@ -102,3 +114,20 @@ def results(response: ProduceResponse, batches: Iterable[ProducerBatch], metadat
             text = "; ".join(filter(None, [result.error_message, *reasons[:_REASONS_MAX]]))
             error = BrokerError(result.error_code, f"{batch}: {text}" if text else str(batch))
             yield Result(batch, error, log_start_offset=result.log_start_offset, leader_moved=moved)
+
+
+def timed_out(
+    batch: ProducerBatch, timeout_ms: int, cause: KafkaWireError | None, *, has_leader: bool
+) -> DeliveryTimedOut:
+    """Return the error of a batch that was not acknowledged in time.
+
+    Args:
+        batch: that is given up.
+        timeout_ms: `delivery_timeout_ms`.
+        cause: the last error met while sending it, None if there was none.
+        has_leader: whether its partition has one.
+    """
+    reason = f"; {cause}" if cause is not None else "" if has_leader else "; it has no leader"
+    error = DeliveryTimedOut(f"{batch}: not acknowledged within delivery_timeout_ms={timeout_ms}{reason}")
+    error.__cause__ = cause
+    return error

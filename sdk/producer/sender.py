@@ -11,14 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from functools import partial
-from heapq import heappop, heappush
 from typing import Final
 
 from kafkawire.sdk.client.call import Call, Node
 from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.retry import outdates_metadata
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.errors import BrokerError, Closed, DeliveryTimedOut, KafkaWireError
+from kafkawire.sdk.errors import BrokerError, Closed, DeliveryTimedOut, KafkaWireError, TransactionAborted
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.batch import ProducerBatch
@@ -28,9 +27,11 @@ from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
 from kafkawire.sdk.producer.producer_metrics import ProducerMetrics
 from kafkawire.sdk.producer.progress import Progress
-from kafkawire.sdk.producer.requests import Result, produce_request, results
+from kafkawire.sdk.producer.requests import Result, produce_request, results, timed_out
 from kafkawire.sdk.producer.schedule import Schedule
 from kafkawire.sdk.producer.topic_registry import TopicRegistry
+from kafkawire.sdk.producer.transaction_partitions import TransactionPartitions
+from kafkawire.sdk.producer.unsettled import Unsettled, outcome_of
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE, Acks
@@ -62,21 +63,26 @@ class Sender:
         router: carries the requests.
         accumulator: holds the batches.
         identity: gives the producer id.
+        transaction: says which partitions may be sent to; None for a producer without transactions.
     """
 
     def __init__(
-        self, options: ProducerOptions, router: Router, accumulator: Accumulator, identity: ProducerIdentity
+        self,
+        options: ProducerOptions,
+        router: Router,
+        accumulator: Accumulator,
+        identity: ProducerIdentity,
+        transaction: TransactionPartitions | None = None,
     ) -> None:
         self._options = options
         self._router = router
         self._accumulator = accumulator
         self._identity = identity
+        self._transaction = transaction
         self._schedule = Schedule()
         self._progress = Progress()
         self._topics = TopicRegistry(options, router, accumulator, self._ended, self._moved)
-        self._unsettled: dict[Outcome, ProducerBatch | Held] = {}
-        self._deadlines: list[tuple[int, int, ProducerBatch | Held]] = []
-        self._entries = 0
+        self._unsettled = Unsettled()
         self._in_flight: dict[int, int] = {}
         self._without_id: dict[PartitionQueue, None] = {}
         self._seen_changes = -1
@@ -90,12 +96,11 @@ class Sender:
 
     def flush(self, promise: Promise[None], now_ms: int) -> None:
         """Send everything without lingering, and keep the promise once all of it is settled."""
-        self._hear(now_ms)
+        self.hurry(now_ms)
         if self._failed is not None:
             promise.fail(self._failed)
             return
-        self._hurry(now_ms)
-        self._progress.await_all(promise, self._unsettled)
+        self._progress.await_all(promise, self._unsettled.items)
 
     def drain(self, promise: Promise[None], now_ms: int) -> None:
         """Keep the promise once at least half of `buffer_memory` is free."""
@@ -105,8 +110,37 @@ class Sender:
             return
         bytes_held = int(self._options.buffer_memory * _DRAINED_FRACTION)
         if self._accumulator.bytes_held > bytes_held:
-            self._hurry(now_ms)
+            self.hurry(now_ms)
         self._progress.await_room(promise, bytes_held)
+
+    # What the machine of a transaction asks for.
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every record has its outcome, and no request waits for its response."""
+        return not self._unsettled.items and self.is_silent
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no request waits for its response."""
+        return not self._in_flight
+
+    def hurry(self, now_ms: int) -> None:
+        """Let no batch linger."""
+        self._hear(now_ms)
+        for item in list(self._unsettled.items.values()):
+            if isinstance(item, ProducerBatch) and self._accumulator.is_open(item):
+                self._accumulator.close(item)
+                self._place(item.queue, now_ms)
+
+    def abandon(self, error: KafkaWireError, now_ms: int) -> None:
+        """Fail what is not on its way to a broker."""
+        self._hear(now_ms)
+        for item in list(self._unsettled.items.values()):
+            if isinstance(item, Held):
+                self._topics.abandon(item, error, now_ms)
+            elif not item.on_wire:
+                self._give_up(item, error, now_ms)
 
     # Machine.
 
@@ -115,6 +149,8 @@ class Sender:
         self._hear(now_ms)
         self._identity.poll(now_ms)
         self._give_up_without_id(now_ms)
+        for queue in self._transaction.take_added() if self._transaction is not None else ():
+            self._place(queue, now_ms)
         self._follow_metadata(now_ms)
         self._expire(now_ms)
         for queue in self._schedule.due(now_ms):
@@ -124,11 +160,7 @@ class Sender:
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return when to poll again if nothing happens before."""
-        while self._deadlines and self._of(self._deadlines[0][2]) not in self._unsettled:
-            heappop(self._deadlines)
-        times = [self._schedule.due_ms(), self._topics.due_ms()]
-        if self._deadlines:
-            times.append(self._deadlines[0][0])
+        times = (self._schedule.due_ms(), self._topics.due_ms(), self._unsettled.due_ms())
         return min((due_ms for due_ms in times if due_ms is not None), default=None)
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
@@ -137,10 +169,10 @@ class Sender:
         self._identity.fail(error)
         self._accumulator.refuse_all(error)
         self._hear(now_ms)
-        for item in list(self._unsettled.values()):
+        for item in list(self._unsettled.items.values()):
             if isinstance(item, Held):
                 self._accumulator.give_up_held(item, error)
-                self._ended(self._of(item))
+                self._ended(outcome_of(item))
             else:
                 item.queue.remove(item)
                 self._settle(item, error, now_ms)
@@ -155,24 +187,14 @@ class Sender:
             if isinstance(item, PartitionQueue):
                 self._place(item, now_ms)
                 continue
-            outcome = self._of(item)
+            outcome = outcome_of(item)
             if outcome.done or outcome.places is not None:  # its topic has become known meanwhile
                 continue
-            self._own(item)
+            self._unsettled.add(item)
             if isinstance(item, Held):
                 self._topics.want(item.topic, now_ms)
             else:
                 self._place(item.queue, now_ms)
-
-    def _own(self, item: ProducerBatch | Held) -> None:
-        """Become responsible for the ending of a batch, or of a record without one."""
-        self._unsettled[self._of(item)] = item
-        self._entries += 1
-        heappush(self._deadlines, (item.deadline_ms, self._entries, item))
-
-    def _of(self, item: ProducerBatch | Held) -> Outcome:
-        assert item.outcome is not None
-        return item.outcome
 
     def _follow_metadata(self, now_ms: int) -> None:
         changes = self._router.metadata.changes
@@ -185,13 +207,6 @@ class Sender:
         waiting = [*self._schedule.homeless, *(queue for queues in self._schedule.ready.values() for queue in queues)]
         for queue in waiting:
             self._place(queue, now_ms)
-
-    def _hurry(self, now_ms: int) -> None:
-        """Let no batch linger."""
-        for item in list(self._unsettled.values()):
-            if isinstance(item, ProducerBatch) and self._accumulator.is_open(item):
-                self._accumulator.close(item)
-                self._place(item.queue, now_ms)
 
     # Where each partition waits.
 
@@ -214,13 +229,15 @@ class Sender:
 
     def _may_send(self, queue: PartitionQueue) -> bool:
         """Return whether the oldest batch of a partition may go, as far as its number is concerned."""
-        identity = self._identity
+        identity, transaction = self._identity, self._transaction
         sequences = queue.sequences
         if not identity.enabled:
             return True
+        if transaction is not None and not transaction.may_send(queue):
+            return False
         if sequences.needs_epoch and not (queue.on_wire and sequences.batches):
-            if sequences.producer == identity.current:
-                identity.raise_epoch()
+            if sequences.producer == identity.current and not identity.raise_epoch():
+                return False
             if identity.current is not None:
                 logger.info("%s begins anew with epoch %d", queue.partition, identity.current.epoch)
                 sequences.restart(identity.current)
@@ -282,7 +299,7 @@ class Sender:
 
         def request(versions: Versions) -> tuple[Message, int]:
             made, version = produce_request(
-                batches, self._router.metadata, options.acks, options.request_timeout_ms, versions
+                batches, self._router.metadata, options.acks, options.request_timeout_ms, versions, self._transaction
             )
             self._metrics.sent(made, batches, now_ms)
             return made, version
@@ -315,6 +332,8 @@ class Sender:
             found = list(results(call.result, batches, self._router.metadata))
         for result in found:
             self._judge(result, now_ms)
+        if self._transaction is not None and self._transaction.refusal is not None:
+            self.abandon(self._transaction.refusal, now_ms)
         waits = False
         for batch in batches:
             if batch.queue.waiting:
@@ -348,6 +367,8 @@ class Sender:
         again = attempts.failed(error, now_ms)
         if isinstance(error, BrokerError) and batch.queue.sequences.retries(batch, error.code, result.log_start_offset):
             again = attempts.failures <= options.retries and attempts.not_before_ms < batch.deadline_ms
+            # The epoch of a transaction's producer is not this client's to raise.
+            again = again and (self._transaction is None or not batch.queue.sequences.needs_epoch)
         if result.leader_moved:
             attempts.not_before_ms = now_ms
         if again:
@@ -372,7 +393,7 @@ class Sender:
         queue.sequences.divide(batch, parts)
         for part in parts:
             part.admitted_bytes = part.used_bytes
-            self._own(part)
+            self._unsettled.add(part)
             accumulator.put_back(part)
         accumulator.release(batch.admitted_bytes - sum(part.used_bytes for part in parts))
         self._moved(batch.outcome, *(part.outcome for part in parts))
@@ -380,28 +401,23 @@ class Sender:
 
     def _expire(self, now_ms: int) -> None:
         """Fail what is past its deadline, in flight or not."""
-        while self._deadlines and self._deadlines[0][0] <= now_ms:
-            item = heappop(self._deadlines)[2]
-            if self._of(item) not in self._unsettled:
-                continue
+        for item in self._unsettled.overdue(now_ms):
             if isinstance(item, Held):
                 self._topics.expire(item, now_ms)
-                continue
-            self._accumulator.close(item)
-            item.queue.remove(item)
-            item.queue.sequences.failed(item)
-            self._settle(item, self._timed_out(item, item.attempts.last_error), now_ms)
-            self._place(item.queue, now_ms)
+            else:
+                self._give_up(item, self._timed_out(item, item.attempts.last_error), now_ms)
+
+    def _give_up(self, batch: ProducerBatch, error: KafkaWireError, now_ms: int) -> None:
+        self._accumulator.close(batch)
+        batch.queue.remove(batch)
+        batch.queue.sequences.failed(batch)
+        self._settle(batch, error, now_ms)
+        self._place(batch.queue, now_ms)
 
     def _timed_out(self, batch: ProducerBatch, cause: KafkaWireError | None) -> DeliveryTimedOut:
         leader = self._router.metadata.leader(batch.queue.partition)
         cause = cause or self._router.trouble(leader)
-        reason = f"; {cause}" if cause is not None else "; it has no leader" if leader is None else ""
-        timed_out = DeliveryTimedOut(
-            f"{batch}: not acknowledged within delivery_timeout_ms={self._options.delivery_timeout_ms}{reason}"
-        )
-        timed_out.__cause__ = cause
-        return timed_out
+        return timed_out(batch, self._options.delivery_timeout_ms, cause, has_leader=leader is not None)
 
     def _settle(
         self, batch: ProducerBatch, error: KafkaWireError | None, now_ms: int, result: Result | None = None
@@ -419,14 +435,14 @@ class Sender:
             self._metrics.failed(batch, now_ms)
             self._accumulator.note_failure(outcome)
             outcome.fail(error)
-            if not isinstance(error, Closed):
+            if not isinstance(error, Closed | TransactionAborted):
                 self._lines.error(("failed", batch.queue.partition.topic), now_ms, "not stored: %s", error)
         self._ended(outcome)
 
     def _ended(self, outcome: Outcome) -> None:
-        self._unsettled.pop(outcome, None)
+        self._unsettled.discard(outcome)
         self._progress.ended(outcome)
 
     def _moved(self, outcome: Outcome, *others: Outcome) -> None:
-        self._unsettled.pop(outcome, None)
+        self._unsettled.discard(outcome)
         self._progress.moved(outcome, others)

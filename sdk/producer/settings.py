@@ -29,6 +29,12 @@ def read_producer_options(servers: str | Iterable[str] | None, given: Mapping[st
     """
     options = read_options(ProducerOptions, servers, given)
     conflict = _conflict(options)
+    if options.transactional_id is not None:
+        if options.enable_idempotence is False:
+            raise ConfigurationError("enable_idempotence", False, "transactions need it: leave out one of both")
+        if conflict is not None:
+            raise ConfigurationError("transactional_id", options.transactional_id, conflict)
+        return ProducerOptions(**{**vars(options), "enable_idempotence": True})
     if conflict is None or options.enable_idempotence is False:
         return options
     if options.enable_idempotence:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError
+from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError, TransactionAborted
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.producer.accumulator import Accumulator, ProducerTopic
 from kafkawire.sdk.producer.contents import Held
@@ -91,6 +91,10 @@ class TopicRegistry:
             f"{cause or 'no broker has responded'}"
         )
         error.__cause__ = cause
+        self.abandon(record, error, now_ms)
+
+    def abandon(self, record: Held, error: KafkaWireError, now_ms: int) -> None:
+        """Fail a record, and forget its topic if no other record waits for that."""
         self._give_up(record, error, now_ms)
         if not self._accumulator.topics[record.topic].held:
             self._forget(record.topic)
@@ -125,7 +129,8 @@ class TopicRegistry:
         outcome = record.outcome
         if outcome is not None and not outcome.done:
             self._accumulator.give_up_held(record, error)
-            self._lines.error(("failed", record.topic), now_ms, "not stored: %s", error)
+            if not isinstance(error, TransactionAborted):
+                self._lines.error(("failed", record.topic), now_ms, "not stored: %s", error)
             self._ended(outcome)
 
     def _forget(self, name: str) -> None:

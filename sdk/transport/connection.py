@@ -170,7 +170,7 @@ class BrokerConnection:
         return version
 
     def feature_level(self, name: str) -> int:
-        """Return the level of a feature that the cluster had finalized when the connection was made; 0 if it had not."""
+        """Return the finalized level of a feature when the connection was made; 0 if it had none."""
         return self._protocol.feature_level(name)
 
     def begin(

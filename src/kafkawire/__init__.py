@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ReplicaRacks,
         Subscriptions,
     )
+    from kafkawire.sdk.client.groups.protocol import GroupMetadata
     from kafkawire.sdk.client.keywords import AdminKeywords, ConsumerKeywords, ProducerKeywords
     from kafkawire.sdk.client.metadata import Partition, Topic
     from kafkawire.sdk.client.partitioner import Partitioner
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.producer.engine import Delivery
     from kafkawire.sdk.producer.outcome import RecordMetadata
     from kafkawire.sdk.producer.producer import Producer
+    from kafkawire.sdk.producer.transaction import Transaction
     from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource
     from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
     from kafkawire.sdk.protocol.values import Buffer
@@ -66,6 +68,7 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "GroupMemberDescription",
+    "GroupMetadata",
     "Headers",
     "HeadersInput",
     "KafkaWireError",
@@ -88,6 +91,7 @@ __all__ = [
     "TokenProvider",
     "Topic",
     "TopicPartition",
+    "Transaction",
     "__version__",
 ]
 
@@ -114,6 +118,7 @@ _HOMES = {
     "GroupDescription": "sdk.admin.descriptions",
     "GroupListing": "sdk.admin.descriptions",
     "GroupMemberDescription": "sdk.admin.descriptions",
+    "GroupMetadata": "sdk.client.groups.protocol",
     "Headers": "sdk.records",
     "HeadersInput": "sdk.records.content",
     "KafkaWireError": "sdk.errors",
@@ -136,6 +141,7 @@ _HOMES = {
     "TokenProvider": "sdk.client.security_options",
     "Topic": "sdk.client.metadata",
     "TopicPartition": "sdk.client.partitions",
+    "Transaction": "sdk.producer.transaction",
     "__version__": "sdk.version",
 }
 

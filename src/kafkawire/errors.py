@@ -26,9 +26,11 @@ from kafkawire.sdk.errors import (
     LocalProtocolError,
     NoOffset,
     PartialBatch,
+    ProducerFenced,
     RecordTooLarge,
     RemoteProtocolError,
     RequestTimedOut,
+    TransactionAborted,
     UnsupportedVersion,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -49,8 +51,10 @@ __all__ = [
     "LocalProtocolError",
     "NoOffset",
     "PartialBatch",
+    "ProducerFenced",
     "RecordTooLarge",
     "RemoteProtocolError",
     "RequestTimedOut",
+    "TransactionAborted",
     "UnsupportedVersion",
 ]

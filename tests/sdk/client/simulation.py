@@ -115,9 +115,9 @@ class Connection:
         features: the finalized level of each feature.
     """
 
-    def __init__(self, newest: Mapping[ApiKey, int], features: Mapping[str, int]) -> None:
+    def __init__(self, newest: Mapping[ApiKey, int], features: Mapping[str, int] | None = None) -> None:
         self._newest = newest
-        self._features = dict(features)
+        self._features = dict(features or {})
 
     def feature_level(self, name: str) -> int:
         return self._features.get(name, 0)
@@ -251,7 +251,11 @@ class Simulation:
         assert link in self._open, f"{call}: sent to {link}, which is not open"
         assert link.connection is not None
         node = _node(link)
-        request, version = call.request(link.connection)
+        try:
+            request, version = call.request(link.connection)
+        except KafkaWireError as error:
+            self.router.failed(call, error, self.now_ms)
+            return
         version = link.connection.version_for(type(request)) if version is None else version
         request = _through_codec(request, version)
         self.sent.append((self.now_ms, node, request, version))

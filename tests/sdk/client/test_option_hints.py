@@ -42,7 +42,12 @@ print(json.dumps({name: list(client.DEFAULT_CONFIG) for name, client in clients.
         ("Consumer", "acks", "no such option here; acks is an option of Producer"),
         ("Admin", "compression_type", "no such option here; compression is an option of Producer"),
         ("Consumer", "partition_assignment_strategy", "no such option; here it is assignors"),
-        ("Producer", "transactional_id", "no such option yet; on the roadmap: transactions"),
+        ("Consumer", "transactional_id", "no such option here; transactional_id is an option of Producer"),
+        (
+            "Producer",
+            "transaction_two_phase_commit_enable",
+            "no such option yet; on the roadmap: two-phase commit",
+        ),
         ("Consumer", "share.acknowledgement.mode", "no such option yet; on the roadmap: KIP-932"),
         ("Admin", "sasl_plain_username", "no such option; here it is sasl_username"),
         ("Producer", "ssl.ca.location", "no such option; here it is ssl_truststore_location"),

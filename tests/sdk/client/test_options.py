@@ -49,7 +49,7 @@ fetch.max.bytes=52428800 fetch.max.wait.ms=500 fetch.min.bytes=1 group.id=null g
 group.protocol=classic group.remote.assignor=null
 heartbeat.interval.ms=3000 linger.ms=5 max.in.flight.requests.per.connection=5 max.partition.fetch.bytes=1048576
 max.poll.interval.ms=300000 max.poll.records=500 max.request.size=1048576 metadata.max.age.ms=300000
-enable.idempotence=true metadata.max.idle.ms=300000
+enable.idempotence=true metadata.max.idle.ms=300000 transaction.timeout.ms=60000 transactional.id=null
 partition.assignment.strategy=range,cooperative-sticky partitioner.class=null request.timeout.ms=30000
 retries=2147483647 retry.backoff.max.ms=1000 retry.backoff.ms=100 session.timeout.ms=45000
 socket.connection.setup.timeout.ms=10000
@@ -160,6 +160,9 @@ def test_accepted_by_a_producer(name: str, value: object, attribute: str, expect
         ({"linger_ms": True}, "linger_ms=True: expected an integer"),
         ({"batch_size": 2**30}, "batch_size=1073741824: expected 128 to 16777216"),
         ({"linger_ms": 1, "linger.ms": 1}, "linger.ms=1: linger_ms was given already"),
+        ({"transactional_id": ""}, "transactional_id='': expected a name"),
+        ({"transactional_id": 5}, "transactional_id=5: expected a string"),
+        ({"transaction_timeout_ms": 5}, "transaction_timeout_ms=5: has no effect without transactional_id"),
         ({"acks": 2}, 'acks=2: expected "all", 1 or 0'),
         ({"acks": True}, "acks=True"),
         ({"compression": "lzma"}, "compression='lzma': expected one of none, gzip, snappy, lz4, zstd"),

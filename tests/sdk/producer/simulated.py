@@ -103,10 +103,10 @@ class SimulatedProducer:
         self.hints = False
         self.wakes = 0
         self.router = Router(self.options, backoff(), creates_topics=True)
-        self.accumulator, self.identity, self.sender = machines(
+        self.accumulator, self.identity, self.sender, self.transactions = machines(
             self.options, self.router, lambda: self.simulation.now_ms, fraction or (lambda: FRACTION), self._wake
         )
-        self.simulation = Simulation(self.router, self.sender)
+        self.simulation = Simulation(self.router, *filter(None, (self.sender, self.transactions)))
         handlers = self.simulation.handlers
         handlers[MetadataRequest] = self._metadata
         handlers[InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(producer_id=7)

@@ -17,6 +17,10 @@ from kafkawire.sdk.producer.settings import read_producer_options
         ({"enable_idempotence": True, "max_in_flight": 6}, "max_in_flight of at most 5, not 6"),
         ({"enable_idempotence": True, "retries": 0}, "retries from 1"),
         ({"enable.idempotence": "yes"}, "expected True, False or None"),
+        ({"transactional_id": "x", "acks": 1}, "transactional_id='x': it needs acks=\"all\", not 1"),
+        ({"transactional_id": "x", "max_in_flight": 6}, "transactional_id='x': it needs max_in_flight of at most 5"),
+        ({"transactional_id": "x", "retries": 0}, "transactional_id='x': it needs retries from 1"),
+        ({"transactional_id": "x", "enable_idempotence": False}, "enable_idempotence=False: transactions need it"),
     ],
 )
 def test_refused(given: dict[str, Any], message: str) -> None:
@@ -34,6 +38,8 @@ def test_refused(given: dict[str, Any], message: str) -> None:
         ({"retries": 0}, False),
         ({"enable_idempotence": False}, False),
         ({"enable_idempotence": True}, True),
+        ({"transactional_id": "x"}, True),
+        ({"transactional_id": "x", "enable_idempotence": True}, True),
     ],
 )
 def test_idempotence_unless_something_rules_it_out(given: dict[str, Any], expected: bool | None) -> None:

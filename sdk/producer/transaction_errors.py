@@ -1,0 +1,84 @@
+"""What errors mean for a transaction: it can only be aborted, or its producer can do nothing more.
+
+Few are final at once. For all others the transaction is aborted, and if the producer was fenced, or the coordinator
+does not know it any more, the answer to that says so.
+
+Source: Apache Kafka, `TransactionManager`; KIP-588 (fencing by a timeout), KIP-890, KIP-1050.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkawire.sdk.errors import (
+    BrokerError,
+    KafkaWireError,
+    LocalProtocolError,
+    ProducerFenced,
+    RequestTimedOut,
+    TransactionAborted,
+    UnsupportedVersion,
+)
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["FINAL_FOR_OFFSETS", "NOT_COMMITTED", "OUTSIDE", "aborted", "code_of", "fenced", "is_fatal", "late"]
+
+#: What `send` raises while no transaction is open.
+OUTSIDE: Final = LocalProtocolError(
+    "no transaction is open: a producer with a transactional_id sends inside `async with producer.transaction()`, "
+    "or between begin_transaction and commit_transaction"
+)
+
+#: What the coordinator says to a producer whose transactional id is used by another; the second one until Kafka 2.7.
+_FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+
+#: What a coordinator says instead of committing if the transaction can still be aborted.
+NOT_COMMITTED: Final = frozenset(
+    {ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+)
+
+#: Retriable codes that another attempt with the same member and generation does not mend.
+FINAL_FOR_OFFSETS: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
+
+_FATAL: Final = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    }
+)
+
+
+def is_fatal(error: KafkaWireError) -> bool:
+    """Return whether an error ends the producer, whatever it was an answer to."""
+    return code_of(error) in _FATAL or isinstance(error, UnsupportedVersion)
+
+
+def code_of(error: KafkaWireError | None) -> ErrorCode | None:
+    """Return the code of a broker's error, None for any other."""
+    return error.code if isinstance(error, BrokerError) else None
+
+
+def aborted(transactional_id: str, cause: KafkaWireError | None = None) -> TransactionAborted:
+    """Return the error of the records and of the commit of a transaction; without a cause, the application's doing."""
+    text = "the transaction was aborted" if cause is None else f"the transaction cannot be committed: {cause}"
+    error = TransactionAborted(f"transactional id {transactional_id}: {text}")
+    error.__cause__ = cause
+    return error
+
+
+def fenced(transactional_id: str, timeout_ms: int, error: KafkaWireError) -> KafkaWireError:
+    """Return an error that ends a producer as what it is raised: `ProducerFenced` if it was fenced."""
+    if not isinstance(error, BrokerError) or error.code not in _FENCED or isinstance(error, ProducerFenced):
+        return error
+    reason = f"another producer uses it, or transaction_timeout_ms={timeout_ms} has passed"
+    failure = ProducerFenced(error.code, f"transactional id {transactional_id}: {reason}; {error.detail}")
+    failure.__cause__ = error
+    return failure
+
+
+def late(transactional_id: str, timeout_ms: int, state: str) -> RequestTimedOut:
+    """Return the error of an end that nobody waits for any longer."""
+    text = f"transactional id {transactional_id}: after {timeout_ms} ms the transaction is still {state}"
+    return RequestTimedOut(f"{text}; that goes on, and the next transaction begins after it")

@@ -1,0 +1,55 @@
+"""What a producer has not settled yet, by outcome and by deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from kafkawire.sdk.producer.batch import ProducerBatch
+from kafkawire.sdk.producer.contents import Held
+from kafkawire.sdk.producer.outcome import Outcome
+
+__all__ = ["Unsettled", "outcome_of"]
+
+
+class Unsettled:
+    """The batches of a producer, and its records without a batch, that are not settled.
+
+    Attributes:
+        items: by outcome, in the order in which they came.
+    """
+
+    def __init__(self) -> None:
+        self.items: dict[Outcome, ProducerBatch | Held] = {}
+        #: What has ended before its deadline stays here until then.
+        self._deadlines: list[tuple[int, int, ProducerBatch | Held]] = []
+        self._entries = 0
+
+    def add(self, item: ProducerBatch | Held) -> None:
+        """Take what is new."""
+        self.items[outcome_of(item)] = item
+        self._entries += 1
+        heappush(self._deadlines, (item.deadline_ms, self._entries, item))
+
+    def discard(self, outcome: Outcome) -> None:
+        """Forget what has ended."""
+        self.items.pop(outcome, None)
+
+    def overdue(self, now_ms: int) -> Iterator[ProducerBatch | Held]:
+        """Yield what is past its deadline; whoever asks ends it."""
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            item = heappop(self._deadlines)[2]
+            if outcome_of(item) in self.items:
+                yield item
+
+    def due_ms(self) -> int | None:
+        """Return the next deadline."""
+        while self._deadlines and outcome_of(self._deadlines[0][2]) not in self.items:
+            heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+
+def outcome_of(item: ProducerBatch | Held) -> Outcome:
+    """Return the outcome of what a producer sends."""
+    assert item.outcome is not None
+    return item.outcome

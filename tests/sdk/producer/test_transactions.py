@@ -1,0 +1,204 @@
+"""A transaction is committed as a whole or not at all, in both versions of the protocol, in the order that it has.
+
+Method: the producer's machines beside a simulated coordinator that keeps pending and committed records apart.
+test_transaction_failures.py has what goes wrong, test_transaction_ends.py coordinators that come and go.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.errors import (
+    LocalProtocolError,
+    TransactionAborted,
+    UnsupportedVersion,
+)
+from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest
+from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import (
+    END_TXN_LAST_BEFORE_TV_2,
+    PRODUCE_LAST_BEFORE_TV_2,
+    TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2,
+)
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.producer.simulated import outcome_of, refused
+from tests.sdk.producer.transaction_coordinator import BOTH, T0, TransactionalProducer, error_of, versions_of
+
+# Good weather.
+
+
+@BOTH
+def test_records_and_offsets_are_committed_together(version: int) -> None:
+    producer = TransactionalProducer(version)
+    for round_number in (1, 2):
+        producer.begin()
+        delivery = producer.send("t", b"%d" % round_number, partition=0)
+        assert error_of(producer.send_offset(round_number)) is None
+        assert delivery.done
+        assert len(producer.all_committed()) == producer.offsets.get(("in", 0), 0) == round_number - 1
+        assert error_of(producer.commit()) is None
+        assert len(producer.all_committed()) == producer.offsets["in", 0] == round_number
+    assert producer.committed[T0] == [b"1", b"2"]
+    assert producer.accumulator.bytes_held == 0
+
+
+@BOTH
+def test_each_version_asks_in_its_own_way(version: int) -> None:
+    producer = TransactionalProducer(version)
+    producer.begin()
+    producer.send("t", b"v", partition=0)
+    producer.send_offset(5)
+    producer.commit()
+    sent = [type(request) for _, _, request, _ in producer.simulation.sent]
+    if version == 1:
+        assert sent.index(AddPartitionsToTxnRequest) < sent.index(ProduceRequest)
+        assert sent.index(AddOffsetsToTxnRequest) < sent.index(TxnOffsetCommitRequest)
+        assert max(versions_of(producer, ProduceRequest)) == PRODUCE_LAST_BEFORE_TV_2
+        assert max(versions_of(producer, EndTxnRequest)) == END_TXN_LAST_BEFORE_TV_2
+        assert max(versions_of(producer, TxnOffsetCommitRequest)) == TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2
+    else:
+        assert AddPartitionsToTxnRequest not in sent
+        assert AddOffsetsToTxnRequest not in sent
+        assert min(versions_of(producer, ProduceRequest)) > PRODUCE_LAST_BEFORE_TV_2
+        assert min(versions_of(producer, EndTxnRequest)) > END_TXN_LAST_BEFORE_TV_2
+        assert min(versions_of(producer, TxnOffsetCommitRequest)) > TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2
+    assert {request.transactional_id for request in producer.simulation.requests(ProduceRequest)} == {"payments"}
+
+
+def test_partitions_are_added_together_and_a_group_once() -> None:
+    producer = TransactionalProducer(1)
+    producer.begin()
+    for number in range(3):
+        producer.send("t", b"v", partition=number)
+    for offset in range(3):
+        producer.send_offset(offset)
+    producer.commit()
+    assert len(producer.simulation.requests(AddPartitionsToTxnRequest)) == 1
+    assert len(producer.simulation.requests(AddOffsetsToTxnRequest)) == 1
+    assert len(producer.all_committed()) == 3
+
+
+@BOTH
+def test_an_empty_transaction_asks_nobody(version: int) -> None:
+    producer = TransactionalProducer(version)
+    for end in (producer.commit, producer.abort):
+        producer.begin()
+        assert error_of(end()) is None
+    assert not producer.simulation.requests(EndTxnRequest)
+
+
+@BOTH
+def test_a_commit_sends_what_lingers(version: int) -> None:
+    producer = TransactionalProducer(version)
+    producer.begin()
+    producer.send("t", b"a")
+    producer.commit()
+    producer.options.__dict__["linger_ms"] = 10_000
+    producer.begin()
+    producer.send("t", b"b")
+    assert error_of(producer.commit(1_000)) is None
+    assert producer.all_committed() == [b"a", b"b"]
+
+
+# Aborting.
+
+
+@BOTH
+def test_an_abort_takes_everything_back(version: int) -> None:
+    producer = TransactionalProducer(version)
+    producer.begin()
+    stored = producer.send("t", b"stored", partition=0)
+    producer.send_offset(5)
+    waiting = producer.send("t", b"waiting", partition=1)
+    promise = producer.abort(0)
+    error = outcome_of(waiting)
+    assert isinstance(error, TransactionAborted)
+    assert "transactional id payments: the transaction was aborted" in str(error)
+    producer.run(1_000)
+    assert error_of(promise) is None
+    assert not isinstance(outcome_of(stored), Exception)
+    producer.begin()
+    producer.send("t", b"next", partition=0)
+    assert error_of(producer.commit()) is None
+    assert producer.all_committed() == [b"next"]
+    assert producer.offsets == {}
+    assert producer.accumulator.unobserved is None, "whoever aborts knows"
+
+
+@BOTH
+def test_records_of_an_unknown_topic_fail_with_their_transaction(version: int) -> None:
+    producer = TransactionalProducer(version)
+    producer.begin()
+    delivery = producer.send("missing", b"v")
+    producer.run(500)
+    producer.abort(0)
+    assert isinstance(outcome_of(delivery), TransactionAborted)
+    assert producer.accumulator.bytes_held == 0
+    assert producer.router.metadata.wanted is not None
+    assert "missing" not in producer.router.metadata.wanted
+    producer.run(1_000)
+    producer.begin()
+
+
+def test_the_epoch_is_raised_if_numbers_may_be_missing() -> None:
+    """With version 2 each end raises it; with version 1 only what was numbered and not acknowledged asks for it."""
+    producer = TransactionalProducer(1)
+    producer.begin()
+    producer.send("t", b"a", partition=0)
+    producer.commit()
+    assert producer.epoch == 0
+    producer.begin()
+    producer.refuse = refused(ErrorCode.NOT_ENOUGH_REPLICAS, times=50)
+    producer.send("t", b"lost", partition=0)
+    producer.run(300)
+    assert error_of(producer.abort()) is None
+    producer.refuse = refused(ErrorCode.NONE, times=0)
+    assert producer.epoch == 1
+    bump = producer.simulation.requests(InitProducerIdRequest)[-1]
+    assert (bump.producer_id, bump.producer_epoch) == (7, 0)
+    producer.begin()
+    producer.send("t", b"b", partition=0)
+    producer.commit()
+    assert producer.all_committed() == [b"a", b"b"]
+
+
+def test_a_coordinator_that_cannot_raise_the_epoch() -> None:
+    producer = TransactionalProducer(1)
+    producer.simulation.newest[ApiKey.INIT_PRODUCER_ID] = 2
+    producer.simulation.break_connections(1)
+    producer.begin()
+    producer.refuse = refused(ErrorCode.NOT_ENOUGH_REPLICAS, times=50)
+    producer.send("t", b"lost", partition=0)
+    producer.run(500)
+    error = error_of(producer.abort())
+    assert isinstance(error, UnsupportedVersion)
+    assert "Apache Kafka can from 2.5" in str(error)
+
+
+# Order of calls.
+
+
+def test_what_is_not_in_order_is_refused() -> None:
+    producer = TransactionalProducer(2)
+    with pytest.raises(LocalProtocolError, match="no transaction is open: a producer with a transactional_id"):
+        producer.send("t", b"v")
+    for step in (producer.machine.commit, producer.machine.abort):
+        assert "no transaction is open" in str(error_of(producer.ask(step, 100)))
+    assert "no transaction is open" in str(error_of(producer.send_offset(1)))
+    producer.begin()
+    assert "a transaction is open" in str(error_of(producer.ask(producer.machine.begin)))
+    producer.send("t", b"v", partition=0)
+    producer.commit(0)
+    assert "a transaction is being committed" in str(error_of(producer.ask(producer.machine.begin)))
+    assert "the transaction is being committed" in str(error_of(producer.ask(producer.machine.abort, 100)))
+    producer.run(1_000)
+    producer.begin()
+    producer.send("t", b"v", partition=0)
+    producer.run(100)
+    producer.abort(0)
+    assert "the transaction is being aborted" in str(error_of(producer.ask(producer.machine.commit, 100)))

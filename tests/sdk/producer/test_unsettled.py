@@ -1,0 +1,32 @@
+"""What is not settled is found by its outcome, and by its deadline unless it has ended before."""
+
+from __future__ import annotations
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.producer.contents import Held
+from kafkawire.sdk.producer.outcome import Outcome
+from kafkawire.sdk.producer.unsettled import Unsettled, outcome_of
+
+
+def held(deadline_ms: int) -> Held:
+    record = Held("t", None, b"v", (), None, 0, 10)
+    record.outcome = Outcome(TopicPartition("t", -1))
+    record.deadline_ms = deadline_ms
+    return record
+
+
+def test_deadlines() -> None:
+    unsettled = Unsettled()
+    late, early, ended = held(30), held(10), held(20)
+    for item in (late, early, ended):
+        unsettled.add(item)
+    assert list(unsettled.items.values()) == [late, early, ended]
+    unsettled.discard(outcome_of(ended))
+    unsettled.discard(outcome_of(ended))
+    assert unsettled.due_ms() == 10
+    assert list(unsettled.overdue(9)) == []
+    assert list(unsettled.overdue(10)) == [early]
+    unsettled.discard(outcome_of(early))
+    assert unsettled.due_ms() == 30
+    assert list(unsettled.overdue(100)) == [late]
+    assert unsettled.due_ms() is None
