@@ -99,6 +99,7 @@ class ApacheKafka:
         settings: server properties beside those that a single node needs.
         listeners: addresses beside that of PLAINTEXT, by name.
         users: names and passwords for SCRAM.
+        features: levels of features, by name, other than those of the release.
     """
 
     def __init__(
@@ -107,11 +108,13 @@ class ApacheKafka:
         settings: dict[str, str] | None = None,
         listeners: dict[str, str] | None = None,
         users: dict[str, str] | None = None,
+        features: dict[str, int] | None = None,
     ) -> None:
         self._port = port or free_port()
         self._settings = settings or {}
         self._listeners = listeners or {}
         self._users = users or {}
+        self._features = features or {}
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -179,6 +182,8 @@ class ApacheKafka:
         for name, password in self._users.items():
             for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
                 format_command += ["--add-scram", f"{mechanism}=[name={name},password={password}]"]
+        for feature, level in self._features.items():
+            format_command += ["--feature", f"{feature}={level}"]
         subprocess.run(format_command, check=True, capture_output=True)
         log = folder / "server.log"
         with log.open("wb") as output:
