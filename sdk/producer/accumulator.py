@@ -25,6 +25,7 @@ from kafkawire.sdk.producer.contents import (
     FILL_ONE_AFTER_THE_OTHER,
     TO_BE_CHOSEN,
     Held,
+    PartitionerFailed,
     checked_partition,
 )
 from kafkawire.sdk.producer.engine import Appender, Topic
@@ -127,7 +128,7 @@ class Accumulator:
                 if number == TO_BE_CHOSEN:
                     try:
                         number = self._choose(record, topic.partitions)
-                    except _PartitionerFailed as error:
+                    except PartitionerFailed as error:
                         return self.refused(record, error.reason), 0
                 with self._lock:
                     self._check()
@@ -207,7 +208,7 @@ class Accumulator:
         except Exception as error:
             failure = LocalProtocolError(f"the partitioner gave no partition for key {record.key!r:.100}: {error!r}")
             failure.__cause__ = error
-            raise _PartitionerFailed(failure) from error
+            raise PartitionerFailed(failure) from error
 
     def _append(self, topic: ProducerTopic, record: Held, number: int) -> tuple[Outcome, int]:
         is_sticky = number == FILL_ONE_AFTER_THE_OTHER
@@ -412,8 +413,8 @@ class Accumulator:
                 continue
             try:
                 number = self._choose(record, count)
-            except (_PartitionerFailed, LocalProtocolError) as error:
-                self._give_up(record, error.reason if isinstance(error, _PartitionerFailed) else error)
+            except (PartitionerFailed, LocalProtocolError) as error:
+                self._give_up(record, error.reason if isinstance(error, PartitionerFailed) else error)
                 ended(outcome)
             else:
                 with self._lock:
@@ -458,11 +459,3 @@ class Accumulator:
 
 def _load(queue: PartitionQueue | None) -> int:
     return 0 if queue is None else len(queue.waiting) + queue.on_wire
-
-
-class _PartitionerFailed(Exception):
-    """A function of the user gave no partition."""
-
-    def __init__(self, reason: LocalProtocolError) -> None:
-        super().__init__(reason)
-        self.reason = reason

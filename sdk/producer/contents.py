@@ -18,6 +18,7 @@ __all__ = [
     "MAX_RECORD_OVERHEAD_BYTES",
     "TO_BE_CHOSEN",
     "Held",
+    "PartitionerFailed",
     "checked_partition",
     "content",
     "header_pairs",
@@ -87,6 +88,18 @@ class Held:
         self.bound_bytes = bound_bytes
         self.outcome: Outcome | None = None
         self.deadline_ms = 0
+
+
+class PartitionerFailed(Exception):
+    """A function of the user gave no partition.
+
+    Args:
+        reason: what becomes of its record.
+    """
+
+    def __init__(self, reason: LocalProtocolError) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 def content(path: str, value: Any) -> bytes:

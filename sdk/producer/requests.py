@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kafkawire.sdk.client.metadata import Broker, Metadata
-from kafkawire.sdk.errors import BrokerError, KafkaWireError, RemoteProtocolError
+from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError, RemoteProtocolError
 from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.transaction_partitions import TransactionPartitions
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -20,7 +20,7 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.transport.driven import Versions
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["Result", "produce_request", "results"]
+__all__ = ["Result", "produce_request", "results", "timed_out"]
 
 #: Refused records that the text of an error names.
 _REASONS_MAX = 3
@@ -114,3 +114,20 @@ def results(response: ProduceResponse, batches: Iterable[ProducerBatch], metadat
             text = "; ".join(filter(None, [result.error_message, *reasons[:_REASONS_MAX]]))
             error = BrokerError(result.error_code, f"{batch}: {text}" if text else str(batch))
             yield Result(batch, error, log_start_offset=result.log_start_offset, leader_moved=moved)
+
+
+def timed_out(
+    batch: ProducerBatch, timeout_ms: int, cause: KafkaWireError | None, *, has_leader: bool
+) -> DeliveryTimedOut:
+    """Return the error of a batch that was not acknowledged in time.
+
+    Args:
+        batch: that is given up.
+        timeout_ms: `delivery_timeout_ms`.
+        cause: the last error met while sending it, None if there was none.
+        has_leader: whether its partition has one.
+    """
+    reason = f"; {cause}" if cause is not None else "" if has_leader else "; it has no leader"
+    error = DeliveryTimedOut(f"{batch}: not acknowledged within delivery_timeout_ms={timeout_ms}{reason}")
+    error.__cause__ = cause
+    return error

@@ -27,7 +27,7 @@ from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
 from kafkawire.sdk.producer.producer_metrics import ProducerMetrics
 from kafkawire.sdk.producer.progress import Progress
-from kafkawire.sdk.producer.requests import Result, produce_request, results
+from kafkawire.sdk.producer.requests import Result, produce_request, results, timed_out
 from kafkawire.sdk.producer.schedule import Schedule
 from kafkawire.sdk.producer.topic_registry import TopicRegistry
 from kafkawire.sdk.producer.transaction_partitions import TransactionPartitions
@@ -96,11 +96,10 @@ class Sender:
 
     def flush(self, promise: Promise[None], now_ms: int) -> None:
         """Send everything without lingering, and keep the promise once all of it is settled."""
-        self._hear(now_ms)
+        self.hurry(now_ms)
         if self._failed is not None:
             promise.fail(self._failed)
             return
-        self._hurry(now_ms)
         self._progress.await_all(promise, self._unsettled.items)
 
     def drain(self, promise: Promise[None], now_ms: int) -> None:
@@ -111,7 +110,7 @@ class Sender:
             return
         bytes_held = int(self._options.buffer_memory * _DRAINED_FRACTION)
         if self._accumulator.bytes_held > bytes_held:
-            self._hurry(now_ms)
+            self.hurry(now_ms)
         self._progress.await_room(promise, bytes_held)
 
     # What the machine of a transaction asks for.
@@ -127,9 +126,12 @@ class Sender:
         return not self._in_flight
 
     def hurry(self, now_ms: int) -> None:
-        """Let nothing linger that was sent so far."""
+        """Let no batch linger."""
         self._hear(now_ms)
-        self._hurry(now_ms)
+        for item in list(self._unsettled.items.values()):
+            if isinstance(item, ProducerBatch) and self._accumulator.is_open(item):
+                self._accumulator.close(item)
+                self._place(item.queue, now_ms)
 
     def abandon(self, error: KafkaWireError, now_ms: int) -> None:
         """Fail what is not on its way to a broker."""
@@ -205,13 +207,6 @@ class Sender:
         waiting = [*self._schedule.homeless, *(queue for queues in self._schedule.ready.values() for queue in queues)]
         for queue in waiting:
             self._place(queue, now_ms)
-
-    def _hurry(self, now_ms: int) -> None:
-        """Let no batch linger."""
-        for item in list(self._unsettled.items.values()):
-            if isinstance(item, ProducerBatch) and self._accumulator.is_open(item):
-                self._accumulator.close(item)
-                self._place(item.queue, now_ms)
 
     # Where each partition waits.
 
@@ -303,8 +298,9 @@ class Sender:
         options = self._options
 
         def request(versions: Versions) -> tuple[Message, int]:
-            metadata, timeout_ms = self._router.metadata, options.request_timeout_ms
-            made, version = produce_request(batches, metadata, options.acks, timeout_ms, versions, self._transaction)
+            made, version = produce_request(
+                batches, self._router.metadata, options.acks, options.request_timeout_ms, versions, self._transaction
+            )
             self._metrics.sent(made, batches, now_ms)
             return made, version
 
@@ -408,8 +404,8 @@ class Sender:
         for item in self._unsettled.overdue(now_ms):
             if isinstance(item, Held):
                 self._topics.expire(item, now_ms)
-                continue
-            self._give_up(item, self._timed_out(item, item.attempts.last_error), now_ms)
+            else:
+                self._give_up(item, self._timed_out(item, item.attempts.last_error), now_ms)
 
     def _give_up(self, batch: ProducerBatch, error: KafkaWireError, now_ms: int) -> None:
         self._accumulator.close(batch)
@@ -421,12 +417,7 @@ class Sender:
     def _timed_out(self, batch: ProducerBatch, cause: KafkaWireError | None) -> DeliveryTimedOut:
         leader = self._router.metadata.leader(batch.queue.partition)
         cause = cause or self._router.trouble(leader)
-        reason = f"; {cause}" if cause is not None else "; it has no leader" if leader is None else ""
-        timed_out = DeliveryTimedOut(
-            f"{batch}: not acknowledged within delivery_timeout_ms={self._options.delivery_timeout_ms}{reason}"
-        )
-        timed_out.__cause__ = cause
-        return timed_out
+        return timed_out(batch, self._options.delivery_timeout_ms, cause, has_leader=leader is not None)
 
     def _settle(
         self, batch: ProducerBatch, error: KafkaWireError | None, now_ms: int, result: Result | None = None

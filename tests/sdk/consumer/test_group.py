@@ -17,13 +17,7 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.consumer.consumer_protocol import decode_subscription
-from kafkawire.sdk.errors import (
-    BrokerError,
-    ConfigurationError,
-    KafkaWireError,
-    LocalProtocolError,
-    RequestTimedOut,
-)
+from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -202,6 +202,35 @@ def test_the_first_failure_that_nobody_asks_for_is_remembered() -> None:
     assert filled.accumulator.unobserved is not unobserved
 
 
+def test_the_first_failure_counts_for_a_transaction_whoever_has_asked_for_it() -> None:
+    filled = Filled(partitioner=lambda key, partitions: 9)
+    filled.send("t", b"v", key=b"k").exception()
+    failed = filled.accumulator.failed
+    assert failed is not None
+    assert failed.error is not None
+    filled.send("t", b"v", key=b"k")
+    assert filled.accumulator.failed is failed
+    filled.accumulator.failed = None
+    filled.send("t", b"v", key=b"k")
+    assert filled.accumulator.failed not in (None, failed)
+
+
+def test_records_are_refused_for_a_while_but_a_closed_producer_stays_closed() -> None:
+    filled = Filled()
+    filled.send("t", b"a")
+    filled.accumulator.refuse(LocalProtocolError("no transaction is open"))
+    with pytest.raises(LocalProtocolError, match="no transaction is open"):
+        filled.send("t", b"refused")
+    assert filled.accumulator.fill("t", [b"refused"], None, 5) == 0
+    filled.accumulator.refuse(None)
+    filled.send("t", b"b")
+    filled.accumulator.appender.refusal = Closed("the producer is closed")
+    filled.accumulator.refuse(None)
+    with pytest.raises(Closed):
+        filled.send("t", b"refused")
+    assert filled.values() == [b"a", b"b"]
+
+
 def test_closed() -> None:
     filled = Filled()
     filled.send("t", b"before")

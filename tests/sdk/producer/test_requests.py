@@ -15,10 +15,12 @@ from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
-from kafkawire.sdk.producer.requests import produce_request, results
+from kafkawire.sdk.producer.requests import produce_request, results, timed_out
+from kafkawire.sdk.producer.transaction_partitions import TransactionPartitions
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import PRODUCE_LAST_BEFORE_TV_2
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import BatchBuilder, RecordBatch
@@ -54,6 +56,30 @@ def test_a_topic_without_an_id_goes_by_name() -> None:
     request, version = produce_request([batch("t", 0), batch("other", 0)], known(), -1, 50, Connection({}))
     assert isinstance(request, ProduceRequest)
     assert version == 12
+
+
+@pytest.mark.parametrize(("level", "expected"), [(1, PRODUCE_LAST_BEFORE_TV_2), (2, 13)])
+def test_a_request_of_a_transaction(level: int, expected: int) -> None:
+    partitions = TransactionPartitions("x")
+    partitions.begin(level)
+    request, version = produce_request([batch("t", 0)], known(), -1, 50, Connection({}), partitions)
+    assert (request.transactional_id, version) == ("x", expected)
+    _, version = produce_request([batch("t", 0)], known(), -1, 50, Connection({ApiKey.PRODUCE: 9}), partitions)
+    assert version == 9
+
+
+@pytest.mark.parametrize(
+    ("cause", "has_leader", "reason"),
+    [
+        (None, True, ""),
+        (None, False, "; it has no leader"),
+        (BrokerError(ErrorCode.INVALID_RECORD), False, "; INVALID_RECORD"),
+    ],
+)
+def test_timed_out(cause: BrokerError | None, has_leader: bool, reason: str) -> None:
+    error = timed_out(batch("t", 0), 700, cause, has_leader=has_leader)
+    assert str(error) == f"1 records for t-0: not acknowledged within delivery_timeout_ms=700{reason}"
+    assert error.__cause__ is cause
 
 
 def answered(*partitions: Any, by_name: bool = False, **more: Any) -> ProduceResponse:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, LocalProtocolError
+from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.outcome import RecordMetadata
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -40,6 +40,18 @@ def test_one_missing_topic_holds_up_no_other(caplog: pytest.LogCaptureFixture) -
     asked = len(producer.simulation.requests(MetadataRequest))
     producer.run(60_000)
     assert len(producer.simulation.requests(MetadataRequest)) - asked <= 1
+
+
+def test_a_topic_is_forgotten_with_its_last_record() -> None:
+    producer = SimulatedProducer({"t": [1]}, linger_ms=0)
+    deliveries = [producer.send("never", b"v") for _ in range(2)]
+    producer.run(100)
+    assert producer.router.metadata.wanted == {"never"}
+    producer.sender.abandon(KafkaWireError("given up"), producer.simulation.now_ms)
+    assert [str(outcome_of(each)) for each in deliveries] == ["given up"] * 2
+    assert producer.router.metadata.wanted == set()
+    assert producer.accumulator.bytes_held == 0
+    assert producer.accumulator.topics == {}
 
 
 def test_records_wait_for_their_topic_in_order() -> None:

@@ -135,7 +135,7 @@ def test_a_cancelled_block_is_aborted() -> None:
             async with producer.transaction():
                 await producer.send("t", b"a")
                 stored.set()
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
 
         task = asyncio.create_task(work())
         await stored.wait()

@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import KafkaWireError
@@ -26,9 +28,28 @@ from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.client.simulation import SILENT, Silent, address
 from tests.sdk.producer.simulated import SimulatedProducer
 
-__all__ = ["ID", "TransactionalProducer"]
+__all__ = ["BOTH", "ID", "T0", "TransactionalProducer", "error_of", "versions_of"]
 
 ID = "payments"
+
+BOTH = pytest.mark.parametrize("version", [1, 2])
+#: The first partition of the topic.
+T0 = ("t", 0)
+
+
+def versions_of(producer: TransactionalProducer, kind: type[Message]) -> set[int]:
+    """Return the versions in which requests of a class were sent."""
+    return {version for _, _, request, version in producer.simulation.sent if isinstance(request, kind)}
+
+
+def error_of(promise: Any) -> Exception | None:
+    """Return how a promise has failed, None if it was kept; it must be settled."""
+    assert promise.done
+    try:
+        promise.wait(0)
+    except KafkaWireError as error:
+        return error
+    return None
 
 
 class TransactionalProducer(SimulatedProducer):
@@ -62,8 +83,8 @@ class TransactionalProducer(SimulatedProducer):
         self.joined: set[Any] = set()
         self.pending: list[tuple[tuple[str, int], list[bytes | None]]] = []
         self.committed: dict[tuple[str, int], list[bytes | None]] = defaultdict(list)
-        self.pending_offsets: dict[TopicPartition, int] = {}
-        self.offsets: dict[TopicPartition, int] = {}
+        self.pending_offsets: dict[tuple[str, int], int] = {}
+        self.offsets: dict[tuple[str, int], int] = {}
         handlers = self.simulation.handlers
         handlers[FindCoordinatorRequest] = self._find
         for kind, handle, refuse in (
@@ -118,7 +139,7 @@ class TransactionalProducer(SimulatedProducer):
         self.run(duration_ms)
         return promise
 
-    def all_committed(self) -> list[bytes | None]:
+    def all_committed(self) -> list[bytes]:
         """Return the values that readers of committed records see, sorted."""
         return sorted(value for values in self.committed.values() for value in values if value is not None)
 
@@ -204,8 +225,7 @@ class TransactionalProducer(SimulatedProducer):
             self._join(request.group_id)
             for topic in request.topics:
                 for each in topic.partitions:
-                    partition = TopicPartition(topic.name, each.partition_index)
-                    self.pending_offsets[partition] = each.committed_offset
+                    self.pending_offsets[topic.name, each.partition_index] = each.committed_offset
         return self._no_offsets(request, code)
 
     def _no_offsets(self, request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
