@@ -51,10 +51,9 @@ class SubscribedTopics:
         if self._subscription is None or self._metadata.changes == self._changes:
             return
         self._changes = self._metadata.changes
-        topics = self._subscription.topics(self._metadata)
-        self._warn(topics)
+        self._warn(self._subscription.names)
         if self._assignment is not None and (self._subscription.pattern is None or self._metadata.is_complete):
-            self._assign(self._assignment, topics)
+            self._assign(self._assignment, self._subscription.topics(self._metadata))
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return nothing: only an event can change anything."""

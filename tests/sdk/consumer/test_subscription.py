@@ -90,3 +90,12 @@ def test_a_topic_that_cannot_be_read_is_told_of_once(caplog: pytest.LogCaptureFi
         update(metadata, t=count, s=1)
         subscription.poll(0)
     assert caplog.messages == ["topic t cannot be read now: UNKNOWN_TOPIC_OR_PARTITION"] * 2
+
+
+def test_a_pattern_that_only_brokers_understand_is_left_to_them() -> None:
+    metadata = Metadata()
+    subscription = SubscribedTopics(metadata, None)
+    subscription.subscribe(Subscription(pattern=r"\p{Greek}+"))
+    update(metadata, is_complete=True, t=1)
+    subscription.poll(0)
+    assert subscription.is_active
