@@ -65,6 +65,8 @@ EXPECTED = (
     ExpectedSkip("tests/sdk/protocol/*", "an empty view cannot be cast", _always),
     # A class can have `__buffer__` from Python 3.12 on; tests/hostile.py stands in for it, but cannot raise.
     ExpectedSkip("tests/*hostile*", "before Python 3.12 *", lambda: sys.version_info < (3, 12)),
+    # The packages of OpenTelemetry come with the extra `test`.
+    ExpectedSkip("tests/*", "*needs opentelemetry*", lambda: find_spec("opentelemetry") is None),
     # Certificates for tests are made by openssl, which is not part of Python.
     ExpectedSkip("tests/*", "the program openssl is not installed", lambda: shutil.which("openssl") is None),
     # kcat is a package of Debian, which only root installs, and only if the machine reaches a mirror.

@@ -29,7 +29,7 @@ import kafkawire
 import kafkawire.testing
 
 #: Modules that need a package outside the dependencies of a plain install.
-OPTIONAL = {"kafkawire.sdk.spark": "pyspark", "kafkawire.spark": "pyspark"}
+OPTIONAL = {"kafkawire.sdk.spark": "pyspark", "kafkawire.spark": "pyspark", "kafkawire.otel": "opentelemetry"}
 
 #: Names in annotations of public classes that users need not import, and why.
 NOT_NEEDED = {

@@ -32,6 +32,7 @@ CLIENT = "from kafkawire import Admin, Consumer, Producer"
 #: Packages and modules that the client loads when it first needs them, or never.
 NOT_LOADED = {
     "construct", "yaml", "jsonschema", "typer", "click", "rich", "pydantic", "pyarrow", "pyspark",
+    "opentelemetry",
     "lz4", "snappy", "cramjam", "zstandard",
     "dataclasses", "difflib",
     "kafkawire.codegen", "kafkawire.commands", "kafkawire.conformance", "kafkawire.reference_broker",
@@ -40,6 +41,7 @@ NOT_LOADED = {
     "kafkawire.sdk.protocol.tables.apis", "kafkawire.sdk.protocol.tables.error_codes",
     "kafkawire.sdk.protocol.tables.enums.acl_operation", "kafkawire.sdk.protocol.messages.metadata",
     "kafkawire.sdk.protocol.messages.create_topics",
+    "kafkawire.otel", "kafkawire.sdk.metrics.catalogue", "kafkawire.sdk.client.otlp", "kafkawire.sdk.client.telemetry",
     "kafkawire.sdk.client.core", "kafkawire.sdk.client.groups.classic", "kafkawire.sdk.transport.connection",
     "kafkawire.sdk.producer.sender", "kafkawire.sdk.consumer.core", "kafkawire.sdk.consumer.group",
     "kafkawire.sdk.records.columns", "kafkawire.sdk.records.compression.lz4", "kafkawire.sdk.records.control",

@@ -29,6 +29,7 @@ from kafkawire.sdk.protocol.messages.push_telemetry import PushTelemetryRequest,
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import Compression
 from kafkawire.sdk.records.compression.table import decompress
 from kafkawire.sdk.transport.promise import Promise
@@ -110,7 +111,7 @@ def test_what_is_asked_for_is_pushed_at_its_interval() -> None:
     setting = Setting()
     setting.run(200_000)
     ((_, ask),) = setting.asked()
-    assert ask.client_instance_id == bytes(16)
+    assert ask.client_instance_id == ZERO_UUID
     assert [round(at, -3) for at, _ in setting.pushes()] == [61_000, 121_000, 181_000]
     push = setting.pushes()[0][1]
     assert (push.client_instance_id, push.subscription_id, push.terminating, push.compression_type) == (
@@ -186,7 +187,7 @@ def test_a_subscription_that_has_changed(code: ErrorCode) -> None:
     setting.wants["subscription_id"] = 8
     setting.run(100_000)
     (_, first), (again_ms, again) = setting.asked()
-    assert (first.client_instance_id, again.client_instance_id) == (bytes(16), CLIENT_ID)
+    assert (first.client_instance_id, again.client_instance_id) == (ZERO_UUID, CLIENT_ID)
     assert again_ms - setting.pushes()[0][0] < 100
     assert [push.subscription_id for _, push in setting.pushes()] == [7, 8]
 

@@ -6,12 +6,15 @@ clients are made without a cluster.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from kafkawire.sdk.client.groups.rebalance_metrics import RebalanceMetrics
 from kafkawire.sdk.client.options import AdminOptions, ConsumerOptions, ProducerOptions
 from kafkawire.sdk.client.request_metrics import TrafficMetrics
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.consumer.core import ConsumerCore
-from kafkawire.sdk.metrics.catalogue import CLIENT, METRICS, NODE, described
+from kafkawire.sdk.metrics.catalogue import CLIENT, METRICS, NODE, Family, described
 from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.producer.core import ProducerCore
 from tests.sdk.client.simulation import backoff, options
@@ -73,3 +76,33 @@ def test_clients_have_what_is_described() -> None:
         }
         assert names_of(kind) == described_here
     assert {family.group for family in METRICS.values() if family.tags} >= {NODE}
+
+
+def test_the_table_of_the_page() -> None:
+    """docs/observability.md has a row for each family, word for word."""
+    page = (Path(__file__).parents[3] / "docs" / "observability.md").read_text("utf-8")
+    assert [row for row in map(table_row, METRICS.values()) if f"\n{row}\n" not in page] == []
+    assert page.count("\n| `") == len(METRICS) + page[page.index("## Logging") : page.index("## Metrics")].count(
+        "\n| `"
+    )
+
+
+def table_row(family: Family) -> str:
+    """Return the row of a family: group, names, tags, what it says."""
+    group = family.group if family.group[0] != "-" else f"…{family.group}"
+    names = ", ".join(f"`{name}`" for _, name in family.names())
+    tags = ", ".join(f"`{tag}`" for tag in family.tags)
+    return f"| `{group}` | {names} | {tags} | {family.text} |"
+
+
+def test_the_loggers_of_the_page() -> None:
+    """docs/observability.md lists every logger of the clients."""
+    root = Path(__file__).parents[3]
+    used = {
+        name
+        for path in (root / "sdk").rglob("*.py")
+        for name in re.findall(r'getLogger\("([\w.]+)"\)', path.read_text("utf-8"))
+    }
+    page = (root / "docs" / "observability.md").read_text("utf-8")
+    section = page[page.index("## Logging") : page.index("## Metrics")]
+    assert set(re.findall(r"^\| `(kafkawire\.\w+)`", section, re.MULTILINE)) == used
