@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from itertools import pairwise
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -21,52 +20,16 @@ from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
-from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.stream import TcpNetwork
-from kafkawire.sdk.transport.wire import Address, Receiver, Wire
+from kafkawire.sdk.transport.wire import Address
 from tests.kafka.cluster import NODES, KafkaCluster
+from tests.kafka.counting import CountingNetwork
 
 TIMEOUT_SECONDS = 90
 
-#: The first pause before metadata is asked for again, and how much shorter jitter makes it.
-BACKOFF_MS = 100
-JITTER = 0.8
-
 #: How late deliveries and calls may end, on a machine that runs three nodes besides.
 GRACE_MS = 100 + 150
-
-
-class CountingNetwork(TcpNetwork):
-    """TCP that notes when each request is written.
-
-    Attributes:
-        times: in seconds, by API.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.times: dict[ApiKey, list[float]] = {}
-
-    async def open(self, address: Address, receiver: Callable[[Wire], Receiver], *enter: Any) -> Receiver:
-        def counted(wire: Wire) -> Receiver:
-            write = wire.write
-
-            def noted(parts: Sequence[Buffer]) -> None:
-                key = ApiKey(int.from_bytes(bytes(parts[0])[4:6], "big"))
-                self.times.setdefault(key, []).append(time.monotonic())
-                write(parts)
-
-            wire.write = noted  # type: ignore[method-assign]  # the connection writes nowhere else
-            return receiver(wire)
-
-        return await super().open(address, counted, *enter)
-
-    def check_metadata(self, known: float) -> None:
-        """Assert that requests for metadata kept the pauses since a time at which the topics were known."""
-        times = [each for each in self.times[ApiKey.METADATA] if each >= known]
-        gaps_ms = [(later - earlier) * 1000 for earlier, later in pairwise(times)]
-        assert min(gaps_ms, default=BACKOFF_MS) >= BACKOFF_MS * JITTER, gaps_ms
 
 
 class Load:

@@ -13,6 +13,7 @@ import os
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from kafkawire import Admin, Consumer, NewTopic, Producer
@@ -88,20 +89,23 @@ class Work:
                 self.clients += 1
             await asyncio.sleep(1)
 
-    async def measure(self, seconds: float) -> tuple[int, int]:
-        """Print the memory now and then; return what it was after warming up, and at the end."""
-        begun = time.monotonic()
+    async def measure(self, seconds: float) -> tuple[float, float]:
+        """Print the memory now and then; return the median of a minute after warming up, and of the last one."""
+        begun, shown = time.monotonic(), 0.0
         await asyncio.sleep(seconds * WARM_UP)
-        first = last = _settled()
-        while time.monotonic() < self._end - 1:
-            await asyncio.sleep(seconds / 20)
-            last = _settled()
-            print(
-                f"leak: {time.monotonic() - begun:.0f} s: {last / 1e6:.1f} MB; "
-                f"{self.sent:,} sent, {self.iterated:,} and {self.taken:,} read, {self.clients:,} clients",
-                flush=True,
-            )
-        return first, last
+        sizes: list[int] = []
+        while (now := time.monotonic()) < self._end - 1:
+            sizes.append(_settled())
+            if now - shown >= seconds / 20:
+                shown = now
+                print(
+                    f"leak: {now - begun:.0f} s: {sizes[-1] / 1e6:.1f} MB; {self.sent:,} sent, "
+                    f"{self.iterated:,} and {self.taken:,} read, {self.clients:,} clients",
+                    flush=True,
+                )
+            await asyncio.sleep(seconds / 600)
+        window = max(len(sizes) // 8, 1)
+        return median(sizes[:window]), median(sizes[-window:])
 
 
 def _settled() -> int:
@@ -109,7 +113,7 @@ def _settled() -> int:
     return resident_bytes()
 
 
-async def _run(bootstrap: str, seconds: float) -> tuple[int, int]:
+async def _run(bootstrap: str, seconds: float) -> tuple[float, float]:
     async with Admin(bootstrap) as admin:
         await admin.create_topics(NewTopic("leak", PARTITIONS, 1, RETENTION))
     work = Work(bootstrap, time.monotonic() + seconds)

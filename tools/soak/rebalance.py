@@ -111,6 +111,7 @@ class Result(NamedTuple):
         graceful: records that came again although no member had been killed with them.
         crashed: records that came again after a member was killed.
         early: those of them that it had been handed before its last commit was due.
+        oldest_seconds: the longest time between such a record and the SIGKILL.
     """
 
     found: int
@@ -118,6 +119,7 @@ class Result(NamedTuple):
     graceful: int
     crashed: int
     early: int
+    oldest_seconds: float
 
 
 def counted(members: list[Member]) -> Result:
@@ -131,6 +133,7 @@ def counted(members: list[Member]) -> Result:
             else:
                 places.setdefault((partition, offset), []).append((at, member))
     graceful = crashed = early = 0
+    oldest_seconds = 0.0
     for reads in places.values():
         reads.sort(key=lambda read: read[0])
         for at, member in reads[:-1]:
@@ -138,8 +141,9 @@ def counted(members: list[Member]) -> Result:
                 graceful += 1
             else:
                 crashed += 1
-                early += at < member.killed - WINDOW_SECONDS
-    return Result(len(places), assigned, graceful, crashed, early)
+                early += member.killed - at > WINDOW_SECONDS
+                oldest_seconds = max(oldest_seconds, member.killed - at)
+    return Result(len(places), assigned, graceful, crashed, early, oldest_seconds)
 
 
 class Soak:
@@ -254,7 +258,10 @@ def main(arguments: list[str]) -> int:
             changes = ", ".join(f"{count} {name}" for name, count in soak.changes.items())
             print(f"{protocol}: {given.records - result.found:,} of {given.records:,} lost; {changes}")
             print(f"  twice after graceful changes: {result.graceful:,}, partitions assigned: {result.assigned:,}")
-            print(f"  twice after SIGKILL: {result.crashed:,}, read over {WINDOW_SECONDS} s before: {result.early:,}")
+            print(
+                f"  twice after SIGKILL: {result.crashed:,}, read up to {result.oldest_seconds:.1f} s before; "
+                f"{result.early:,} of them more than {WINDOW_SECONDS} s"
+            )
             print(f"  members that failed: {len(soak.failures)}", flush=True)
             for failure in soak.failures:
                 print(failure)

@@ -1,0 +1,51 @@
+"""A network that notes when each request is written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.transport.stream import TcpNetwork
+from kafkawire.sdk.transport.wire import Address, Receiver, Wire
+
+__all__ = ["CountingNetwork"]
+
+#: The first pause before metadata is asked for again, and how much shorter jitter makes it.
+BACKOFF_MS = 100
+JITTER = 0.8
+
+
+class CountingNetwork(TcpNetwork):
+    """TCP that notes when each request is written.
+
+    Attributes:
+        times: in seconds, by API.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times: dict[ApiKey, list[float]] = {}
+
+    async def open(self, address: Address, receiver: Callable[[Wire], Receiver], *enter: Any) -> Receiver:
+        def counted(wire: Wire) -> Receiver:
+            write = wire.write
+
+            def noted(parts: Sequence[Buffer]) -> None:
+                key = ApiKey(int.from_bytes(bytes(parts[0])[4:6], "big"))
+                self.times.setdefault(key, []).append(time.monotonic())
+                write(parts)
+
+            wire.write = noted  # type: ignore[method-assign]  # the connection writes nowhere else
+            return receiver(wire)
+
+        return await super().open(address, counted, *enter)
+
+    def check_metadata(self, known: float) -> None:
+        """Assert that requests for metadata kept the pauses since a time at which the topics were known."""
+        times = [each for each in self.times[ApiKey.METADATA] if each >= known]
+        gaps_ms = [(later - earlier) * 1000 for earlier, later in pairwise(times)]
+        assert min(gaps_ms, default=BACKOFF_MS) >= BACKOFF_MS * JITTER, gaps_ms

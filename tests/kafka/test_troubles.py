@@ -1,0 +1,469 @@
+"""What clients do when topics change under them, brokers hang, and applications are slow, wrong or interrupted.
+
+Method: each client against Apache Kafka and, as far as it serves that, the reference broker; one case for each trouble
+that clients are known to stumble over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from kafkawire import Admin, BrokerError, Consumer, NewTopic, Producer, TopicPartition
+from kafkawire.errors import BufferFull, Closed, DeliveryTimedOut, EncodeError, KafkaWireError, NoOffset
+from kafkawire.sdk.producer.engine import Delivery
+from kafkawire.sdk.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
+from kafkawire.sdk.transport.stream import TcpNetwork
+from kafkawire.sdk.transport.wire import Address
+from kafkawire.testing import Broker
+from tests.kafka.apache import ApacheKafka
+from tests.kafka.counting import CountingNetwork
+
+TIMEOUT_SECONDS = 60
+GRACE_MS = 100 + 150
+
+QUICK: dict[str, Any] = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 300}
+
+#: A member of a group, classic and KIP-848; None for a consumer without one.
+GROUPS = [None, "classic", "consumer"]
+
+Test = Callable[[str], Awaitable[None]]
+
+
+def on(server: ApacheKafka | Broker, test: Test) -> None:
+    """Run a test with an address, within the time limit."""
+
+    async def limited() -> None:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            await test(server.bootstrap)
+
+    asyncio.run(limited())
+
+
+@pytest.fixture(params=["kafka", "broker"])
+def either(request: pytest.FixtureRequest) -> ApacheKafka | Broker:
+    """Apache Kafka, then the reference broker."""
+    found: ApacheKafka | Broker = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(scope="module")
+def hanging() -> Any:
+    """A node of its own for tests that stop it."""
+    with ApacheKafka() as node:
+        yield node
+
+
+async def create(bootstrap: str, *topics: str, partitions: int = 1, **configs: str) -> None:
+    """Make topics."""
+    async with Admin(bootstrap) as admin:
+        await admin.create_topics([NewTopic(topic, partitions, 1, configs) for topic in topics])
+
+
+def grouped(topic: str, group: str | None) -> dict[str, Any]:
+    """Return the options of a member of a group, or of a consumer without one."""
+    return QUICK if group is None else QUICK | {"group_id": topic, "group_protocol": group}
+
+
+async def values(consumer: Consumer, count: int) -> list[bytes | None]:
+    """Return the values of the next records."""
+    found = []
+    async for record in consumer:
+        found.append(record.value)
+        if len(found) == count:
+            break
+    return found
+
+
+async def grow(bootstrap: str, topic: str, count: int) -> None:
+    """Give a topic more partitions."""
+    host, port = bootstrap.split(":")
+    connection = await BrokerConnection.open(TcpNetwork(), Address(host, int(port)), ConnectionSettings())
+    try:
+        wanted = CreatePartitionsRequest.CreatePartitionsTopic(topic, count, None)
+        response = await connection.request(
+            CreatePartitionsRequest([wanted], timeout_ms=10_000), CreatePartitionsResponse
+        )
+        assert [each.error_code for each in response.results] == [ErrorCode.NONE]
+    finally:
+        connection.close()
+
+
+# Topics and partitions that come and go.
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_new_partitions_are_read(kafka: ApacheKafka, group: str | None) -> None:
+    async def test(bootstrap: str) -> None:
+        topic = f"troubles-grow-{group}"
+        await create(bootstrap, topic)
+        quick = QUICK["metadata_max_age_ms"]
+        async with (
+            Producer(bootstrap, metadata_max_age_ms=quick) as producer,
+            Consumer(bootstrap, topic, **grouped(topic, group)) as consumer,
+        ):
+            await producer.send(topic, b"old")
+            assert await values(consumer, 1) == [b"old"]
+            await grow(bootstrap, topic, 3)
+            for partition in (1, 2):
+                while True:
+                    try:
+                        await producer.send(topic, b"new", partition=partition)
+                        break
+                    except KafkaWireError:
+                        await asyncio.sleep(0.1)
+            assert await values(consumer, 2) == [b"new"] * 2
+
+    on(kafka, test)
+
+
+@pytest.mark.parametrize("group", [None, "classic"])
+def test_a_topic_that_is_deleted_holds_up_no_other(either: ApacheKafka | Broker, group: str | None) -> None:
+    async def test(bootstrap: str) -> None:
+        kept, gone = topics = f"troubles-kept-{group}", f"troubles-gone-{group}"
+        await create(bootstrap, *topics)
+        reading, writing = CountingNetwork(), CountingNetwork()
+        options = grouped(kept, group) | {"metadata_max_age_ms": 60_000}
+        async with (
+            Producer(bootstrap, delivery_timeout_ms=2_000, request_timeout_ms=1_000, network=writing) as producer,
+            Consumer(bootstrap, *topics, network=reading, **options) as consumer,
+            Admin(bootstrap) as admin,
+        ):
+            for topic in topics:
+                await producer.send(topic, b"before")
+            assert await values(consumer, 2) == [b"before"] * 2
+            known = time.monotonic()
+            await admin.delete_topics(gone)
+            sent = 0
+            while time.monotonic() < known + 4:
+                await producer.send(kept, b"after")
+                assert await values(consumer, 1) == [b"after"]
+                sent += 1
+                await asyncio.sleep(0.02)
+            assert sent > 20
+            if group is not None:
+                await consumer.commit(timeout_ms=5_000)
+        for network in (reading, writing):
+            network.check_metadata(known)
+
+    on(either, test)
+
+
+@pytest.mark.parametrize("group", [None, "classic"])
+def test_a_topic_that_is_created_again_is_read_anew(
+    kafka: ApacheKafka, group: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(bootstrap: str) -> None:
+        topic = f"troubles-again-{group}"
+        await create(bootstrap, topic)
+        async with Consumer(bootstrap, topic, **grouped(topic, group)) as consumer, Admin(bootstrap) as admin:
+            async with Producer(bootstrap) as producer:
+                for number in range(5):
+                    await producer.send(topic, b"first life %d" % number)
+            assert len(await values(consumer, 5)) == 5
+            await admin.delete_topics(topic)
+            while topic in await admin.list_topics():
+                await asyncio.sleep(0.05)
+            await create(bootstrap, topic)
+            async with Producer(bootstrap) as producer:
+                await producer.send(topic, b"second life")
+            assert await values(consumer, 1) == [b"second life"]
+
+    with caplog.at_level(logging.WARNING, "kafkawire.consumer"):
+        on(kafka, test)
+    if group is None:  # a group assigns its partitions anew
+        assert "reset to earliest" in caplog.text
+
+
+def test_a_missing_partition_holds_up_no_other(either: ApacheKafka | Broker, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(bootstrap: str) -> None:
+        topic = "troubles-missing"
+        await create(bootstrap, topic)
+        network = CountingNetwork()
+        async with (
+            Producer(bootstrap) as producer,
+            Consumer(bootstrap, group_id=topic, auto_offset_reset="earliest", network=network) as consumer,
+        ):
+            consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 7), TopicPartition("troubles-never", 0)])
+            await producer.send(topic, b"0")
+            assert await values(consumer, 1) == [b"0"]
+            known = time.monotonic()
+            for number in range(100):
+                await producer.send(topic, b"%d" % number)
+            begun = time.monotonic()
+            assert len(await values(consumer, 100)) == 100
+            await consumer.commit(timeout_ms=2_000)
+            assert time.monotonic() - begun < 2
+            assert (await consumer.committed(TopicPartition(topic, 0)))[TopicPartition(topic, 0)].offset == 101
+        network.check_metadata(known)
+
+    with caplog.at_level(logging.WARNING, "kafkawire.consumer"):
+        on(either, test)
+    assert "troubles-missing-7 cannot be read now" in caplog.text
+
+
+# Applications that are slow, wrong or interrupted.
+
+
+@pytest.mark.parametrize("io", ["loop", "thread"])
+def test_slow_records_are_no_missing_polls(either: ApacheKafka | Broker, io: Any) -> None:
+    """A batch takes three times `max_poll_interval_ms`, each of its records a part of it."""
+
+    async def test(bootstrap: str) -> None:
+        topic = f"troubles-slow-{io}"
+        await create(bootstrap, topic)
+        async with Producer(bootstrap, linger_ms=50) as producer:
+            await asyncio.gather(*(producer.send(topic, b"%d" % number) for number in range(15)))
+        options = QUICK | {"max_poll_interval_ms": 1_000, "heartbeat_interval_ms": 200, "session_timeout_ms": 6_000}
+        found: Counter[bytes | None] = Counter()
+        async with Consumer(bootstrap, topic, group_id=topic, io=io, **options) as consumer:
+            async for record in consumer:
+                found[record.value] += 1
+                await asyncio.sleep(0.2)
+                if len(found) == 15:
+                    break
+        assert set(found.values()) == {1}
+
+    on(either, test)
+
+
+def test_cancelled_reads_lose_nothing(either: ApacheKafka | Broker) -> None:
+    async def test(bootstrap: str) -> None:
+        topic = "troubles-cancels"
+        await create(bootstrap, topic, partitions=3)
+        async with Producer(bootstrap) as producer:
+            await asyncio.gather(*(producer.send(topic, b"%d" % number) for number in range(3_000)))
+        found: Counter[bytes | None] = Counter()
+
+        async def read(consumer: Consumer, number: int) -> None:
+            if number % 2:
+                for records in (await consumer.getmany(200, 20)).values():
+                    found.update(record.value for record in records)
+            else:
+                found[(await anext(aiter(consumer))).value] += 1
+
+        async with Consumer(bootstrap, topic, **grouped(topic, "classic")) as consumer:
+            number = cancels = 0
+            while len(found) < 3_000:
+                number += 1
+                task = asyncio.ensure_future(read(consumer, number))
+                for _ in range(number % 5):
+                    await asyncio.sleep(0)
+                cancels += number % 3 == 0 and task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            assert cancels > 10
+        assert set(found.values()) == {1}
+
+    on(either, test)
+
+
+def test_bad_records_leave_no_trace_and_delay_no_good_one(either: ApacheKafka | Broker) -> None:
+    async def test(bootstrap: str) -> None:
+        topic = "troubles-bad"
+        await create(bootstrap, topic, **{"max.message.bytes": "2000"})
+        async with Producer(bootstrap, linger_ms=0) as producer:
+            for _ in range(3):
+                with pytest.raises(EncodeError):
+                    producer.send(topic, b"v", headers=[("h", object())])  # type: ignore[list-item]  # that is the fault
+            bad = []
+            for _ in range(3):
+                bad.append(producer.send(topic, b"x" * 4_000))
+                await asyncio.sleep(0.01)
+            begun = time.monotonic()
+            place = await producer.send(topic, b"good")
+            assert time.monotonic() - begun < 3
+            assert place.offset == 0
+            for delivery in bad:
+                with pytest.raises(BrokerError, match="MESSAGE_TOO_LARGE"):
+                    await delivery
+
+    on(either, test)
+
+
+def test_no_offset_is_raised_once(either: ApacheKafka | Broker) -> None:
+    async def test(bootstrap: str) -> None:
+        topic = "troubles-none"
+        await create(bootstrap, topic)
+        async with Producer(bootstrap) as producer:
+            await producer.send(topic, b"v")
+        async with Consumer(bootstrap, topic, group_id=topic, auto_offset_reset="none") as consumer:
+            with pytest.raises(NoOffset):
+                await consumer.getmany(20_000)
+            assert await consumer.getmany(500) == {}
+            consumer.seek_to_beginning()
+            assert await values(consumer, 1) == [b"v"]
+
+    on(either, test)
+
+
+class Listener:
+    """A listener that seeks and commits."""
+
+    def __init__(self) -> None:
+        self.consumer: Consumer | None = None
+        self.errors: list[Exception] = []
+
+    async def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        assert self.consumer is not None
+        await asyncio.sleep(0.1)
+        for partition in partitions:
+            self.consumer.seek(partition, 5)
+
+    async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        assert self.consumer is not None
+        try:
+            await self.consumer.commit(dict.fromkeys(partitions, 7))
+        except KafkaWireError as error:
+            self.errors.append(error)
+
+    def on_lost(self, partitions: frozenset[TopicPartition]) -> None:
+        raise AssertionError(partitions)
+
+
+@pytest.mark.parametrize("io", ["loop", "thread"])
+def test_a_listener_seeks_before_the_first_record_and_commits_at_close(either: ApacheKafka | Broker, io: Any) -> None:
+    async def test(bootstrap: str) -> None:
+        topic = f"troubles-listener-{io}"
+        await create(bootstrap, topic)
+        async with Producer(bootstrap) as producer:
+            for number in range(8):
+                await producer.send(topic, b"%d" % number)
+        listener = Listener()
+        options = QUICK | {"group_id": topic, "enable_auto_commit": False, "io": io}
+        async with Consumer(bootstrap, topic, listener=listener, **options) as consumer:
+            listener.consumer = consumer
+            assert await values(consumer, 3) == [b"5", b"6", b"7"]
+        assert listener.errors == []
+        async with Consumer(bootstrap, group_id=topic) as reader:
+            assert [each.offset for each in (await reader.committed(TopicPartition(topic, 0))).values()] == [7]
+
+    on(either, test)
+
+
+def test_a_subscription_that_changes_during_a_join(either: ApacheKafka | Broker) -> None:
+    async def test(bootstrap: str) -> None:
+        first, second = "troubles-first", "troubles-second"
+        await create(bootstrap, first, second)
+        async with Producer(bootstrap) as producer:
+            await producer.send(first, b"first")
+            await producer.send(second, b"second")
+        for turns in (0, 3, 10):
+            async with Consumer(bootstrap, first, group_id=f"{first}-{turns}", **QUICK) as consumer:
+                for _ in range(turns):
+                    await asyncio.sleep(0.005)
+                await consumer.subscribe(second)
+                reading = asyncio.ensure_future(values(consumer, 1))
+                while await reading != [b"second"]:  # what was handed out before the change may come first
+                    reading = asyncio.ensure_future(values(consumer, 1))
+                assert consumer.assignment == {TopicPartition(second, 0)}
+
+    on(either, test)
+
+
+# Brokers that hang.
+
+
+@asynccontextmanager
+async def stopped(kafka: ApacheKafka) -> AsyncIterator[None]:
+    """Have the node do nothing for a while."""
+    kafka.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        kafka.signal(signal.SIGCONT)
+
+
+async def timed(call: Awaitable[object], limit_ms: float) -> None:
+    """Await a call that keeps its limit, whatever it raises as itself."""
+    begun = time.monotonic()
+    with suppress(KafkaWireError):
+        await call
+    assert (time.monotonic() - begun) * 1000 <= limit_ms + GRACE_MS
+
+
+def test_against_a_broker_that_hangs_every_call_keeps_its_limit(
+    hanging: ApacheKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    timeout_ms = 1_500
+
+    async def test(bootstrap: str) -> None:
+        topic = "troubles-hang"
+        await create(bootstrap, topic)
+        quick: dict[str, Any] = {"request_timeout_ms": 1_000, "api_timeout_ms": 1_000, "connect_timeout_ms": 500}
+        settled: dict[int, float] = {}
+
+        def settle(delivery: Delivery) -> None:
+            settled[id(delivery)] = time.monotonic()
+
+        producer = Producer(bootstrap, delivery_timeout_ms=timeout_ms, **quick)
+        consumer = Consumer(bootstrap, topic, group_id=topic, auto_offset_reset="earliest", **quick)
+        other = Producer(bootstrap, delivery_timeout_ms=timeout_ms, **quick)
+        for client in (producer, consumer, other):
+            await client.start()
+        await asyncio.gather(producer.send(topic, b"v"), other.send(topic, b"v"))
+        assert len(await values(consumer, 2)) == 2
+        async with stopped(hanging):
+            sent = [(producer.send(topic, b"v", on_delivery=settle), time.monotonic()) for _ in range(100)]
+            await timed(consumer.getmany(300), 300)
+            await timed(consumer.commit(timeout_ms=300), 300)
+            await timed(consumer.end_offsets([TopicPartition(topic, 0)]), 1_000)
+            await timed(consumer.committed(TopicPartition(topic, 0)), 1_000)
+            await timed(producer.flush(), timeout_ms)
+            assert all((settled[id(each)] - at) * 1000 <= timeout_ms + GRACE_MS for each, at in sent)
+            for each, _ in sent:
+                assert isinstance(each.exception(), DeliveryTimedOut)
+            late = other.send(topic, b"v")
+            await timed(other.close(timeout_ms=300), 300)
+            assert isinstance(late.exception(), Closed)
+            late = producer.send(topic, b"v")
+            await timed(producer.close(flush=False), 0)
+            assert isinstance(late.exception(), Closed)
+            iterating = asyncio.ensure_future(values(consumer, 1))
+            await asyncio.sleep(0)
+            await timed(consumer.close(timeout_ms=500), 500)
+            assert await iterating == []
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    with caplog.at_level(logging.WARNING, "kafkawire"):
+        on(hanging, test)
+    areas = Counter(record.name for record in caplog.records)
+    assert areas["kafkawire.client"] >= 1
+    assert areas["kafkawire.producer"] >= 1
+    assert len(caplog.records) < 30, "an outage is a few lines"
+
+
+@pytest.mark.parametrize("io", ["loop", "thread"])
+def test_without_acknowledgements_memory_is_bounded(hanging: ApacheKafka, io: Any) -> None:
+    limit_bytes = 4 << 20
+
+    async def test(bootstrap: str) -> None:
+        topic = f"troubles-acks-0-{io}"
+        await create(bootstrap, topic)
+        async with Producer(bootstrap, acks=0, buffer_memory=limit_bytes, linger_ms=0, io=io) as producer:
+            await producer.send(topic, b"v")
+            taken = 0
+            async with stopped(hanging):
+                full = 0
+                while full < 20:
+                    try:
+                        producer.send(topic, b"x" * 10_000)
+                        taken += 10_000
+                    except BufferFull:
+                        full += 1
+                        await asyncio.sleep(0.02)
+                # What was taken is in the buffer, in the transport (as much as it holds before it is congested, and a
+                # request) or in the buffers of the two sockets.
+                assert taken < limit_bytes + (4 << 20) + (1 << 20) + (12 << 20)
+            await producer.close(flush=False)
+
+    on(hanging, test)
