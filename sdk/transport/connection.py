@@ -170,7 +170,8 @@ class BrokerConnection:
             ConnectionLost: the connection has ended already.
             LocalProtocolError: the request cannot be written; nothing was sent.
         """
-        self._check_open()
+        if self._ended is not None:  # on a wire that is about to end, the request fails with the others
+            self._check_open()
         now_ms = monotonic_ms()
         sent = self._protocol.request(request, version, now_ms=now_ms)
         if sent.parts:
