@@ -83,7 +83,7 @@ class ProducerKeywords(ClientKeywords, total=False):
     max_in_flight: int
     enable_idempotence: bool | None
     metadata_max_idle_ms: int
-    partitioner: Partitioner | None
+    partitioner: Partitioner | Literal["round_robin"] | None
 
 
 class ConsumerKeywords(ClientKeywords, total=False):
