@@ -218,6 +218,20 @@ class BrokerConnection:
         await self._wire.drain()
 
     @property
+    def has_unsent(self) -> bool:
+        """Whether any byte of a request is still here."""
+        return self._wire.has_unsent
+
+    async def sent(self) -> None:
+        """Wait until nothing is unsent.
+
+        Raises:
+            ConnectionLost: the connection ended first.
+        """
+        await self._wire.sent()
+        self._check_open()
+
+    @property
     def is_congested(self) -> bool:
         """Whether more bytes are unsent than should be: `drain` waits."""
         return self._wire.is_congested
