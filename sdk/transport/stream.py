@@ -13,6 +13,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES, frame_length
@@ -78,10 +79,8 @@ class FrameProtocol(asyncio.BufferedProtocol):
             return
         # Before Python 3.12 a transport copies the parts, into memory whose pages cost more than sending them.
         if self._sendmsg is not None and not transport.get_write_buffer_size():
-            try:
+            with suppress(OSError):  # not now, or never again: the transport will find out
                 parts = _after(parts, self._sendmsg(parts))
-            except OSError:  # not now, or never again: the transport will find out
-                pass
         if parts:
             transport.writelines(parts)
 
