@@ -97,7 +97,6 @@ class Call:
     """
 
     __slots__ = (
-        "_request",
         "check",
         "deadline_ms",
         "done",
@@ -105,6 +104,7 @@ class Call:
         "final",
         "on_done",
         "purpose",
+        "request",
         "response",
         "result",
         "retries",
@@ -128,7 +128,7 @@ class Call:
         purpose: Purpose = Purpose.DATA,
     ) -> None:
         self.target = target
-        self._request = request
+        self.request = request
         self.response = response
         self.deadline_ms = deadline_ms
         self.on_done = on_done
@@ -145,10 +145,6 @@ class Call:
     def __str__(self) -> str:
         name = "Produce" if self.response is None else self.response.SCHEMA.name.removesuffix("Response")
         return f"{name} to {self.target}"
-
-    def request(self, versions: Versions) -> tuple[Message, int | None]:
-        """Return the request and its version, None for the highest that both sides know."""
-        return self._request(versions)
 
     def settle(self, result: Message | None, error: KafkaWireError | None, now_ms: int) -> None:
         """End the call, unless it has ended."""

@@ -91,7 +91,7 @@ class ProducerKeywords(ClientKeywords, total=False):
     transactional_id: str | None
     transaction_timeout_ms: int
     metadata_max_idle_ms: int
-    partitioner: Partitioner | None
+    partitioner: Partitioner | Literal["round_robin"] | None
 
 
 class ConsumerKeywords(ClientKeywords, total=False):

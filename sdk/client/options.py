@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
-from typing import ClassVar, Final, TypeVar, cast
+from typing import ClassVar, Final, Literal, TypeVar, cast
 
 from kafkawire.sdk.client.groups.assignor import Assignor
-from kafkawire.sdk.client.partitioner import Partitioner
+from kafkawire.sdk.client.partitioner import ROUND_ROBIN, Partitioner
 from kafkawire.sdk.client.security_options import SecurityOptions
 from kafkawire.sdk.client.topics import LEGAL_NAME, is_legal_name
 from kafkawire.sdk.errors import ConfigurationError
@@ -132,10 +132,10 @@ def _optional_flag(name: str, value: object) -> bool | None:
     return value
 
 
-def _partitioner(name: str, value: object) -> Partitioner | None:
-    if value is not None and not callable(value):
-        raise ConfigurationError(name, value, "expected a function of key and number of partitions")
-    return cast("Partitioner | None", value)
+def _partitioner(name: str, value: object) -> Partitioner | Literal["round_robin"] | None:
+    if value is not None and value != ROUND_ROBIN and not callable(value):
+        raise ConfigurationError(name, value, 'expected "round_robin", or a function of key and number of partitions')
+    return cast('Partitioner | Literal["round_robin"] | None', value)
 
 
 def _metrics_reporter(name: str, value: object) -> MetricsReporter | None:
@@ -245,7 +245,8 @@ class ProducerOptions(ClientOptions):
             limit it by `transaction.max.timeout.ms`.
         metadata_max_idle_ms: a topic that nothing was sent to for so long is forgotten.
         partitioner: chooses the partition of records with a key; None for Kafka's own. Records without a key fill one
-            batch after the other.
+            batch after the other. "round_robin" puts each record, with a key or without, into the next partition that
+            has a leader.
     """
 
     acks: int = option(Acks.ALL, _acks, literal(*_ACKS), kafka="acks", parse=parse_integer)
@@ -267,7 +268,9 @@ class ProducerOptions(ClientOptions):
     )
     transaction_timeout_ms: int = number(60_000, 1, kafka="transaction.timeout.ms")
     metadata_max_idle_ms: int = number(300_000, 5_000, kafka="metadata.max.idle.ms")
-    partitioner: Partitioner | None = option(None, _partitioner, "Partitioner | None", kafka="partitioner.class")
+    partitioner: Partitioner | Literal["round_robin"] | None = option(
+        None, _partitioner, f"Partitioner | {literal(ROUND_ROBIN)} | None", kafka="partitioner.class"
+    )
 
     KIND: ClassVar[str] = "producer"
 

@@ -1,16 +1,20 @@
 """Which partition a record with a key goes to; every Kafka client chooses the same one.
 
-Source: Apache Kafka, `Utils.murmur2`, `BuiltInPartitioner.partitionForKey`.
+Source: Apache Kafka, `Utils.murmur2`, `BuiltInPartitioner.partitionForKey`, `RoundRobinPartitioner`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final, Literal
 
-__all__ = ["Partitioner", "murmur2", "murmur2_partition"]
+__all__ = ["ROUND_ROBIN", "Partitioner", "murmur2", "murmur2_partition"]
 
 #: Chooses a partition: takes the key and the number of partitions, returns a number from 0 up to that, exclusive.
 Partitioner = Callable[[bytes, int], int]
+
+#: Each record of a topic goes to the partition after that of the last one, with a key or without.
+ROUND_ROBIN: Final[Literal["round_robin"]] = "round_robin"
 
 _SEED = 0x9747B28C
 _MULTIPLIER = 0x5BD1E995

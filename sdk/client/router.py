@@ -98,6 +98,7 @@ class Router:
         self._later: list[tuple[int, int, _Entry]] = []
         self._deadlines: list[tuple[int, int, Call]] = []
         self._links = Links(options, self.metadata, backoff)
+        self._actions: list[Action] = []
         self.metrics = Registry(options.KIND)
         self._meter = RequestMetrics(self.metrics, options.KIND, self.metadata, self._links.all)
         self._coordinators = Coordinators(self, options.api_timeout_ms)
@@ -121,6 +122,12 @@ class Router:
         entry = _Entry(call, Attempts(self._backoff, call.deadline_ms, final=call.final), now_ms)
         self._unsettled[call] = entry
         heappush(self._deadlines, (call.deadline_ms, self._number(), call))
+        target = call.target
+        if type(target) is Node and (target, call.purpose) not in self._buckets:  # it overtakes no other
+            link = self._links.to_node(target.node_id, call.purpose)
+            if link is not None and link.takes_calls(now_ms) and link.in_flight < _IN_FLIGHT_MAX:
+                self._actions.append(self._sent(entry, link, now_ms))
+                return
         self._enqueue(entry, now_ms)
 
     def reach(self, node_id: int, now_ms: int, purpose: Purpose = Purpose.DATA) -> Link | None:
@@ -164,14 +171,14 @@ class Router:
 
     def poll(self, now_ms: int) -> list[Action]:
         """Return what is to be done now."""
-        actions: list[Action] = []
         if self._closed is not None:
-            return actions
+            return []
         if self._deadlines and (self._deadlines[0][0] <= now_ms or self._deadlines[0][2].done):
             self._expire(now_ms)
         while self._later and self._later[0][0] <= now_ms:
             self._enqueue(heappop(self._later)[2], now_ms)
         self._refresh.poll(now_ms)
+        actions, self._actions = self._actions, []
         before = -1
         while self._buckets and before != self._submissions:  # a look-up of a coordinator is another submission
             before = self._submissions
@@ -315,12 +322,16 @@ class Router:
             if link is None or link.in_flight >= _IN_FLIGHT_MAX:
                 return
             bucket.entries.popleft()
-            entry.link = link
-            link.in_flight += 1
-            link.used_ms = entry.since_ms = now_ms
-            self._in_flight[entry.call] = entry
-            actions.append(Send(link, entry.call))
+            actions.append(self._sent(entry, link, now_ms))
         self._buckets.pop((target, purpose), None)
+
+    def _sent(self, entry: _Entry, link: Link, now_ms: int) -> Send[Link, Call]:
+        """Return what has a call sent."""
+        entry.link = link
+        link.in_flight += 1
+        link.used_ms = entry.since_ms = now_ms
+        self._in_flight[entry.call] = entry
+        return Send(link, entry.call)
 
     # Targets.
 

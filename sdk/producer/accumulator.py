@@ -9,13 +9,14 @@ Source: Apache Kafka, `RecordAccumulator`, `BuiltInPartitioner`; KIP-480, KIP-79
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Final
 
 from kafkawire.sdk.client.options import ProducerOptions
-from kafkawire.sdk.client.partitioner import murmur2_partition
+from kafkawire.sdk.client.partitioner import ROUND_ROBIN, murmur2_partition
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.topics import checked_topic
@@ -46,15 +47,17 @@ class ProducerTopic(Topic):
     Attributes:
         queues: by partition, of those that batches were made for.
         held: records that wait until the topic is known, oldest first.
+        turns: counts the records that went to one partition after the other.
         used_ms: when the last batch was made.
     """
 
-    __slots__ = ("held", "queues", "used_ms")
+    __slots__ = ("held", "queues", "turns", "used_ms")
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.queues: dict[int, PartitionQueue] = {}
         self.held: deque[Held] = deque()
+        self.turns = itertools.count()
         self.used_ms = 0
 
 
@@ -92,7 +95,8 @@ class Accumulator:
         self._lock = RLock()
         self._batches_made = 0
         self._largest_bytes = min(options.max_request_size, options.buffer_memory)
-        self.appender = Appender(self, options.partitioner is not None)
+        partitioner = options.partitioner
+        self.appender = Appender(self, partitioner is not None, spreads=partitioner == ROUND_ROBIN)
         self.topics: dict[str, ProducerTopic] = self.appender.topics  # type: ignore[assignment]  # all are made here
         self.news: deque[ProducerBatch | PartitionQueue | Held] = deque()
         self.bytes_held = 0
@@ -127,7 +131,7 @@ class Accumulator:
                     continue
                 if number == TO_BE_CHOSEN:
                     try:
-                        number = self._choose(record, topic.partitions)
+                        number = self._choose(topic, record, topic.partitions)
                     except PartitionerFailed as error:
                         return self.refused(record, error.reason), 0
                 with self._lock:
@@ -194,13 +198,17 @@ class Accumulator:
         self._tell(record)
         return record.outcome
 
-    def _choose(self, record: Held, count: int) -> int:
+    def _choose(self, topic: ProducerTopic, record: Held, count: int) -> int:
         """Return the partition of a record, by what it holds."""
         if record.partition is not None:
             return checked_partition(record.topic, record.partition, count)
+        partitioner = self._options.partitioner
+        if partitioner == ROUND_ROBIN:
+            start = next(topic.turns)  # in one step: other threads send, too
+            numbers = ((start + step) % count for step in range(count))
+            return next((number for number in numbers if self._has_leader(topic.name, number)), start % count)
         if record.key is None:
             return FILL_ONE_AFTER_THE_OTHER
-        partitioner = self._options.partitioner
         if partitioner is None:
             return murmur2_partition(record.key, count)
         try:
@@ -412,7 +420,7 @@ class Accumulator:
             if outcome is None or outcome.done:
                 continue
             try:
-                number = self._choose(record, count)
+                number = self._choose(topic, record, count)
             except (PartitionerFailed, LocalProtocolError) as error:
                 self._give_up(record, error.reason if isinstance(error, PartitionerFailed) else error)
                 ended(outcome)

@@ -234,10 +234,11 @@ class ClientConnection:
         if in_flight >= self._max_in_flight:
             raise LocalProtocolError(f"{in_flight} requests in flight, at most {self._max_in_flight} allowed")
         gate = self._gate
-        if gate.is_shut and gate.state is not ConnectionState.REAUTHENTICATION:
+        is_shut = gate.state is not ConnectionState.READY and gate.is_shut
+        if is_shut and gate.state is not ConnectionState.REAUTHENTICATION:
             raise LocalProtocolError(f"a request in the state {gate.state.value!r}, the connection is not ready")
         sent, form = self._framed_request(message, version)
-        if gate.is_shut or now_ms >= gate.session_ends_ms:
+        if is_shut or now_ms >= gate.session_ends_ms:
             self._held.append((sent, form, expect_response))
             return sent._replace(parts=[])
         if expect_response:

@@ -188,7 +188,8 @@ class BrokerConnection:
             ConnectionLost: the connection has ended already.
             LocalProtocolError: the request cannot be written; nothing was sent.
         """
-        self._check_open()
+        if self._ended is not None:  # on a wire that is about to end, the request fails with the others
+            self._check_open()
         now_ms = monotonic_ms()
         sent = self._protocol.request(request, version, now_ms=now_ms)
         if sent.parts:
@@ -235,6 +236,20 @@ class BrokerConnection:
     async def drain(self) -> None:
         """Wait until the write buffer has room."""
         await self._wire.drain()
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether any byte of a request is still here."""
+        return self._wire.has_unsent
+
+    async def sent(self) -> None:
+        """Wait until nothing is unsent.
+
+        Raises:
+            ConnectionLost: the connection ended first.
+        """
+        await self._wire.sent()
+        self._check_open()
 
     @property
     def is_congested(self) -> bool:

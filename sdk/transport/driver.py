@@ -280,7 +280,12 @@ class Driver(Generic[AnyLink, AnyCall]):
             request, version = call.request(connection)
             if call.response is None:
                 connection.post(request, version)
-                self._router.answered(call, None, now_ms)
+                if connection.has_unsent:  # until it is gone, its memory is not free
+                    link.congested = True
+                    self._start_task(self._await_sent(link, connection, call))
+                else:
+                    self._router.answered(call, None, now_ms)
+                    self.wake()
             else:
                 connection.begin(request, partial(self._received, call), version, call.timeout_ms)
         except KafkaWireError as error:
@@ -338,6 +343,15 @@ class Driver(Generic[AnyLink, AnyCall]):
         await connection.drain()
         link.congested = False
         self.wake()
+
+    async def _await_sent(self, link: AnyLink, connection: BrokerConnection, call: AnyCall) -> None:
+        error: KafkaWireError | None = None
+        try:
+            await connection.sent()
+        except KafkaWireError as lost:
+            error = lost
+        link.congested = False
+        self._received(call, None, error)
 
     def _start_task(self, work: Any) -> asyncio.Task[None]:
         assert self._loop is not None

@@ -35,6 +35,10 @@ class MemoryWire:
     def is_congested(self) -> bool:
         return False
 
+    @property
+    def has_unsent(self) -> bool:
+        return False
+
     def write(self, parts: Sequence[Buffer]) -> None:
         peer = self._peer
         if self._open and peer is not None and parts:
@@ -42,6 +46,8 @@ class MemoryWire:
 
     async def drain(self) -> None:
         await asyncio.sleep(0)
+
+    sent = drain
 
     def close(self) -> None:
         self.break_off(None)

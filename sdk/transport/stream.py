@@ -71,6 +71,10 @@ class FrameProtocol(asyncio.BufferedProtocol):
     def is_congested(self) -> bool:
         return self._writable is not None
 
+    @property
+    def has_unsent(self) -> bool:
+        return self._transport is not None and self._transport.get_write_buffer_size() > 0
+
     def write(self, parts: Sequence[Buffer]) -> None:
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -85,6 +89,13 @@ class FrameProtocol(asyncio.BufferedProtocol):
     async def drain(self) -> None:
         if self._writable is not None:
             await asyncio.shield(self._writable)
+
+    async def sent(self) -> None:
+        if self._transport is None:
+            return
+        self._transport.set_write_buffer_limits(0)  # with anything unsent, this pauses writing
+        await self.drain()
+        self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
 
     def close(self) -> None:
         if self._transport is None:

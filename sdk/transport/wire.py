@@ -113,12 +113,21 @@ class Wire(Protocol):
         """Whether more bytes are unsent than should be: `drain` waits."""
         ...
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether any byte that was written is still here."""
+        ...
+
     def write(self, parts: Sequence[Buffer]) -> None:
         """Write buffers in order, which must not change afterwards; does nothing on a closed wire."""
         ...
 
     async def drain(self) -> None:
         """Wait until the write buffer has room; return at once on a closed wire."""
+        ...
+
+    async def sent(self) -> None:
+        """Wait until nothing is unsent; return at once on a closed wire. Until then the wire is congested."""
         ...
 
     def close(self) -> None:

@@ -30,10 +30,12 @@ class Wire:
     def write(self, parts) -> None:
         self.parts += parts
 
-    is_congested = False
+    is_congested = has_unsent = False
 
     async def drain(self) -> None:
         pass
+
+    sent = drain
 
     def close(self) -> None:
         self.is_open = False

@@ -180,12 +180,13 @@ cdef class Appender:
     cdef readonly dict topics
     cdef public object refusal
     cdef object owner
-    cdef bint custom_partitioner
+    cdef bint custom_partitioner, spreads
     cdef Topic last
     cdef object last_name
 
-    def __init__(self, owner, bint custom_partitioner):
+    def __init__(self, owner, bint custom_partitioner, bint spreads=False):
         self.owner = owner
+        self.spreads = spreads
         self.custom_partitioner = custom_partitioner
         self.topics = {}
 
@@ -251,7 +252,7 @@ cdef class Appender:
             if number < 0:
                 number = checked_partition(topic, partition, known.partitions)
             batch = open_batch(known, number)
-        elif key is None:
+        elif key is None and not self.spreads:
             number = FILL
             batch = known.sticky_batch
         elif self.custom_partitioner:

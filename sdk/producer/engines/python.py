@@ -160,15 +160,17 @@ class Appender:
 
     Args:
         owner: takes what is checked.
-        custom_partitioner: whether a function of the user chooses the partitions of records with a key.
+        custom_partitioner: whether the owner chooses the partitions of records with a key.
+        spreads: whether it chooses those of records without a key, too, instead of filling one after the other.
 
     Attributes:
         topics: by name, those that records were sent to.
         refusal: why no records are taken, None if they are.
     """
 
-    def __init__(self, owner: Owner, custom_partitioner: bool) -> None:
+    def __init__(self, owner: Owner, custom_partitioner: bool, spreads: bool = False) -> None:
         self._owner = owner
+        self._spreads = spreads
         self._custom_partitioner = custom_partitioner
         self.topics: dict[str, Topic] = {}
         self.refusal: KafkaWireError | None = None
@@ -206,7 +208,7 @@ class Appender:
         elif partition is not None:
             number = checked_partition(topic, partition, count)
         elif key is None:
-            number = FILL_ONE_AFTER_THE_OTHER
+            number = TO_BE_CHOSEN if self._spreads else FILL_ONE_AFTER_THE_OTHER
         else:
             number = TO_BE_CHOSEN if self._custom_partitioner else murmur2_partition(key, count)
         record = Held(topic, key, value, pairs, partition, timestamp_ms, bound_bytes)

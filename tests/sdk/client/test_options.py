@@ -146,6 +146,7 @@ def test_ranges() -> None:
         ("client.id", "me", "client_id", "me"),
         ("partitioner", None, "partitioner", None),
         ("partitioner", max, "partitioner", max),
+        ("partitioner", "round_robin", "partitioner", "round_robin"),
     ],
 )
 def test_accepted_by_a_producer(name: str, value: object, attribute: str, expected: object) -> None:
@@ -170,7 +171,7 @@ def test_accepted_by_a_producer(name: str, value: object, attribute: str, expect
         ({"acks": 2}, 'acks=2: expected "all", 1 or 0'),
         ({"acks": True}, "acks=True"),
         ({"compression": "lzma"}, "compression='lzma': expected one of none, gzip, snappy, lz4, zstd"),
-        ({"partitioner": "murmur2"}, "expected a function of key and number of partitions"),
+        ({"partitioner": "murmur2"}, 'expected "round_robin", or a function of key and number'),
         ({"client_id": 5}, "client_id=5: expected a string"),
         ({"client_id": b"me"}, "client_id=b'me': expected a string, not bytes"),
         ({"linger_ms": None}, "linger_ms=None: None is not a value; leave it out for the default, 5"),

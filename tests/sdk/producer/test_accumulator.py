@@ -190,6 +190,25 @@ def test_a_partitioner_that_fails_settles_its_delivery_at_once(answer: Any) -> N
     assert not filled.batches()
 
 
+def test_round_robin_puts_each_record_into_the_next_partition_that_has_a_leader() -> None:
+    filled = Filled(partitions=4, leaderless=frozenset({2}), partitioner="round_robin")
+    for number in range(8):
+        filled.send("t", b"%d" % number, key=None if number % 2 else b"same")
+    filled.send("t", b"named", partition=2)
+    found = {
+        batch.queue.partition.partition: [r.value for r in RecordBatch(bytes(batch.sealed())).records()]
+        for batch in filled.batches()
+    }
+    assert found == {0: [b"0", b"4"], 1: [b"1", b"5"], 3: [b"2", b"3", b"6", b"7"], 2: [b"named"]}
+
+
+def test_round_robin_needs_no_leader_to_go_on() -> None:
+    filled = Filled(partitions=2, leaderless=frozenset({0, 1}), partitioner="round_robin")
+    for _ in range(4):
+        filled.send("t", b"v")
+    assert sorted(batch.builder.count for batch in filled.batches()) == [2, 2]
+
+
 def test_the_first_failure_that_nobody_asks_for_is_remembered() -> None:
     filled = Filled(partitioner=lambda key, partitions: 9)
     delivery = filled.send("t", b"v", key=b"k")

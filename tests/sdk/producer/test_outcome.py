@@ -6,8 +6,10 @@ Method: outcomes are settled by hand before and after deliveries of the engine i
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
+import weakref
 
 import pytest
 
@@ -183,3 +185,35 @@ def test_records_that_move_take_their_waiters_along() -> None:
 
 async def _result(delivery: Delivery) -> RecordMetadata:
     return await delivery
+
+
+@pytest.mark.parametrize("settles", ["settle", "fail", "move"])
+def test_a_callback_that_holds_its_delivery_lives_until_it_is_settled(settles: str) -> None:
+    """The delivery of the native engine is not seen by the garbage collector: the cycle must come apart by itself."""
+
+    class Callback:
+        delivery: Delivery | None = None
+
+        def __call__(self, delivery: Delivery) -> None:
+            self.delivery = delivery
+
+    gc.disable()
+    try:
+        alive = []
+        for _ in range(100):
+            outcome, other = Outcome(PLACE), Outcome(PLACE)
+            callback = Callback()
+            callback.delivery = delivery = Delivery(outcome, 0, 1)
+            delivery.add_done_callback(callback)
+            alive.append(weakref.ref(callback))
+            if settles == "settle":
+                outcome.settle(5)
+            elif settles == "fail":
+                outcome.fail(Closed("the producer is closed"))
+            else:
+                outcome.move([(other, 0)])
+                other.settle(5)
+        del outcome, other, callback, delivery
+        assert not any(ref() for ref in alive)
+    finally:
+        gc.enable()

@@ -53,6 +53,9 @@ class NotingTransport(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self.high = high
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
         self.written += map(bytes, list_of_data)
 
@@ -184,6 +187,80 @@ def test_over_a_socket() -> None:
             assert await client.lost is None
             assert await accepted[0].lost is None
             assert accepted[0].frames == [*SMALL, *BIG]
+
+    asyncio.run(run())
+
+
+class PausingServer(asyncio.Protocol):
+    """Reads nothing until it is told to, then keeps everything."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+        self.ended = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.pause_reading()
+
+    def data_received(self, data: bytes) -> None:
+        self.content += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended.set_result(None)
+
+
+#: More than the buffers of both sockets take.
+MUCH = 32 * 1024 * 1024
+
+
+@pytest.mark.parametrize("is_gathering", [True, False])
+def test_what_the_socket_does_not_take_follows_in_order(is_gathering: bool) -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        server = PausingServer()
+        async with await loop.create_server(lambda: server, "127.0.0.1", 0) as listener:
+            client = await TcpNetwork().open(Address(*listener.sockets[0].getsockname()), Notes)
+            wire = client.wire
+            assert isinstance(wire, FrameProtocol)
+            if not is_gathering:  # as on Windows
+                wire._sendmsg = None
+            wire.write([b"head", memoryview(b"x" * 1000)])
+            assert not wire.has_unsent
+            wire.write([b"a" * MUCH, b"b", memoryview(b"c" * 1000)])
+            wire.write([b"d"])
+            assert wire.has_unsent
+            assert wire.is_congested
+            sent = asyncio.ensure_future(wire.sent())
+            await asyncio.sleep(0)
+            assert not sent.done()
+            server.transport.resume_reading()
+            await sent
+            assert not wire.has_unsent
+            assert not wire.is_congested
+            wire.close()
+            await server.ended
+            assert server.content == b"head" + b"x" * 1000 + b"a" * MUCH + b"b" + b"c" * 1000 + b"d"
+
+    asyncio.run(run())
+
+
+def test_nothing_is_waited_for_if_nothing_is_unsent() -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        server = PausingServer()
+        async with await loop.create_server(lambda: server, "127.0.0.1", 0) as listener:
+            client = await TcpNetwork().open(Address(*listener.sockets[0].getsockname()), Notes)
+            await client.wire.sent()
+            client.wire.write([b"x" * MUCH])
+            sent = asyncio.ensure_future(client.wire.sent())
+            await asyncio.sleep(0)
+            assert isinstance(client.wire, FrameProtocol)
+            client.wire._fail(ConnectionError("the peer misbehaved"))
+            await sent
+            server.transport.abort()
+            await server.ended
+        await FrameProtocol(Notes).sent()
 
     asyncio.run(run())
 
