@@ -101,16 +101,21 @@ def _kafkawire_send_many(task: Task) -> int:
     return asyncio.run(run())
 
 
-@client("kafkawire", "consume")
-def _kafkawire_consume(task: Task) -> int:
+def _kafkawire_consumer(task: Task) -> Any:
     from kafkawire import Consumer, TopicPartition
 
+    consumer = Consumer(task.bootstrap, auto_offset_reset="earliest", max_partition_fetch_bytes=FETCH_BYTES)
+    consumer.assign([TopicPartition(task.topic, 0)])
+    return consumer
+
+
+@client("kafkawire", "consume")
+def _kafkawire_consume(task: Task) -> int:
     async def run() -> int:
         count = size = 0
-        async with Consumer(task.bootstrap, auto_offset_reset="earliest", fetch_max_bytes=FETCH_BYTES) as consumer:
-            consumer.assign([TopicPartition(task.topic, 0)])
+        async with _kafkawire_consumer(task) as consumer:
             async for record in consumer:
-                size += len(record.value or b"")
+                size += len(record.value)
                 count += 1
                 if count == task.messages:
                     break
@@ -121,18 +126,29 @@ def _kafkawire_consume(task: Task) -> int:
 
 @client("kafkawire batches", "consume")
 def _kafkawire_batches(task: Task) -> int:
-    from kafkawire import Consumer, TopicPartition
-
     async def run() -> int:
         count = size = 0
-        async with Consumer(task.bootstrap, auto_offset_reset="earliest", fetch_max_bytes=FETCH_BYTES) as consumer:
-            consumer.assign([TopicPartition(task.topic, 0)])
+        async with _kafkawire_consumer(task) as consumer:
             async for batch in consumer.batches():
                 for record in batch.records:
-                    size += len(record.value or b"")
-                    count += 1
+                    size += len(record.value)
+                count += len(batch)
                 if count >= task.messages:
                     break
+        return count
+
+    return asyncio.run(run())
+
+
+@client("kafkawire columns", "consume")
+def _kafkawire_columns(task: Task) -> int:
+    from kafkawire.sdk.consumer.arrow import to_arrow
+
+    async def run() -> int:
+        count = 0
+        async with _kafkawire_consumer(task) as consumer:
+            while count < task.messages:
+                count += to_arrow(await consumer.getbatches(1000)).num_rows
         return count
 
     return asyncio.run(run())
@@ -207,16 +223,40 @@ def _aiokafka_produce(task: Task) -> int:
     return asyncio.run(run())
 
 
+def _aiokafka_consumer(task: Task) -> Any:
+    from aiokafka import AIOKafkaConsumer
+
+    return AIOKafkaConsumer(
+        bootstrap_servers=task.bootstrap, max_partition_fetch_bytes=FETCH_BYTES, auto_offset_reset="earliest"
+    )
+
+
 @client("aiokafka", "consume")
 def _aiokafka_consume(task: Task) -> int:
-    from aiokafka import AIOKafkaConsumer, TopicPartition
+    from aiokafka import TopicPartition
 
     async def run() -> int:
         count = size = 0
-        partition = TopicPartition(task.topic, 0)
-        options = {"max_partition_fetch_bytes": FETCH_BYTES, "auto_offset_reset": "earliest"}
-        async with AIOKafkaConsumer(bootstrap_servers=task.bootstrap, **options) as consumer:
-            consumer.assign([partition])
+        async with _aiokafka_consumer(task) as consumer:
+            consumer.assign([TopicPartition(task.topic, 0)])
+            async for message in consumer:
+                size += len(message.value)
+                count += 1
+                if count == task.messages:
+                    break
+        return count
+
+    return asyncio.run(run())
+
+
+@client("aiokafka getmany", "consume")
+def _aiokafka_getmany(task: Task) -> int:
+    from aiokafka import TopicPartition
+
+    async def run() -> int:
+        count = size = 0
+        async with _aiokafka_consumer(task) as consumer:
+            consumer.assign([TopicPartition(task.topic, 0)])
             while count < task.messages:
                 for messages in (await consumer.getmany(timeout_ms=1000)).values():
                     for message in messages:
@@ -261,7 +301,7 @@ def _kafka_python_consume(task: Task) -> int:
 _VALUES_BYTES_MAX = 100_000_000
 
 #: Slow clients, and the fraction of the messages that they move, so that a round ends in time.
-_SHARES = {"aiokafka": 5, "kafka-python": 10}
+_SHARES = {"aiokafka": 5, "aiokafka getmany": 5, "kafka-python": 10}
 
 
 #: Moved before the clock starts.

@@ -41,7 +41,11 @@ async def resolve(address: Address) -> list[Endpoint]:
     if longest > LABEL_CHARACTERS_MAX:
         raise OSError(f"a part of the name has {longest} characters, at most {LABEL_CHARACTERS_MAX} allowed")
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(*address, type=socket.SOCK_STREAM)
+        try:
+            # An address needs no look-up, and so no thread.
+            found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        except socket.gaierror:
+            found = await asyncio.get_running_loop().getaddrinfo(*address, type=socket.SOCK_STREAM)
     except UnicodeError as error:
         raise OSError(f"{address.host!r} is not the name of a host") from error
     endpoints = [

@@ -25,7 +25,7 @@ cdef class Views:
             raise StopIteration
         view = RecordView.__new__(RecordView)
         view.payload = self.payload
-        self.next = read_record(self.next, self.payload.region.end, &view.parts)
+        self.next = next_record(self.next, self.payload.region.end, &view.parts)
         if self.next == NULL:
             self.given = self.payload.region.count = 0
             self.batch.refuse()

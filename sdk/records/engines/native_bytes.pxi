@@ -63,6 +63,17 @@ cdef extern from *:
         }
         return get_long_varint(p, end, value);
     }
+    /* A number of one byte or two, which are there; NULL if it is longer. */
+    static inline const uint8_t *get_short_varint(const uint8_t *p, int32_t *value) {
+        uint32_t bits = p[0];
+        if (bits >= 128) {
+            if (p[1] >= 128) return NULL;
+            bits = (bits & 127) | (uint32_t)p[1] << 7;
+            p++;
+        }
+        *value = (int32_t)(bits >> 1) ^ -(int32_t)(bits & 1);
+        return p + 1;
+    }
     static const uint8_t *get_long_varlong(const uint8_t *p, const uint8_t *end, int64_t *value) {
         uint64_t bits = 0;
         for (int shift = 0; shift < 70 && p < end; shift += 7) {
@@ -184,6 +195,7 @@ cdef extern from *:
     int32_t wrap32(uint32_t v) noexcept nogil
     Py_ssize_t varint_size(int64_t v) noexcept nogil
     uint8_t *put_varint(uint8_t *p, int64_t v) noexcept nogil
+    const uint8_t *get_short_varint(const uint8_t *p, int32_t *value) noexcept nogil
     const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, int32_t *value) noexcept nogil
     const uint8_t *get_varlong(const uint8_t *p, const uint8_t *end, int64_t *value) noexcept nogil
     uint32_t crc_by_table(uint32_t crc, const uint8_t *p, size_t size) noexcept nogil

@@ -157,7 +157,7 @@ cdef const uint8_t *fill(
     cdef uint8_t *timestamps = target.timestamps
     cdef ViewTarget keys = target.keys, values = target.values
     for index in range(region.count):
-        p = read_record(p, region.end, &parts)
+        p = next_record(p, region.end, &parts)
         if p == NULL:
             return NULL
         offset = offset_of(region, &parts)

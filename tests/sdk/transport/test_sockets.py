@@ -68,8 +68,12 @@ def test_a_name() -> None:
     asyncio.run(run())
 
 
-def test_an_address() -> None:
+def test_an_address_needs_no_thread_to_look_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
+        async def getaddrinfo(host: str, *_: Any, **options: int) -> list[Any]:
+            raise AssertionError(host)
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
         assert [str(each) for each in await resolve(Address("127.0.0.1", 1))] == ["127.0.0.1:1"]
         assert [str(each) for each in await resolve(Address("::1", 1))] == ["[::1]:1"]
 

@@ -69,6 +69,22 @@ def test_objects_in_a_record_are_read_without_a_call(name: str) -> None:
     assert getattr(module.Record.__new__(module.Record), name) is None
 
 
+@pytest.mark.parametrize("size", [0, 1, 55, 56, 63, 64, 127, 128, 8190, 8191, 8192, 20_000])
+def test_short_and_long_records_are_read_alike(size: int) -> None:
+    contents = [None, b"", b"c" * size]
+    rows = [(time, key, value) for time in (0, 63, 64, 8191, 8192, 2**40) for key in contents for value in contents]
+    builder = batch_builder_class("native")(2**30)
+    for row in rows:
+        builder.append(*row)
+    data = builder.build()
+    expected = record_batch_class("python")(data).records()
+    for kind in (bytes, bytearray):  # the last record ends where the memory does
+        batch = record_batch_class("native")(kind(data))
+        assert [record.__reduce__() for record in batch.records()] == [record.__reduce__() for record in expected]
+        assert [(view.timestamp, view.key, view.value) for view in batch.views()] == rows
+        assert [batch.columns().values.at(row) for row in range(len(rows))] == [row[2] for row in rows]
+
+
 def test_nothing_is_leaked() -> None:
     data = batch_of()
     before = sys.getrefcount(data)
