@@ -24,7 +24,7 @@ _RECORDS_A_DRAIN = 1_000
 if any("kafkawire" in word for word in sys.argv):  # the peers' modules are imported before the clock, too
     import kafkawire.sdk.client.core
     import kafkawire.sdk.consumer.core
-    import kafkawire.sdk.producer.core  # noqa: F401
+    import kafkawire.sdk.producer.core  # noqa: F401  # for what it loads
 
 
 def _producer_options(task: Any) -> dict[str, Any]:

@@ -3,8 +3,8 @@
     python -m benchmarks.latency --bootstrap HOST:PORT [--rate 1000] [--messages 3000] [--rounds 3]
 
 As in `clients.py`, each measurement is a fresh process, clients alternate within a round, and the table gives medians.
-Producer and consumer are in one process, with `acks=all` and no linger. The ratios are those of confluent-kafka, pair by
-pair: below 1, kafkawire is faster, or cheaper.
+Producer and consumer are in one process, with `acks=all` and no linger. The ratios are over confluent-kafka, round by
+round: below 1, kafkawire is faster, or cheaper.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _confluent(task: Paced) -> list[float]:
 
     def consume() -> None:
         while len(seconds) < total and (message := consumer.poll(5.0)) is not None:
-            seconds.append(time.perf_counter() - struct.unpack_from(">d", message.value())[0])
+            seconds.append(time.perf_counter() - struct.unpack_from(">d", message.value() or b"")[0])
 
     reader = threading.Thread(target=consume)
     reader.start()
