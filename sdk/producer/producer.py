@@ -205,14 +205,14 @@ class Producer:
                 if not pairs and taken < len(chunk):
                     taken += accumulator.fill(topic, chunk[taken:], partition, now_ms())
             count += taken
-            await asyncio.sleep(0)  # let full batches leave
+            await self.drain()  # full batches leave, and a second half of the buffer is not filled only to wait for it
             if refused is not None:
                 raise refused
             if len(chunk) < _MANY:
                 return count
 
     async def drain(self) -> None:
-        """Wait until at least half of `buffer_memory` is free; batches do not linger meanwhile."""
+        """Wait until at least half of `buffer_memory` is free; nothing lingers if that is all there is to wait for."""
         core = self._started()
         await asyncio.sleep(0)  # a caller that only sends in a loop would keep the driver from running
         if core.accumulator.bytes_held > self._options.buffer_memory // 2:
