@@ -173,6 +173,7 @@ bench: $(VENV)/.bench ## codecs, record batches and imports beside other librari
 bench-clients: $(VENV)/.bench ## clients against one broker: BOOTSTRAP=host:port; into docs/benchmarks.md
 	@test -n '$(BOOTSTRAP)' || { echo 'usage: make bench-clients BOOTSTRAP=host:port'; exit 2; }
 	@nice $(RUN) benchmarks.clients --bootstrap $(BOOTSTRAP) --write docs/benchmarks.md $(CLIENTS_ARGUMENTS)
+	@nice $(RUN) benchmarks.latency --bootstrap $(BOOTSTRAP) --write docs/benchmarks.md
 
 clean: ## remove everything that was built; sources and generated code stay
 	@rm -rf build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(VENV) .venv-*

@@ -97,6 +97,7 @@ class Call:
     """
 
     __slots__ = (
+        "_request",
         "check",
         "deadline_ms",
         "done",
@@ -104,7 +105,6 @@ class Call:
         "final",
         "on_done",
         "purpose",
-        "request",
         "response",
         "result",
         "retries",
@@ -128,7 +128,7 @@ class Call:
         purpose: Purpose = Purpose.DATA,
     ) -> None:
         self.target = target
-        self.request = request
+        self._request = request
         self.response = response
         self.deadline_ms = deadline_ms
         self.on_done = on_done
@@ -140,11 +140,15 @@ class Call:
         self.result: Message | None = None
         self.error: KafkaWireError | None = None
         self.done = False
-        self.turn = Turn.SOON
+        self.turn: Turn = Turn.SOON
 
     def __str__(self) -> str:
         name = "Produce" if self.response is None else self.response.SCHEMA.name.removesuffix("Response")
         return f"{name} to {self.target}"
+
+    def request(self, versions: Versions) -> tuple[Message, int | None]:
+        """Return the request and its version, None for the highest that both sides know."""
+        return self._request(versions)
 
     def settle(self, result: Message | None, error: KafkaWireError | None, now_ms: int) -> None:
         """End the call, unless it has ended."""

@@ -247,7 +247,7 @@ class Producer(Generic[GivenKey, GivenValue]):
                 if is_plain and not pairs and taken < len(chunk):
                     taken += accumulator.fill(topic, chunk[taken:], partition, now_ms())
             count += taken
-            await turn()  # let full batches leave
+            await self.drain()  # full batches leave, and a second half of the buffer is not filled only to wait for it
             if refused is not None:
                 raise refused
             if len(chunk) < _MANY:
@@ -267,7 +267,7 @@ class Producer(Generic[GivenKey, GivenValue]):
         return self._started().client.metrics()
 
     async def drain(self) -> None:
-        """Wait until at least half of `buffer_memory` is free; batches do not linger meanwhile."""
+        """Wait until at least half of `buffer_memory` is free; nothing lingers if that is all there is to wait for."""
         core = self._started()
         await turn()  # a caller that only sends in a loop would keep the driver from running
         if core.accumulator.bytes_held > self._options.buffer_memory // 2:

@@ -40,6 +40,11 @@ class Progress:
         """Keep a promise once at most so many bytes are held."""
         self._drains.append((promise, bytes_held))
 
+    @property
+    def awaits_room(self) -> bool:
+        """Whether anybody waits for room."""
+        return bool(self._drains)
+
     def moved(self, outcome: Outcome, others: Iterable[Outcome]) -> None:
         """Note that the records of an outcome belong to others now."""
         for flush in self._flushes:

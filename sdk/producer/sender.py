@@ -108,10 +108,7 @@ class Sender:
         if self._failed is not None:
             promise.fail(self._failed)
             return
-        bytes_held = int(self._options.buffer_memory * _DRAINED_FRACTION)
-        if self._accumulator.bytes_held > bytes_held:
-            self.hurry(now_ms)
-        self._progress.await_room(promise, bytes_held)
+        self._progress.await_room(promise, int(self._options.buffer_memory * _DRAINED_FRACTION))
 
     # What the machine of a transaction asks for.
 
@@ -155,8 +152,10 @@ class Sender:
         self._expire(now_ms)
         for queue in self._schedule.due(now_ms):
             self._place(queue, now_ms)
-        self._dispatch(now_ms)
         self._progress.room(self._accumulator.bytes_held)
+        if self._progress.awaits_room and not self._schedule.ready and not self._in_flight:
+            self.hurry(now_ms)  # nothing else makes room; before that, a batch that is not full may as well be filled
+        self._dispatch(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return when to poll again if nothing happens before."""
@@ -340,6 +339,7 @@ class Sender:
                 waits = True
                 self._place(batch.queue, now_ms)
         self._progress.room(self._accumulator.bytes_held)
+        waits = waits or self._progress.awaits_room
         call.turn = Turn.NOW if self._schedule.ready else Turn.SOON if waits else Turn.NONE
 
     # Endings.

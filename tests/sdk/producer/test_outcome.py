@@ -187,33 +187,35 @@ async def _result(delivery: Delivery) -> RecordMetadata:
     return await delivery
 
 
+class _Callback:
+    """A callback that keeps its delivery."""
+
+    delivery: Delivery | None = None
+
+    def __call__(self, delivery: Delivery) -> None:
+        self.delivery = delivery
+
+
+def _watched_and_settled(settles: str) -> weakref.ref[_Callback]:
+    outcome, other = Outcome(PLACE), Outcome(PLACE)
+    callback = _Callback()
+    callback.delivery = delivery = Delivery(outcome, 0, 1)
+    delivery.add_done_callback(callback)
+    if settles == "settle":
+        outcome.settle(5)
+    elif settles == "fail":
+        outcome.fail(Closed("the producer is closed"))
+    else:
+        outcome.move([(other, 0)])
+        other.settle(5)
+    return weakref.ref(callback)
+
+
 @pytest.mark.parametrize("settles", ["settle", "fail", "move"])
-def test_a_callback_that_holds_its_delivery_lives_until_it_is_settled(settles: str) -> None:
-    """The delivery of the native engine is not seen by the garbage collector: the cycle must come apart by itself."""
-
-    class Callback:
-        delivery: Delivery | None = None
-
-        def __call__(self, delivery: Delivery) -> None:
-            self.delivery = delivery
-
+def test_a_callback_that_holds_its_delivery_is_free_once_that_is_settled(settles: str) -> None:
+    """The garbage collector does not see the native engine's deliveries: the cycle must come apart by itself."""
     gc.disable()
     try:
-        alive = []
-        for _ in range(100):
-            outcome, other = Outcome(PLACE), Outcome(PLACE)
-            callback = Callback()
-            callback.delivery = delivery = Delivery(outcome, 0, 1)
-            delivery.add_done_callback(callback)
-            alive.append(weakref.ref(callback))
-            if settles == "settle":
-                outcome.settle(5)
-            elif settles == "fail":
-                outcome.fail(Closed("the producer is closed"))
-            else:
-                outcome.move([(other, 0)])
-                other.settle(5)
-        del outcome, other, callback, delivery
-        assert not any(ref() for ref in alive)
+        assert _watched_and_settled(settles)() is None
     finally:
         gc.enable()

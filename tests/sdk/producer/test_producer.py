@@ -32,7 +32,6 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import Compression, walk
-from kafkawire.sdk.transport.memory import MemoryWire
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
@@ -214,31 +213,6 @@ def test_without_acknowledgement() -> None:
         assert broker.values("t") == [b"v"]
 
     producing(test, acks=0)
-
-
-def test_without_acknowledgement_the_buffer_bounds_what_the_connection_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = asyncio.Event()
-
-    async def sent(self: MemoryWire) -> None:
-        await gone.wait()
-
-    async def test(broker: StoringBroker, producer: Producer) -> None:
-        await producer.send("t", b"first")
-        monkeypatch.setattr(MemoryWire, "has_unsent", True)
-        monkeypatch.setattr(MemoryWire, "sent", sent)
-        for _ in range(4):
-            producer.send("t", b"x" * 900)
-            await asyncio.sleep(0.001)  # the connection takes it
-        with pytest.raises(BufferFull):
-            producer.send("t", b"x" * 900)
-        monkeypatch.setattr(MemoryWire, "has_unsent", False)
-        gone.set()
-        await producer.drain()
-        producer.send("t", b"last")
-        await producer.flush()
-        assert core_of(producer).accumulator.bytes_held == 0
-
-    producing(test, acks=0, linger_ms=0, buffer_memory=4096, batch_size=1024)
 
 
 def test_the_buffer_is_bounded_and_drain_waits_for_room() -> None:

@@ -24,7 +24,6 @@ from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import (
     Closed,
     ConnectFailed,
-    ConnectionLost,
     KafkaWireError,
     LocalProtocolError,
     RequestTimedOut,
@@ -35,14 +34,13 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.transport.connection import ConnectionSettings
-from kafkawire.sdk.transport.driven import Turn
 from kafkawire.sdk.transport.driver import Driver
 from kafkawire.sdk.transport.fork import Forked
 from kafkawire.sdk.transport.io_thread import IoThread
 from kafkawire.sdk.transport.memory import MemoryWire
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.wire import Address, Wire
-from tests.sdk.scripted_broker import BROKER, Later, ScriptedBroker, StoringBroker
+from tests.sdk.scripted_broker import BROKER, Later, ScriptedBroker
 
 OPTIONS = read_options(ClientOptions, str(BROKER), {"retry_backoff_ms": 10, "retry_backoff_max_ms": 50})
 SETTINGS = ConnectionSettings(connect_timeout_ms=1_000, request_timeout_ms=1_000)
@@ -441,92 +439,6 @@ def test_a_congested_connection_takes_no_calls_until_it_has_room(monkeypatch: py
         await held
 
     on_loop(broker, test, machine)
-
-
-class Posting(Client):
-    """A client that sends Produce requests without acknowledgement, over wires that keep what is written."""
-
-    def post(self) -> Promise[None]:
-        def step(promise: Promise[None], now_ms: int) -> None:
-            def done(call: Call, now_ms: int) -> None:
-                if call.error is not None:
-                    promise.fail(call.error)
-                else:
-                    promise.keep(None)
-
-            request = ProduceRequest(acks=0)
-            call = Call(Node(1), lambda _: (request, None), None, now_ms + 5_000, done, retries=False)
-            self.router.submit(call, now_ms)
-
-        return self.driver.ask(step)
-
-
-@pytest.mark.parametrize("is_lost", [False, True])
-def test_a_request_without_a_response_has_ended_once_it_is_sent(is_lost: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = asyncio.Event()
-
-    async def sent(self: MemoryWire) -> None:
-        await gone.wait()
-
-    async def run() -> None:
-        client = Posting(StoringBroker({"t": 1}), machine := Machine())
-        client.driver.start()
-        await client.metadata()
-        await client.post()
-        monkeypatch.setattr(MemoryWire, "has_unsent", True)
-        monkeypatch.setattr(MemoryWire, "sent", sent)
-        posted, held = client.post(), client.post()
-        await machine.turns(2)
-        assert not posted.done, "its bytes are still here"
-        monkeypatch.setattr(MemoryWire, "has_unsent", False)
-        if is_lost:
-            monkeypatch.setattr(MemoryWire, "is_open", False)
-        gone.set()
-        for promise in (posted, held):
-            if is_lost:
-                with pytest.raises(ConnectionLost):
-                    await promise
-            else:
-                await promise
-        monkeypatch.setattr(MemoryWire, "is_open", True)
-        await client.driver.end(Closed("the test is over"))
-
-    asyncio.run(asyncio.wait_for(run(), PATIENCE_SECONDS))
-
-
-@pytest.mark.parametrize(
-    ("turn", "machines", "turns"), [(Turn.NOW, 1, 1), (Turn.SOON, 1, 1), (Turn.NONE, 1, 0), (Turn.NONE, 2, 1)]
-)
-def test_a_call_says_whether_a_turn_follows_its_response(turn: Turn, machines: int, turns: int) -> None:
-    polled = [Machine() for _ in range(machines)]
-
-    async def test(client: Client) -> None:
-        await client.metadata()
-        await asyncio.sleep(0.01)
-        ended = asyncio.get_running_loop().create_future()
-        polls = 0
-
-        def done(call: Call, now_ms: int) -> None:
-            nonlocal polls
-            polls = len(polled[0].polls)
-            call.turn = turn
-            ended.set_result(None)
-
-        def step(promise: Promise[None], now_ms: int) -> None:
-            request = MetadataRequest(None)
-            client.router.submit(
-                Call(Node(1), lambda _: (request, None), MetadataResponse, now_ms + 5_000, done), now_ms
-            )
-            promise.keep(None)
-
-        await client.driver.ask(step)
-        await ended
-        if turn is Turn.NOW:
-            assert len(polled[0].polls) == polls + 1, "before whoever waits goes on"
-        await asyncio.sleep(0.01)
-        assert len(polled[0].polls) == polls + turns
-
-    on_loop(ScriptedBroker(), test, *polled)
 
 
 def test_a_forked_child_is_refused_and_the_parent_goes_on() -> None:
