@@ -129,7 +129,7 @@ class Telemetry:
 
     def _subscribe(self, now_ms: int) -> None:
         request = GetTelemetrySubscriptionsRequest(self._instance_id)
-        self._submit(request, GetTelemetrySubscriptionsResponse, self._subscribed, now_ms)
+        self._submit((ANY_BROKER, Purpose.DATA), request, GetTelemetrySubscriptionsResponse, self._subscribed, now_ms)
 
     def _subscribed(self, call: Call, now_ms: int) -> None:
         self._call = None
@@ -180,7 +180,7 @@ class Telemetry:
                 self._due_ms = now_ms + subscription.push_interval_ms
 
         request = PushTelemetryRequest(self._instance_id, subscription.subscription_id, is_last, kind, content)
-        self._submit(request, PushTelemetryResponse, pushed, now_ms, LAST_PUSH_MS if is_last else None)
+        self._submit(self._target(), request, PushTelemetryResponse, pushed, now_ms, LAST_PUSH_MS if is_last else None)
 
     def _content(
         self, subscription: GetTelemetrySubscriptionsResponse, values: Mapping[MetricName, float], time_ms: int
@@ -210,6 +210,7 @@ class Telemetry:
 
     def _submit(
         self,
+        target: tuple[Target, Purpose],
         request: Message,
         response: type[Message],
         on_done: Callable[[Call, int], None],
@@ -217,21 +218,20 @@ class Telemetry:
         timeout_ms: int | None = None,
     ) -> None:
         deadline_ms = now_ms + (self._options.request_timeout_ms if timeout_ms is None else timeout_ms)
-        target, purpose = self._target()
         self._call = Call(
-            target,
+            target[0],
             lambda _: (request, None),
             response,
             deadline_ms,
             on_done,
             check=_error_of,
             retries=False,
-            purpose=purpose,
+            purpose=target[1],
         )
         self._router.submit(self._call, now_ms)
 
     def _target(self) -> tuple[Target, Purpose]:
-        """Return whom to talk to: on the connection of a consumer's fetches, requests wait for records, too."""
+        """Return whom to push to: on the connection of a consumer's fetches, requests wait for records, too."""
         if not isinstance(self._options, ConsumerOptions):
             return ANY_BROKER, Purpose.DATA
         if self._options.group_id is not None:

@@ -97,9 +97,7 @@ def _families() -> Iterator[Family]:
         yield Family(group, "record-error", _SUMS, "records that failed", tags)
     yield Family(TOPIC, "byte", _SUMS, "bytes of batches sent, after compression", _PER_TOPIC)
     yield Family(PRODUCER, "batch-size", _SPREAD, "bytes of a batch, after compression")
-    yield Family(
-        PRODUCER, "compression-rate", (Stat.AVERAGE,), "size of batches after compression, as a fraction of that before"
-    )
+    yield Family(PRODUCER, "compression-rate", (Stat.AVERAGE,), "compressed size, as a fraction of the size before")
     yield Family(PRODUCER, "batch-split", _SUMS, "batches split because they were too large", counts=True)
     yield Family(PRODUCER, "records-per-request", (Stat.AVERAGE,), "records in a request")
     yield Family(PRODUCER, "record-queue-time", _SPREAD, "ms from a batch's first record until it was sent")
@@ -132,12 +130,10 @@ def _families() -> Iterator[Family]:
     yield Family(COORDINATOR, "sync", _SUMS, "responses to syncs", counts=True)
     yield Family(COORDINATOR, "sync-time", _SPREAD, "ms from a sync to its response")
     yield Family(COORDINATOR, "rebalance", (Stat.PER_HOUR, Stat.TOTAL), "rebalances that were completed", counts=True)
-    yield Family(
-        COORDINATOR, "rebalance-latency", (*_SPREAD, Stat.TOTAL), "ms from the start of a rebalance to its end"
-    )
+    yield Family(COORDINATOR, "rebalance-latency", (*_SPREAD, Stat.TOTAL), "ms that a rebalance took")
     yield Family(COORDINATOR, "failed-rebalance", (Stat.PER_HOUR, Stat.TOTAL), "rebalances that failed", counts=True)
     yield Family(
-        COORDINATOR, "last-rebalance-seconds-ago", _GAUGE, "seconds since the last rebalance ended, -1 if none has"
+        COORDINATOR, "last-rebalance-seconds-ago", _GAUGE, "seconds since the last rebalance, -1 before the first"
     )
     yield Family(COORDINATOR, "assigned-partitions", _GAUGE, "partitions that this consumer reads")
 

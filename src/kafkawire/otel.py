@@ -13,7 +13,7 @@ Source: OpenTelemetry's semantic conventions for messaging and for Kafka; W3C Tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, Self
@@ -29,7 +29,7 @@ from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.producer import Producer
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records import Record
-from kafkawire.sdk.records.content import HeadersInput
+from kafkawire.sdk.records.content import HeadersInput, record_headers
 from kafkawire.sdk.version import __version__
 
 __all__ = ["TracedProducer", "processing", "traced"]
@@ -232,7 +232,7 @@ def _with_context(headers: HeadersInput, span: Span) -> list[tuple[str, Any]]:
     """Return headers with the context of a span, in place of one that they bring from another record."""
     carrier: dict[str, str] = {}
     inject(carrier, context=trace.set_span_in_context(span))
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    pairs = record_headers(headers) if headers else ()
     return [*((name, content) for name, content in pairs if name not in carrier), *carrier.items()]
 
 

@@ -55,9 +55,9 @@ def lines(caplog: pytest.LogCaptureFixture) -> Lines:
     return Lines(caplog)
 
 
-def simulation(**given: object) -> Simulation:
-    """Return a client of three brokers, on which something waits for node 1."""
-    simulation = Simulation(Router(options(**given), backoff()))
+def simulation() -> Simulation:
+    """Return a client of three brokers."""
+    simulation = Simulation(Router(options(), backoff()))
     simulation.handlers[MetadataRequest] = cluster([1, 2, 3], {"t": [1, 2, 3]})
     simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse()
     simulation.router.metadata.wanted = {"t"}

@@ -52,7 +52,7 @@ class Setting:
     """
 
     def __init__(
-        self, kind: type[ClientOptions] = ConsumerOptions, given: Mapping[str, object] | None = None, **wants: Any
+        self, kind: type[ClientOptions] = ConsumerOptions, given: Mapping[str, Any] | None = None, **wants: Any
     ) -> None:
         chosen = {"group_id": "g", "client_rack": "rack-7"} if given is None else given
         read = options(kind, **chosen)
@@ -290,6 +290,13 @@ def test_whom_it_talks_to(kind: type[ClientOptions], given: dict[str, str], node
         node
     ]
     assert [link.purpose for link in setting.router._links.values() if link.address == address(node)][-1] is purpose
+
+
+def test_a_consumer_opens_no_connection_to_learn_that_nothing_is_wanted() -> None:
+    setting = Setting(ConsumerOptions, {}, requested_metrics=[])
+    setting.run(100_000)
+    assert len(setting.asked()) == 2
+    assert {link.purpose for link in setting.router._links.values()} == {Purpose.DATA}
 
 
 def test_there_is_no_last_push_without_a_subscription_nor_after_the_end() -> None:
