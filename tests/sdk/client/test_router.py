@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.client.call import ANY_BROKER, CONTROLLER, Call, Coordinator, Node, Purpose, Target
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import MAX_CALLS, Router
 from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -277,31 +276,6 @@ def test_bootstrap_servers_are_asked_again_when_no_known_broker_can_be_reached(s
     simulation.down = {2, 3}
     simulation.call(heartbeat(Node(4)))
     assert nodes(simulation) == [4]
-
-
-def test_a_machine_that_keeps_asking_for_a_dead_broker_does_not_keep_the_metadata_from_another(
-    simulation: Simulation,
-) -> None:
-    """A consumer of one partition knows one broker; its leader dies, and another broker knows the new one."""
-
-    class Reader:
-        def poll(self, now_ms: int) -> None:
-            simulation.router.reach(1, now_ms)
-
-        def due_ms(self, now_ms: int) -> int | None:
-            return now_ms + 50
-
-        def fail(self, error: KafkaWireError, now_ms: int) -> None: ...
-
-    simulation.machines.append(Reader())
-    simulation.router.metadata.wanted = {"t"}
-    simulation.run(1_000)
-    assert simulation.router.metadata.leader(TopicPartition("t", 0)) == 1
-    simulation.down.add(1)
-    simulation.break_connections(1)
-    simulation.handlers[MetadataRequest] = cluster([2, 3], {"t": [2, 2, 3]})
-    simulation.run(5_000)
-    assert simulation.router.metadata.leader(TopicPartition("t", 0)) == 2
 
 
 def test_a_request_to_bootstrap_again_is_obeyed(simulation: Simulation) -> None:
