@@ -57,7 +57,7 @@ def test_what_a_listener_has_failed_at_is_not_handed_out() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         for _ in range(3):
             with pytest.raises(RuntimeError, match="the listener failed"):
-                await consumer.getmany(50)
+                await consumer.getmany(10_000)
 
     assert consuming(test, "t", listener=Listener()).commits == {}
 
@@ -153,9 +153,12 @@ def test_what_a_listener_does_when_partitions_are_assigned_takes_effect(
         broker.fill("u", b"other")
         listener.consumer = consumer
         found: list[bytes | None] = []
-        for _ in range(6):
-            for records in (await consumer.getmany(50)).values():
+        while len(found) < len(values):
+            for records in (await consumer.getmany(10_000)).values():
                 found += [record.value for record in records]
+        while not listener.told:
+            await asyncio.sleep(0)
+        assert await consumer.getmany(50) == {}
         assert found == values
 
     consuming(test, "t", listener=listener)
