@@ -391,7 +391,7 @@ class Router:
             reasons = "; ".join(str(link.attempts.last_error) for link in links)
             everywhere = ConnectFailed("any broker", reasons)
             self._refuse(bucket, everywhere, min(link.since_ms for link in links), now_ms)
-        if bucket.entries and closed and not any(link.wanted for link in closed):
+        if bucket.entries and closed:  # whichever others are wanted: a machine may keep asking for one that is gone
             self._links.want(min(closed, key=lambda link: (link.attempts.failures, link.attempts.not_before_ms)))
         return None
 

@@ -171,15 +171,15 @@ def test_an_assignor_of_the_application(kafka: ApacheKafka) -> None:
         async with Consumer(bootstrap, topic, **given) as one, Consumer(bootstrap, topic, **given) as two:
             async with Admin(bootstrap) as admin:
                 while (topic, "Stable") not in {(each.group_id, each.state) for each in await admin.list_groups()}:
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(0)
                 while (
                     len((group := (await admin.describe_groups(topic))[topic]).members) < 2 or group.state != "Stable"
                 ):
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(0)
             assert group.protocol == "one-for-all"
             assert sorted(len(member.assignment) for member in group.members) == [0, 3]
             while partitions not in (one.assignment, two.assignment) or one.assignment & two.assignment:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
 
     on(kafka, test)
 
@@ -413,11 +413,11 @@ def test_a_listener_closes_its_consumer(kafka: ApacheKafka, protocol: Literal["c
         await listener.consumer.start()
         assert [record async for record in listener.consumer] == []
         while len(told) < 2:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
         assert told == ["assigned", "revoked"]
         async with Admin(bootstrap) as admin:
             while not {(topic, "Empty")} & {(each.group_id, each.state) for each in await admin.list_groups()}:
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0)
 
     on(kafka, test)
 
@@ -430,12 +430,12 @@ def test_health(kafka: ApacheKafka) -> None:
         async with Consumer(bootstrap, topic, group_id=topic, auto_offset_reset="earliest") as consumer:
             await produce(bootstrap, topic, "first")
             while (health := consumer.health()).waits_for is not WaitsFor.APPLICATION:
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0)
             assert health.error is None
             assert health.since_heartbeat_ms is not None
             reading = asyncio.ensure_future(read(consumer, 2))
             while consumer.health().partitions != {partition: WaitsFor.RECORDS}:
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0)
             await produce(bootstrap, topic, "second")
             await reading
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Node
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import ConnectFailed, KafkaWireError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -176,3 +177,28 @@ def test_a_login_that_succeeds_ends_the_caution() -> None:
     simulation.call(call, duration_ms=5_000)
     simulation.run(1_000)
     assert set(simulation.router.metadata.brokers) == {1, 2}
+
+
+def test_a_machine_that_keeps_asking_for_a_dead_broker_does_not_keep_the_metadata_from_another(
+    simulation: Simulation,
+) -> None:
+    """A consumer of one partition knows one broker; its leader dies, and another broker knows the new one."""
+
+    class Reader:
+        def poll(self, now_ms: int) -> None:
+            simulation.router.reach(1, now_ms)
+
+        def due_ms(self, now_ms: int) -> int | None:
+            return now_ms + 50
+
+        def fail(self, error: KafkaWireError, now_ms: int) -> None: ...
+
+    simulation.machines.append(Reader())
+    simulation.router.metadata.wanted = {"a"}
+    simulation.run(1_000)
+    assert simulation.router.metadata.leader(TopicPartition("a", 0)) == 1
+    simulation.down.add(1)
+    simulation.break_connections(1)
+    simulation.handlers[MetadataRequest] = cluster([2], {"a": [2]})
+    simulation.run(5_000)
+    assert simulation.router.metadata.leader(TopicPartition("a", 0)) == 2

@@ -6,13 +6,13 @@ Method: the whole consumer against a scripted broker that stops answering one ki
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.consumer.health import WaitsFor
 from kafkawire.sdk.errors import BrokerError, Closed
@@ -72,7 +72,7 @@ def consuming(
 async def becomes(consumer: Consumer, waits_for: WaitsFor) -> None:
     """Wait until a consumer waits for something."""
     while consumer.health().waits_for is not waits_for:
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,6 @@ async def becomes(consumer: Consumer, waits_for: WaitsFor) -> None:
 def test_stations(topic: str | None, silent: ApiKey | None, options: dict[str, Any], waits_for: WaitsFor) -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         await becomes(consumer, waits_for)
-        await asyncio.sleep(0.03)
         health = consumer.health()
         assert (health.waits_for, health.error) == (waits_for, None)
         assert set(health.partitions) == consumer.assignment
@@ -146,7 +145,7 @@ def test_a_member_that_nobody_reads_from() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         await becomes(consumer, WaitsFor.APPLICATION)
         while consumer.assignment:
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0)
         assert consumer.health().waits_for is WaitsFor.APPLICATION
 
     consuming(test, "t", heartbeat_interval_ms=10, max_poll_interval_ms=60, **GROUP)
@@ -155,7 +154,7 @@ def test_a_member_that_nobody_reads_from() -> None:
 def test_troubles() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         while not isinstance(error := consumer.health().error, BrokerError):
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
         assert error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         broker.responders[ApiKey.FIND_COORDINATOR] = found
         broker.responders[ApiKey.JOIN_GROUP] = lambda request: JoinGroupResponse(
@@ -184,7 +183,7 @@ def test_a_partition_in_trouble() -> None:
         broker.responders[ApiKey.FETCH] = lambda request: response
         consumer.seek_to_beginning()
         while "KAFKA_STORAGE_ERROR: fetch from t-0" not in str(consumer.health().error):
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
 
     consuming(test, "t")
 
@@ -192,7 +191,9 @@ def test_a_partition_in_trouble() -> None:
 def test_a_blocked_loop_shows() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         await becomes(consumer, WaitsFor.APPLICATION)
-        time.sleep(0.4)  # what a program must not do; a heartbeat is due after a quarter of it
+        end_ms = monotonic_ms() + 400
+        while monotonic_ms() < end_ms:  # what a program must not do; a heartbeat is due after a quarter of it
+            pass
         assert consumer.health().loop_lag_ms >= 200
 
     consuming(test, "t", heartbeat_interval_ms=100, **GROUP)

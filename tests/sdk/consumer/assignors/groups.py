@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hypothesis import strategies as st
@@ -79,7 +79,9 @@ def sizes(assignment: Assignment) -> dict[str, int]:
     return {member: len(assigned) for member, assigned in assignment.items()}
 
 
-def assert_valid(assignment: Assignment, subscriptions: Subscriptions, partition_counts: PartitionCounts) -> None:
+def assert_valid(
+    assignment: Mapping[str, Sequence[TopicPartition]], subscriptions: Subscriptions, partition_counts: PartitionCounts
+) -> None:
     """Assert that each partition with a subscriber went to exactly one of its subscribers."""
     assert assignment.keys() == subscriptions.keys()
     given = [each for assigned in assignment.values() for each in assigned]
