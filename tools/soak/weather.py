@@ -162,9 +162,9 @@ class BrokerProcess:
                 return
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal, SIGSTOP or SIGCONT."""
-        assert self._process is not None
-        self._process.send_signal(number)
+        """Send a signal, SIGSTOP or SIGCONT; does nothing while it is dead."""
+        if self._process is not None:
+            self._process.send_signal(number)
 
     def kill(self) -> None:
         """End it at once."""
