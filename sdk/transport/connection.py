@@ -225,8 +225,9 @@ class BrokerConnection:
         return await self.send(request, response, version, timeout_ms)
 
     def post(self, request: Message, version: int | None = None) -> None:
-        """Write a request that has no response: Produce with acks=0."""
+        """Write a request that has no response, Produce with acks=0; `drain` waits until it has left this process."""
         self._check_open()
+        self._wire.limit_unsent(0)
         sent = self._protocol.request(request, version, expect_response=False, now_ms=monotonic_ms())
         if sent.parts:
             self._wire.write(sent.parts)

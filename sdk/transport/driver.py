@@ -273,7 +273,11 @@ class Driver(Generic[AnyLink, AnyCall]):
             request, version = call.request(connection)
             if call.response is None:
                 connection.post(request, version)
-                self._router.answered(call, None, now_ms)
+                if connection.is_congested:
+                    self._start_task(self._leave(call, connection))
+                else:
+                    self._router.answered(call, None, now_ms)
+                    self.wake()  # the machines have had their turn: what waited for this call goes in the next one
             else:
                 connection.begin(request, partial(self._received, call), version, call.timeout_ms)
         except KafkaWireError as error:
@@ -325,6 +329,15 @@ class Driver(Generic[AnyLink, AnyCall]):
             promise.keep(await work)
         except Exception as error:
             promise.fail(error)
+        self.wake()
+
+    async def _leave(self, call: AnyCall, connection: BrokerConnection) -> None:
+        """Report a request that has no response once its bytes have left this process."""
+        await connection.drain()
+        if connection.is_open:
+            self._received(call, None, None)
+        else:
+            self._received(call, None, ConnectionLost(f"connection to {connection.address} ended before it was sent"))
         self.wake()
 
     async def _await_room(self, link: AnyLink, connection: BrokerConnection) -> None:

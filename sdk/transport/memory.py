@@ -40,6 +40,9 @@ class MemoryWire:
         if self._open and peer is not None and parts:
             asyncio.get_running_loop().call_soon(peer._receive, b"".join(parts))
 
+    def limit_unsent(self, size_bytes: int) -> None:
+        """Do nothing: whatever is written has left."""
+
     async def drain(self) -> None:
         await asyncio.sleep(0)
 

@@ -62,6 +62,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self._filled = 0
         self._big: memoryview | None = None
         self._writable: asyncio.Future[None] | None = None
+        self._unsent_limit_bytes = WRITE_BUFFER_BYTES
         self._failure: Exception | None = None
 
     # Wire: called by the code that writes.
@@ -84,6 +85,11 @@ class FrameProtocol(asyncio.BufferedProtocol):
                 parts = _after(parts, self._sendmsg(parts))
         if parts:
             transport.writelines(parts)
+
+    def limit_unsent(self, size_bytes: int) -> None:
+        if self._transport is not None and size_bytes != self._unsent_limit_bytes:
+            self._unsent_limit_bytes = size_bytes
+            self._transport.set_write_buffer_limits(size_bytes)
 
     async def drain(self) -> None:
         if self._writable is not None:
@@ -110,7 +116,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+        transport.set_write_buffer_limits(self._unsent_limit_bytes)
         self._transport = transport
 
     def get_buffer(self, sizehint: int) -> memoryview:

@@ -117,6 +117,10 @@ class Wire(Protocol):
         """Write buffers in order, which must not change afterwards; does nothing on a closed wire."""
         ...
 
+    def limit_unsent(self, size_bytes: int) -> None:
+        """Count as congested with more unsent bytes than this."""
+        ...
+
     async def drain(self) -> None:
         """Wait until the write buffer has room; return at once on a closed wire."""
         ...

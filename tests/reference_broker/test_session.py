@@ -32,6 +32,9 @@ class Wire:
 
     is_congested = False
 
+    def limit_unsent(self, size_bytes: int) -> None:
+        pass
+
     async def drain(self) -> None:
         pass
 

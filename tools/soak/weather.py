@@ -105,6 +105,9 @@ class _StormyWire:
         if self._network.fails():
             asyncio.get_running_loop().call_soon(self._wire.close)
 
+    def limit_unsent(self, size_bytes: int) -> None:
+        self._wire.limit_unsent(size_bytes)
+
     async def drain(self) -> None:
         await self._wire.drain()
 

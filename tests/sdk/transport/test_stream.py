@@ -387,3 +387,26 @@ def test_bytes_for_a_peer_that_hangs_are_given_up(
         await server.wait_closed()
 
     asyncio.run(run())
+
+
+def test_without_a_limit_for_unsent_bytes_it_is_congested_until_all_have_left() -> None:
+    async def run() -> None:
+        server, address, accepted = await serve(None)
+        async with server:
+            client = await TcpNetwork().open(address, Notes)
+            while not (accepted and accepted[0].wire.is_open):
+                await asyncio.sleep(0)
+            peer = accepted[0].wire._transport  # type: ignore[attr-defined]  # of a FrameProtocol
+            peer.pause_reading()
+            client.wire.limit_unsent(0)
+            assert not client.wire.is_congested
+            while not client.wire.is_congested:
+                client.wire.write([frame(bytes(1 << 20))])
+            peer.resume_reading()
+            async with asyncio.timeout(10):
+                await client.wire.drain()
+            assert client.wire._transport.get_write_buffer_size() == 0  # type: ignore[attr-defined]  # likewise
+            client.wire.close()
+            await client.lost
+
+    asyncio.run(run())
