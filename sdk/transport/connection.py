@@ -226,7 +226,7 @@ class BrokerConnection:
         return await self.send(request, response, version, timeout_ms)
 
     def post(self, request: Message, version: int | None = None) -> None:
-        """Write a request that has no response: Produce with acks=0."""
+        """Write a request that has no response, Produce with acks=0; `sent` waits until it has left this process."""
         self._check_open()
         sent = self._protocol.request(request, version, expect_response=False, now_ms=monotonic_ms())
         if sent.parts:

@@ -25,7 +25,7 @@ from kafkawire.sdk.transport.sockets import connect_one, resolve
 from kafkawire.sdk.transport.tls import PemFiles, tls_context
 from kafkawire.sdk.transport.wire import Address, FrameReceiver, Receiver, Wire
 
-__all__ = ["RECEIVE_BUFFER_BYTES", "WRITE_BUFFER_BYTES", "FrameProtocol", "TcpNetwork"]
+__all__ = ["CLOSE_LINGER_SECONDS", "RECEIVE_BUFFER_BYTES", "WRITE_BUFFER_BYTES", "FrameProtocol", "TcpNetwork"]
 
 #: Size of the reusable buffer: one read of the socket, and the longest frame that is copied. Above this, allocating
 #: memory costs less than the copy.
@@ -33,6 +33,9 @@ RECEIVE_BUFFER_BYTES = 64 * 1024
 
 #: Unsent bytes above which `drain` waits: a few produce requests, enough to keep the socket busy.
 WRITE_BUFFER_BYTES = 4 * 1024 * 1024
+
+#: How long bytes that are unsent when a connection is closed may take to leave: long for a peer that reads.
+CLOSE_LINGER_SECONDS = 5.0
 
 
 class FrameProtocol(asyncio.BufferedProtocol):
@@ -94,14 +97,19 @@ class FrameProtocol(asyncio.BufferedProtocol):
         if self._transport is None:
             return
         self._transport.set_write_buffer_limits(0)  # with anything unsent, this pauses writing
-        await self.drain()
-        self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+        try:
+            await self.drain()
+        finally:
+            self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
 
     def close(self) -> None:
         if self._transport is None:
             return
         self._transport.close()
-        if self._below_tls is not None and not self._below_tls.get_write_buffer_size():
+        unsent_bytes = (self._below_tls or self._transport).get_write_buffer_size()
+        if unsent_bytes:  # a peer that hangs would keep the socket, and them, for ever
+            asyncio.get_running_loop().call_later(CLOSE_LINGER_SECONDS, self._transport.abort)
+        elif self._below_tls is not None:
             # TLS has said goodbye. The peer's goodbye is of no use, and waiting for it would outlive the loop.
             self._transport.abort()
 

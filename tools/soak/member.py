@@ -18,11 +18,12 @@ from typing import Any
 
 from kafkawire import Consumer, TopicPartition
 
-__all__ = ["ENTRY", "main"]
+__all__ = ["ASSIGNED", "ENTRY", "LOST", "main"]
 
 #: A record that was handed out: partition, offset, time in seconds of the system's monotonic clock. A negative offset
-#: stands for a partition that was assigned.
+#: stands for a partition that was assigned, or lost.
 ENTRY = Struct(">iqd")
+ASSIGNED, LOST = -1, -2
 
 
 class _Listener:
@@ -30,14 +31,17 @@ class _Listener:
         self._file = file
 
     def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
-        for partition in partitions:
-            os.write(self._file, ENTRY.pack(partition.partition, -1, time.monotonic()))
+        self._note(partitions, ASSIGNED)
 
     def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
         pass
 
     def on_lost(self, partitions: frozenset[TopicPartition]) -> None:
-        pass
+        self._note(partitions, LOST)
+
+    def _note(self, partitions: frozenset[TopicPartition], event: int) -> None:
+        for partition in partitions:
+            os.write(self._file, ENTRY.pack(partition.partition, event, time.monotonic()))
 
 
 async def _read(bootstrap: str, topic: str, file: int, options: dict[str, Any]) -> None:

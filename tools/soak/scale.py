@@ -13,13 +13,14 @@ import json
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from statistics import median
 from typing import Any
 
 from kafkawire import Admin, Consumer, NewTopic, Producer, TopicPartition
-from kafkawire.errors import BufferFull, KafkaWireError
+from kafkawire.errors import BufferFull
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.transport.stream import TcpNetwork
@@ -32,6 +33,9 @@ FEW = 10
 RECORDS = 200_000
 VALUE = b"x" * 100
 ROUNDS = 5
+
+#: The controller does not make all at once.
+TOPIC_PARTITIONS = 1_000
 
 #: A broker makes a few hundred logs a second.
 START_TIMEOUT_MS = 600_000
@@ -65,7 +69,12 @@ class _MeasuringNetwork(TcpNetwork):
         return await super().open(address, measured, *enter)
 
 
-async def read(bootstrap: str, topic: str, partitions: int) -> None:
+def places(name: str, count: int) -> list[TopicPartition]:
+    """Return so many partitions, of as many topics as that takes."""
+    return [TopicPartition(f"{name}-{at // TOPIC_PARTITIONS}", at % TOPIC_PARTITIONS) for at in range(count)]
+
+
+async def read(bootstrap: str, name: str, partitions: int) -> None:
     """Obey the lines of standard input, and answer each with a line of JSON.
 
     `idle SECONDS` returns the CPU ms of a second; `mark` begins to count; `read COUNT` returns the CPU µs of a record
@@ -74,9 +83,10 @@ async def read(bootstrap: str, topic: str, partitions: int) -> None:
     network = _MeasuringNetwork()
     patient = START_TIMEOUT_MS
     async with Consumer(bootstrap, auto_offset_reset="latest", api_timeout_ms=patient, network=network) as consumer:
-        consumer.assign([TopicPartition(topic, number) for number in range(partitions)])
-        for number in range(partitions):
-            await consumer.position(TopicPartition(topic, number))
+        assigned = places(name, partitions)
+        consumer.assign(assigned)
+        for partition in assigned:
+            await consumer.position(partition)
         marked = 0.0
         while line := await asyncio.to_thread(sys.stdin.readline):
             command, _, argument = line.strip().partition(" ")
@@ -100,11 +110,11 @@ async def read(bootstrap: str, topic: str, partitions: int) -> None:
 
 
 class Reader:
-    """A process that reads so many partitions of a topic."""
+    """A process that reads so many partitions."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        self.topic = topic
-        command = [sys.executable, "-m", "tools.soak.scale", "--read", bootstrap, topic, str(partitions)]
+    def __init__(self, bootstrap: str, name: str, partitions: int) -> None:
+        self.name = name
+        command = [sys.executable, "-m", "tools.soak.scale", "--read", bootstrap, name, str(partitions)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, line: str) -> Any:
@@ -121,28 +131,21 @@ class Reader:
 
 async def _create(bootstrap: str, counts: dict[str, int]) -> None:
     async with Admin(bootstrap, request_timeout_ms=START_TIMEOUT_MS, api_timeout_ms=START_TIMEOUT_MS) as admin:
-        for name, count in counts.items():  # the controller makes 10,000 partitions at once and no more
-            await admin.create_topics(NewTopic(name, count, 1))
-        known: set[str] = set()
-        while known != set(counts):
-            await asyncio.sleep(0.5)
-            for name, count in counts.items():
-                try:
-                    found = (await admin.describe_topics(name))[name].partitions.values()
-                except KafkaWireError:
-                    continue
-                if len(found) == count and all(each.leader is not None for each in found):
-                    known.add(name)
+        for name, count in counts.items():
+            for topic, partitions in Counter(place.topic for place in places(name, count)).items():
+                await admin.create_topics(NewTopic(topic, partitions, 1))
 
 
-async def _produce(bootstrap: str, topic: str, partitions: int, records: int) -> None:
+async def _produce(bootstrap: str, name: str, count: int, records: int) -> None:
+    partitions = places(name, count)
     async with Producer(bootstrap, linger_ms=20) as producer:
         for number in range(records):
+            topic, partition = partitions[number % count]
             try:
-                producer.send(topic, VALUE, partition=number % partitions)
+                producer.send(topic, VALUE, partition=partition)
             except BufferFull:
                 await producer.drain()
-                producer.send(topic, VALUE, partition=number % partitions)
+                producer.send(topic, VALUE, partition=partition)
             if number % 1_000 == 0:
                 await asyncio.sleep(0)
 
@@ -161,7 +164,7 @@ def main(arguments: list[str]) -> int:
         name = f"scale-{time.time_ns()}"
         counts = {f"{name}-few": FEW, f"{name}-many": given.partitions}
         asyncio.run(_create(bootstrap, counts))
-        readers = [Reader(bootstrap, *topic) for topic in counts.items()]
+        readers = [Reader(bootstrap, *counted) for counted in counts.items()]
         for reader in readers:
             stack.callback(reader.end)
             reader.ask("idle 1")
@@ -175,7 +178,7 @@ def _measured(bootstrap: str, readers: list[Reader], given: argparse.Namespace) 
         for which, reader in enumerate(readers):
             idle_ms = reader.ask(f"idle {given.seconds / ROUNDS}")
             reader.ask("mark")
-            asyncio.run(_produce(bootstrap, reader.topic, FEW, given.records))
+            asyncio.run(_produce(bootstrap, reader.name, FEW, given.records))
             record_us = reader.ask(f"read {given.records}")
             if number:  # the first round warms up
                 idle[which].append(idle_ms)
@@ -195,7 +198,7 @@ def _measured(bootstrap: str, readers: list[Reader], given: argparse.Namespace) 
     few_reader, many_reader = readers
     for reader, partitions in ((few_reader, FEW), (many_reader, given.partitions)):
         reader.ask("mark")
-        asyncio.run(_produce(bootstrap, reader.topic, partitions, given.records))
+        asyncio.run(_produce(bootstrap, reader.name, partitions, given.records))
         print(f"scale: records spread over {partitions:,}: {reader.ask(f'read {given.records}'):.3f} µs CPU each")
     return 0 if is_good else 1
 

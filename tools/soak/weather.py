@@ -105,8 +105,15 @@ class _StormyWire:
         if self._network.fails():
             asyncio.get_running_loop().call_soon(self._wire.close)
 
+    @property
+    def has_unsent(self) -> bool:
+        return self._wire.has_unsent
+
     async def drain(self) -> None:
         await self._wire.drain()
+
+    async def sent(self) -> None:
+        await self._wire.sent()
 
     def close(self) -> None:
         self._wire.close()
@@ -162,9 +169,9 @@ class BrokerProcess:
                 return
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal, SIGSTOP or SIGCONT."""
-        assert self._process is not None
-        self._process.send_signal(number)
+        """Send a signal, SIGSTOP or SIGCONT; does nothing while it is dead."""
+        if self._process is not None:
+            self._process.send_signal(number)
 
     def kill(self) -> None:
         """End it at once."""

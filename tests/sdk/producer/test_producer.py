@@ -215,6 +215,22 @@ def test_without_acknowledgement() -> None:
     producing(test, acks=0)
 
 
+def test_without_acknowledgement_close_sends_everything_by_itself() -> None:
+    """Nothing arrives that could bring about the next turn of the driver."""
+    count = 40
+
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        await producer.send("t", b"first")
+        for number in range(count):
+            producer.send("t", b"%d" % number * 100)
+        async with asyncio.timeout(10):
+            await producer.close()
+        while len(broker.asked(ApiKey.PRODUCE)) < count + 1:
+            await asyncio.sleep(0)
+
+    producing(test, acks=0, batch_size=128)
+
+
 def test_the_buffer_is_bounded_and_drain_waits_for_room() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         for _ in range(3):

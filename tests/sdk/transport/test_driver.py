@@ -27,7 +27,6 @@ from kafkawire.sdk.errors import (
     LocalProtocolError,
     RequestTimedOut,
 )
-from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.schema import Message
@@ -38,7 +37,6 @@ from kafkawire.sdk.transport.fork import Forked
 from kafkawire.sdk.transport.io_thread import IoThread
 from kafkawire.sdk.transport.memory import MemoryWire
 from kafkawire.sdk.transport.promise import Promise
-from kafkawire.sdk.transport.wire import Address, Wire
 from tests.sdk.scripted_broker import BROKER, Later, ScriptedBroker
 
 OPTIONS = read_options(ClientOptions, str(BROKER), {"retry_backoff_ms": 10, "retry_backoff_max_ms": 50})
@@ -172,53 +170,6 @@ def test_a_call_survives_a_broken_connection() -> None:
             assert isinstance(await client.metadata(), MetadataResponse)
 
     on_loop(broker, test)
-
-
-def test_a_connection_that_ends_with_the_last_response_of_its_gate_is_not_used() -> None:
-    """The response and the end arrive in one turn of the event loop: who awaits the gate sees both at once."""
-    broker = ScriptedBroker({"t": 1})
-    receivers: list[Any] = []
-    accept = broker.network.open
-
-    async def opened(address: Address, receiver: Callable[[Wire], Any], enter: Any) -> Any:
-        receivers.append(await accept(address, receiver, enter))
-        return receivers[-1]
-
-    broker.network.open = opened  # type: ignore[assignment, method-assign]  # remembers the client's end
-
-    def respond(request: Request) -> Message | None:
-        loop = asyncio.get_running_loop()
-        # Two turns on: the response is received, and right after it the end is, before any task goes on.
-        loop.call_soon(loop.call_soon, receivers[-1].connection_lost, None)
-        return broker.responders[ApiKey.API_VERSIONS](request)  # type: ignore[return-value]  # never later
-
-    broker.script(ApiKey.API_VERSIONS, respond)
-
-    async def test(client: Client) -> None:
-        assert isinstance(await client.metadata(timeout_ms=2_000), MetadataResponse)
-        assert len(receivers) == 2
-
-    on_loop(broker, test)
-
-
-@pytest.mark.parametrize("turns", range(4))
-def test_work_that_had_no_time_to_begin_settles_its_promise(turns: int) -> None:
-    async def run() -> None:
-        client = Client(ScriptedBroker())
-        client.driver.start()
-
-        async def work() -> None:
-            await asyncio.Event().wait()
-
-        promise = client.driver.perform(work())
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        await client.driver.end(Closed("the test is over"))
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            with pytest.raises(Closed, match="the test is over"):
-                await promise
-
-    asyncio.run(run())
 
 
 def test_an_unreachable_broker_is_an_error_with_its_reason() -> None:

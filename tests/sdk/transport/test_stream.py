@@ -50,11 +50,11 @@ class NotingTransport(asyncio.Transport):
         self.written: list[bytes] = []
         self.aborted = False
 
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self.high = high
-
     def get_write_buffer_size(self) -> int:
         return 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.high = high
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
         self.written += map(bytes, list_of_data)
@@ -433,5 +433,31 @@ def test_what_was_written_before_closing_arrives(certificates: Certificates, is_
             await client.lost
             await accepted[0].lost
             assert accepted[0].frames == [content]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_secured", [False, True])
+def test_bytes_for_a_peer_that_hangs_are_given_up(
+    certificates: Certificates, is_secured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would keep the socket and their memory for as long as the peer hangs."""
+    monkeypatch.setattr(stream, "CLOSE_LINGER_SECONDS", 0.05)
+
+    async def run() -> None:
+        server, address, accepted = await serve(certificates.context(certificates.broker) if is_secured else None)
+        tls = PemFiles(str(certificates.authority)) if is_secured else None
+        notes = await TcpNetwork(tls=tls).open(address, Notes)
+        while not (accepted and accepted[0].wire.is_open):
+            await asyncio.sleep(0)
+        transport = accepted[0].wire._transport  # type: ignore[attr-defined]  # of a FrameProtocol
+        transport.pause_reading()
+        notes.wire.write([frame(bytes(64 << 20))])
+        notes.wire.close()
+        async with asyncio.timeout(10):
+            await notes.lost
+        transport.abort()
+        server.close()
+        await server.wait_closed()
 
     asyncio.run(run())

@@ -1,0 +1,68 @@
+"""Nothing hangs when a connection or a client ends at the very moment at which something begins.
+
+Method: the driver with the client's router over the scripted broker in memory; ends are timed by turns of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import Closed
+from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.transport.wire import Address, Wire
+from tests.sdk.scripted_broker import ScriptedBroker
+from tests.sdk.transport.test_driver import PATIENCE_SECONDS, Client, on_loop
+
+
+def test_a_connection_that_ends_with_the_last_response_of_its_gate_is_not_used() -> None:
+    """The response and the end arrive in one turn of the event loop: who awaits the gate sees both at once."""
+    broker = ScriptedBroker({"t": 1})
+    receivers: list[Any] = []
+    accept = broker.network.open
+
+    async def opened(address: Address, receiver: Callable[[Wire], Any], enter: Any) -> Any:
+        receivers.append(await accept(address, receiver, enter))
+        return receivers[-1]
+
+    broker.network.open = opened  # type: ignore[assignment, method-assign]  # remembers the client's end
+
+    def respond(request: Request) -> Message | None:
+        loop = asyncio.get_running_loop()
+        # Two turns on: the response is received, and right after it the end is, before any task goes on.
+        loop.call_soon(loop.call_soon, receivers[-1].connection_lost, None)
+        return broker.responders[ApiKey.API_VERSIONS](request)  # type: ignore[return-value]  # never later
+
+    broker.script(ApiKey.API_VERSIONS, respond)
+
+    async def test(client: Client) -> None:
+        assert isinstance(await client.metadata(timeout_ms=2_000), MetadataResponse)
+        assert len(receivers) == 2
+
+    on_loop(broker, test)
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_work_that_had_no_time_to_begin_settles_its_promise(turns: int) -> None:
+    async def run() -> None:
+        client = Client(ScriptedBroker())
+        client.driver.start()
+
+        async def work() -> None:
+            await asyncio.Event().wait()
+
+        promise = client.driver.perform(work())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await client.driver.end(Closed("the test is over"))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            with pytest.raises(Closed, match="the test is over"):
+                await promise
+
+    asyncio.run(run())

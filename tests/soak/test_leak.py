@@ -1,0 +1,21 @@
+"""A short run works in every way and measures memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.testing import Broker
+from tools.soak import leak
+
+
+def test_memory_is_that_of_this_process() -> None:
+    before = leak.resident_bytes()
+    kept = bytes(range(256)) * (1 << 16)
+    assert leak.resident_bytes() - before > len(kept) // 2
+
+
+def test_a_short_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(leak, "GROWTH_MAX", 10)
+    with Broker() as broker:
+        assert leak.main(["--seconds", "3", "--bootstrap", broker.bootstrap]) == 0
+    assert "MB at the end" in capsys.readouterr().out
