@@ -49,9 +49,10 @@ cdef Content export_of(source):
     return content
 
 
+# As many are kept for the next batch as a batch of 256 KiB has of small ones: 360 KB.
 @cython.no_gc
 @cython.final
-@cython.freelist(1024)
+@cython.freelist(4096)
 cdef class Record:
     """A record of a batch, see `python_record.py`. What it may hold cannot lead back to it, nor nest deeply."""
 
