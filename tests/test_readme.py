@@ -31,7 +31,9 @@ def test_the_code_runs() -> None:
     assert request == "HeartbeatRequest(group_id='g', generation_id=7, member_id='m')"
 
 
-@pytest.mark.parametrize("name", ["kafkawire.errors", "kafkawire.protocol", "kafkawire.records", "kafkawire.testing"])
+@pytest.mark.parametrize(
+    "name", ["kafkawire.errors", "kafkawire.protocol", "kafkawire.records", "kafkawire.sync", "kafkawire.testing"]
+)
 def test_the_example_of_a_module_runs(name: str) -> None:
     module = import_module(name)
     lines = (module.__doc__ or "").splitlines()

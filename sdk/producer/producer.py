@@ -253,6 +253,63 @@ class Producer(Generic[GivenKey, GivenValue]):
             if len(chunk) < _MANY:
                 return count
 
+    async def send_arrow(
+        self,
+        topic: str,
+        table: object,
+        value: str | None = "value",
+        *,
+        key: str | None = None,
+        headers: str | None = None,
+        partition: str | int | None = None,
+        timestamp: str | None = None,
+    ) -> int:
+        """Buffer a record for each row of an Arrow table, waiting whenever the buffer is full; needs pyarrow.
+
+        Serializers and interceptors do not see these records. With the extension no Python object is made for a record
+        unless it has headers.
+
+        Args:
+            topic: their destination.
+            table: a `pyarrow.RecordBatch` or `Table`, or an object with the Arrow PyCapsule interface.
+            value: the column of values, of binary or text; None for records without a value.
+            key: the column of keys, likewise; None for none. Equal keys go to the same partition.
+            headers: a column of lists of (name, value) structs, or of maps; None for none.
+            partition: a column of numbers, null to choose; or the partition of all; None to choose, see `send`.
+            timestamp: a column of Arrow timestamps, or of integers in ms since the epoch; null is now, None all now.
+
+        Returns:
+            How many records were buffered. `flush` waits until they are stored.
+
+        Raises:
+            EncodeError: there is no such column, or no record can be made of its type; or of the row that is named.
+            RecordTooLarge, LocalProtocolError: see `send`; the row is named, from 0, and earlier ones were buffered.
+            Closed: see `send`.
+        """
+        from kafkawire.sdk.producer.arrow import arrow_rows, at_row
+
+        appender = self._started().accumulator.appender
+        named = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
+        count = 0
+        for rows in arrow_rows(table, **named):
+            row = rested = 0
+            while row < rows.count:
+                row += appender.send_columns(topic, rows, row, min(row + _MANY, rows.count))
+                if row < rows.count:
+                    try:
+                        appender.send(topic, **rows.record(row))
+                    except BufferFull:
+                        await self.drain()
+                        continue
+                    except KafkaWireError as error:
+                        raise at_row(error, rows.first + row) from error
+                    row += 1
+                if row - rested >= _MANY or row == rows.count:
+                    rested = row
+                    await turn()  # let full batches leave
+            count += rows.count
+        return count
+
     @property
     def client_id(self) -> str:
         """The option of that name."""

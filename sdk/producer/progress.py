@@ -28,6 +28,11 @@ class Progress:
         self._flushes: list[_Flush] = []
         self._drains: list[tuple[Promise[None], int]] = []
 
+    @property
+    def flushes(self) -> int:
+        """How many calls of `flush` have not returned."""
+        return len(self._flushes)
+
     def await_all(self, promise: Promise[None], outcomes: Iterable[Outcome]) -> None:
         """Keep a promise once all outcomes are settled, wherever their records go."""
         flush = _Flush(promise, set(outcomes))

@@ -121,6 +121,29 @@ class Producer(Generic[GivenKey, GivenValue]):
         """Buffer many records without keys, waiting whenever the buffer is full; see `kafkawire.Producer.send_many`."""
         return result_of(self._inner.send_many, topic, values, headers=headers, partition=partition)
 
+    def send_arrow(
+        self,
+        topic: str,
+        table: object,
+        value: str | None = "value",
+        *,
+        key: str | None = None,
+        headers: str | None = None,
+        partition: str | int | None = None,
+        timestamp: str | None = None,
+    ) -> int:
+        """Buffer a record for each row of an Arrow table; see `kafkawire.Producer.send_arrow`."""
+        return result_of(
+            self._inner.send_arrow,
+            topic,
+            table,
+            value,
+            key=key,
+            headers=headers,
+            partition=partition,
+            timestamp=timestamp,
+        )
+
     def drain(self) -> None:
         """Wait until at least half of `buffer_memory` is free; see `kafkawire.Producer.drain`."""
         result_of(self._inner.drain)

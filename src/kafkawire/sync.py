@@ -1,7 +1,9 @@
 """Producer, Consumer and Admin for programs without asyncio: the same methods, which block.
 
-    with Producer("localhost:9092") as producer:
-        producer.send("orders", b"first").result()
+    from kafkawire.testing import Broker
+
+    with Broker() as broker, Producer(broker.bootstrap) as producer:
+        assert producer.send("orders", b"first").result().offset == 0
 
 All I/O is done on a thread of each client, so that heartbeats and deliveries go on while the program does other things.
 Ctrl-C ends every call at once, and loses no record.

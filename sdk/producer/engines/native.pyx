@@ -10,7 +10,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.long cimport PyLong_CheckExact
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT32_MIN, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t
 
 from kafkawire.sdk.records.engines.native cimport append_plain
 
@@ -297,6 +297,91 @@ cdef class Appender:
         if on_delivery is not None:
             delivery.add_done_callback(on_delivery)
         return delivery
+
+    def send_columns(self, topic, rows, Py_ssize_t start, Py_ssize_t end):
+        """Take rows as long as they fit into open batches, return how many; `send` takes the next one."""
+        cdef Topic known = self.topics.get(topic)
+        cdef Cells values = Cells(rows.values, rows.value_shift)
+        cdef Cells keys = Cells(rows.keys, rows.key_shift)
+        cdef const int32_t[:] partitions = rows.partitions
+        cdef const int64_t[:] timestamps = rows.timestamps
+        cdef const uint8_t *key_bytes = NULL
+        cdef const uint8_t *value_bytes = NULL
+        cdef int32_t key_size = -1, value_size = -1, number, index = 0
+        cdef int32_t partition = CHOOSE
+        cdef int64_t now = wall_ms(), time
+        cdef Py_ssize_t row, used_bytes
+        cdef Batch batch
+        if self.refusal is not None or known is None or not known.partitions or rows.headers is not None:
+            return 0
+        if rows.partition is not None:
+            if not 0 <= rows.partition < known.partitions:
+                return 0
+            partition = rows.partition
+        for row in range(start, end):
+            if not values.at(row, &value_bytes, &value_size) or not keys.at(row, &key_bytes, &key_size):
+                return row - start
+            time = now if timestamps is None or timestamps[row] == INT64_MIN else timestamps[row]
+            number = partition
+            if partitions is not None and partitions[row] != INT32_MIN:
+                number = partitions[row]
+            elif number == CHOOSE:
+                if key_size < 0:
+                    number = FILL
+                elif self.custom_partitioner:
+                    return row - start
+                else:
+                    number = <int32_t>((hash_of(key_bytes, key_size) & 0x7fffffffu) % <uint32_t>known.partitions)
+            if time < 0 or number >= known.partitions or (number < 0 and number != FILL):
+                return row - start
+            batch = known.sticky_batch if number == FILL else open_batch(known, number)
+            used_bytes = OVERHEAD + (value_size if value_size > 0 else 0) + (key_size if key_size > 0 else 0)
+            if batch is None or batch.used_bytes + used_bytes > batch.admitted_bytes:
+                return row - start
+            used_bytes = append_plain(batch.builder, time, key_bytes, key_size, value_bytes, value_size, &index)
+            if not used_bytes:
+                return row - start
+            if number == FILL:
+                known.sticky_bytes += used_bytes - batch.used_bytes
+            batch.used_bytes = used_bytes
+        return max(end - start, 0)
+
+
+@cython.final
+cdef class Cells:
+    """The byte strings of a column, see `BinaryColumn`; nulls alone if there is no column."""
+
+    cdef const int32_t[:] offsets
+    cdef const uint8_t[:] data, validity
+    cdef Py_ssize_t shift
+    cdef bint is_missing
+
+    def __init__(self, column, Py_ssize_t shift):
+        self.shift = shift
+        self.is_missing = column is None
+        if column is not None:
+            self.offsets = column.offsets
+            self.data = column.data
+            self.validity = column.validity
+
+    cdef inline bint at(self, Py_ssize_t row, const uint8_t **start, int32_t *size) noexcept:
+        """Find a cell; return whether it is there."""
+        cdef int32_t begin, end
+        start[0] = NULL
+        size[0] = -1
+        if self.is_missing:
+            return True
+        row += self.shift
+        if row + 1 >= self.offsets.shape[0]:
+            return False
+        if self.validity is not None and not self.validity[row // 8] >> (row % 8) & 1:
+            return True
+        begin, end = self.offsets[row], self.offsets[row + 1]
+        if not 0 <= begin <= end <= self.data.shape[0]:
+            return False
+        size[0] = end - begin
+        start[0] = &self.data[0] + begin if self.data.shape[0] else <const uint8_t *>b""
+        return True
 
 
 cdef Py_ssize_t plain_headers_bytes(headers) except? -1:

@@ -74,6 +74,13 @@ def test_flush_raises_what_nobody_asked_for() -> None:
             producer.flush()
 
 
+def test_flush_does_not_linger_for_a_topic_that_is_not_known_yet() -> None:
+    broker = StoringBroker({"t": 1})
+    with producer_of(broker, linger_ms=100_000, delivery_timeout_ms=200_000) as producer:
+        producer.send("t", b"x")
+        producer.flush()  # the test has less time than the batch could linger
+
+
 def test_sending_from_many_threads() -> None:
     """No record is lost, doubled or torn, each thread's records keep their order, and every delivery settles."""
     broker = StoringBroker({"t": 3})

@@ -1,0 +1,221 @@
+"""Records from Arrow columns: what `Producer.send_arrow` takes, as buffers that the engines read row by row.
+
+Keys and values are read where they are; types other than binary with 32-bit offsets are converted, by Arrow. With the
+extension no Python object is made for a record. Needs pyarrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkawire.sdk.errors import Closed, EncodeError, KafkaWireError, LocalProtocolError, RecordTooLarge
+from kafkawire.sdk.records import BinaryColumn
+from kafkawire.sdk.records.content import HeadersInput
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["ArrowRows", "arrow_rows", "at_row"]
+
+#: Rows that are converted at once: enough that Arrow's own costs do not count, and little memory.
+_ROWS: Final = 65_536
+#: Bytes that are converted at once: 32-bit offsets reach twice as far.
+_BYTES: Final = 2**30
+#: Instead of a number that is null.
+NO_PARTITION: Final = -(2**31)
+NO_TIMESTAMP: Final = -(2**63)
+
+
+class ArrowRows:
+    """Some rows of a table.
+
+    Args:
+        batch: these rows.
+        first: the number of the first one in the table.
+        columns: what to take from where, by argument of `send_arrow`.
+
+    Attributes:
+        count: of the rows.
+        values, keys: byte strings; None if there is no such column.
+        value_shift, key_shift: where row 0 is in them.
+        partition: of every row, None if they differ or are to be chosen.
+        partitions: by row, `NO_PARTITION` where it is to be chosen; None if there is no such column.
+        timestamps: in ms by row, `NO_TIMESTAMP` for now; None if there is no such column.
+        headers: of each row; None if there is no such column.
+    """
+
+    def __init__(self, batch: pyarrow.RecordBatch, first: int, columns: dict[str, str | int | None]) -> None:
+        import pyarrow
+
+        self.count = batch.num_rows
+        self.first = first
+        self.values, self.value_shift = _binary(batch, "value", columns["value"])
+        self.keys, self.key_shift = _binary(batch, "key", columns["key"])
+        wanted = columns["partition"]
+        self.partition = wanted if isinstance(wanted, int) else None
+        self.partitions = self.timestamps = None
+        if isinstance(wanted, str):
+            self.partitions = _numbers(batch, first, wanted, pyarrow.int32(), NO_PARTITION).cast("i")
+        if columns["timestamp"] is not None:
+            self.timestamps = _times(batch, first, columns["timestamp"]).cast("q")
+        named = columns["headers"]
+        self.headers = None if named is None else _column(batch, named)
+
+    def record(self, row: int) -> dict[str, Any]:
+        """Return the arguments of `send` for a row, without the topic.
+
+        Raises:
+            EncodeError: its headers are no pairs.
+        """
+        record: dict[str, Any] = {"value": _cell(self.values, row + self.value_shift)}
+        record["key"] = _cell(self.keys, row + self.key_shift)
+        record["partition"] = self.partition
+        if self.partitions is not None and self.partitions[row] != NO_PARTITION:
+            record["partition"] = self.partitions[row]
+        if self.timestamps is not None and self.timestamps[row] != NO_TIMESTAMP:
+            record["timestamp_ms"] = self.timestamps[row]
+        if self.headers is not None:
+            record["headers"] = _pairs(self.headers[row].as_py())
+        return record
+
+
+def arrow_rows(table: object, **columns: str | int | None) -> Iterator[ArrowRows]:
+    """Yield the rows of a table, some at a time.
+
+    Args:
+        table: a `pyarrow.RecordBatch` or `Table`, or an object with the Arrow PyCapsule interface.
+        columns: the names of columns, by argument of `send_arrow`; None for none.
+
+    Raises:
+        EncodeError: there is no such column, or it has a type of which no record can be made.
+        LocalProtocolError: it is no table.
+    """
+    import pyarrow
+
+    first = 0
+    for batch in _batches(pyarrow, table):
+        start = 0
+        while start < batch.num_rows:
+            part = batch.slice(start, _ROWS)
+            while part.num_rows > 1 and part.nbytes > _BYTES:
+                part = part.slice(0, part.num_rows // 2)
+            yield ArrowRows(part, first + start, columns)
+            start += part.num_rows
+        first += batch.num_rows
+
+
+def at_row(error: KafkaWireError, row: int) -> KafkaWireError:
+    """Return an error of `send` that names the row."""
+    if isinstance(error, EncodeError):
+        return EncodeError(f"row {row}, {error.path}", error.reason)
+    if isinstance(error, RecordTooLarge | LocalProtocolError) and not isinstance(error, Closed):
+        return type(error)(f"row {row}: {error}")
+    return error
+
+
+def _batches(pyarrow: Any, table: Any) -> Iterator[pyarrow.RecordBatch]:
+    if isinstance(table, pyarrow.RecordBatch):
+        yield table
+    elif isinstance(table, pyarrow.Table):
+        yield from table.to_batches()
+    elif hasattr(table, "__arrow_c_stream__"):
+        yield from pyarrow.RecordBatchReader.from_stream(table)
+    elif hasattr(table, "__arrow_c_array__"):
+        yield pyarrow.record_batch(table)
+    else:
+        raise LocalProtocolError(
+            f"send_arrow: expected a pyarrow.Table or RecordBatch, or an object with __arrow_c_stream__ or "
+            f"__arrow_c_array__, got {type(table).__name__}"
+        )
+
+
+def _column(batch: pyarrow.RecordBatch, name: object) -> pyarrow.Array:
+    if name not in batch.schema.names:
+        raise EncodeError(f"column {name!r}", f"there is none; the columns are {', '.join(batch.schema.names)}")
+    return batch.column(name)
+
+
+def _binary(batch: pyarrow.RecordBatch, what: str, name: object) -> tuple[BinaryColumn | None, int]:
+    """Return a column of byte strings, and where its first row is: bits of Arrow's validity begin anywhere."""
+    if name is None:
+        return None, 0
+    import pyarrow
+    from pyarrow import types
+
+    array = _column(batch, name)
+    if types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if types.is_null(array.type) or types.is_fixed_size_binary(array.type):
+        array = array.cast(pyarrow.binary())
+    kind = array.type
+    if types.is_large_binary(kind) or types.is_large_string(kind) or str(kind) in ("binary_view", "string_view"):
+        array = array.cast(pyarrow.binary())
+    elif not (types.is_binary(kind) or types.is_string(kind)):
+        reason = f"is {kind}; a {what} is binary or text: cast it as your readers expect it"
+        raise EncodeError(f"column {name!r}", reason)
+    validity, offsets, data = array.buffers()
+    shift = array.offset % 8
+    start = array.offset - shift
+    if not len(array):
+        return BinaryColumn(bytes(4), b""), 0
+    end = array.offset + len(array)
+    return (
+        BinaryColumn(
+            memoryview(offsets)[4 * start : 4 * (end + 1)],
+            b"" if data is None else memoryview(data),
+            None if validity is None else memoryview(validity)[start // 8 : (end + 7) // 8],
+        ),
+        shift,
+    )
+
+
+def _numbers(batch: pyarrow.RecordBatch, first: int, name: object, kind: Any, null: int) -> memoryview:
+    """Return a column of integers as their bytes; `null` is the least that the kind can hold."""
+    import pyarrow
+    from pyarrow import types
+
+    array = _column(batch, name)
+    if not types.is_integer(array.type):
+        raise EncodeError(f"column {name!r}", f"is {array.type}; expected integers")
+    try:
+        array = array.cast(kind).fill_null(null)
+    except pyarrow.ArrowInvalid as error:
+        numbers = enumerate(array.to_pylist(), first)
+        row, number = next((row, each) for row, each in numbers if each is not None and not null <= each < -null)
+        raise EncodeError(f"row {row}, column {name!r}", f"{number}, not within {null} and {-null - 1}") from error
+    return _bytes(array, kind.bit_width // 8)
+
+
+def _times(batch: pyarrow.RecordBatch, first: int, name: object) -> memoryview:
+    """Return a column of times as the bytes of int64 in ms; those of Arrow are cut to whole ones."""
+    import pyarrow
+    from pyarrow import types
+
+    array = _column(batch, name)
+    if not types.is_timestamp(array.type):
+        return _numbers(batch, first, name, pyarrow.int64(), NO_TIMESTAMP)
+    zone = array.type.tz
+    whole = array.cast(pyarrow.timestamp("ms", tz=zone), safe=False)
+    return _bytes(whole.cast(pyarrow.int64()).fill_null(NO_TIMESTAMP), 8)
+
+
+def _bytes(array: pyarrow.Array, width: int) -> memoryview:
+    data = array.buffers()[1]
+    if data is None:
+        return memoryview(b"")
+    return memoryview(data)[array.offset * width : (array.offset + len(array)) * width]
+
+
+def _cell(column: BinaryColumn | None, row: int) -> bytes | None:
+    found = None if column is None else column[row]
+    return None if found is None else bytes(found)
+
+
+def _pairs(headers: Any) -> HeadersInput:
+    """Return one row of a headers column: a list of structs of two fields, or a map."""
+    if headers is None:
+        return ()
+    if isinstance(headers, list):
+        return [tuple(each.values()) if isinstance(each, dict) else each for each in headers]
+    return headers  # type: ignore[no-any-return]  # `send` refuses what it is not
