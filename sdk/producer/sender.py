@@ -204,7 +204,7 @@ class Sender:
         self._topics.poll(now_ms, changed=True)
         self._hear(now_ms)
         if self._progress.flushes:  # they have not seen the batches of records that waited for their topic
-            self._hurry(now_ms)
+            self.hurry(now_ms)
         waiting = [*self._schedule.homeless, *(queue for queues in self._schedule.ready.values() for queue in queues)]
         for queue in waiting:
             self._place(queue, now_ms)
