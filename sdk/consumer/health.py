@@ -95,6 +95,7 @@ _ORDER: Final = (
 
 #: What the member of a group waits for in each state of its protocol, as far as it has no partitions.
 _OF_STATE: Final = {
+    "outside": WaitsFor.APPLICATION,
     "preparing": WaitsFor.HANDOVER,
     "ready": WaitsFor.JOIN,
     "joining": WaitsFor.JOIN,
@@ -117,10 +118,7 @@ def _of_consumer(core: ConsumerCore, partitions: Iterable[WaitsFor]) -> WaitsFor
     if core.group is None or core.group.protocol is None:
         return WaitsFor.METADATA if core.is_subscribed else WaitsFor.ASSIGNMENT
     protocol = core.group.protocol
-    if protocol.state.value == "outside":
-        waits_for = WaitsFor.JOIN if protocol.last_heartbeat_ms is None else WaitsFor.APPLICATION
-    else:
-        waits_for = _OF_STATE[protocol.state.value]
+    waits_for = _OF_STATE[protocol.state.value]
     if waits_for is WaitsFor.JOIN and not core.router.knows(core.group.coordinator):
         return WaitsFor.COORDINATOR
     return waits_for

@@ -268,7 +268,7 @@ def test_a_commit_has_a_limit() -> None:
         topic = OffsetCommitResponse.OffsetCommitResponseTopic("", topic_id_of("t"), [refused])
         broker.responders[ApiKey.OFFSET_COMMIT] = lambda request: OffsetCommitResponse(topics=[topic])
         with pytest.raises(RequestTimedOut, match="did not commit t-0 in time; COORDINATOR_LOAD_IN_PROGRESS"):
-            await consumer.commit({T0: 1}, timeout_ms=50)
+            await consumer.commit({T0: 1}, timeout_ms=500)
 
     consuming(test, enable_auto_commit=False)
 
