@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
 
+from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.transport.stream import TcpNetwork
@@ -30,7 +30,12 @@ class CountingNetwork(TcpNetwork):
         super().__init__()
         self.times: dict[ApiKey, list[float]] = {}
 
-    async def open(self, address: Address, receiver: Callable[[Wire], Receiver], *enter: Any) -> Receiver:
+    async def open(
+        self,
+        address: Address,
+        receiver: Callable[[Wire], Receiver],
+        enter: Callable[[ConnectionState], None] = lambda state: None,
+    ) -> Receiver:
         def counted(wire: Wire) -> Receiver:
             write = wire.write
 
@@ -42,7 +47,7 @@ class CountingNetwork(TcpNetwork):
             wire.write = noted  # type: ignore[method-assign]  # the connection writes nowhere else
             return receiver(wire)
 
-        return await super().open(address, counted, *enter)
+        return await super().open(address, counted, enter)
 
     def check_metadata(self, known: float) -> None:
         """Assert that requests for metadata kept the pauses since a time at which the topics were known."""

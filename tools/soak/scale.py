@@ -21,6 +21,7 @@ from typing import Any
 
 from kafkawire import Admin, Consumer, NewTopic, Producer, TopicPartition
 from kafkawire.errors import BufferFull
+from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.transport.stream import TcpNetwork
@@ -54,7 +55,12 @@ class _MeasuringNetwork(TcpNetwork):
         super().__init__()
         self.sizes: list[int] = []
 
-    async def open(self, address: Address, receiver: Callable[[Wire], Receiver], *enter: Any) -> Receiver:
+    async def open(
+        self,
+        address: Address,
+        receiver: Callable[[Wire], Receiver],
+        enter: Callable[[ConnectionState], None] = lambda state: None,
+    ) -> Receiver:
         def measured(wire: Wire) -> Receiver:
             write = wire.write
 
@@ -66,7 +72,7 @@ class _MeasuringNetwork(TcpNetwork):
             wire.write = noted  # type: ignore[method-assign]  # the connection writes nowhere else
             return receiver(wire)
 
-        return await super().open(address, measured, *enter)
+        return await super().open(address, measured, enter)
 
 
 def places(name: str, count: int) -> list[TopicPartition]:
