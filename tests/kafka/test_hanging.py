@@ -133,7 +133,7 @@ def test_without_acknowledgements_memory_is_bounded(hanging: ApacheKafka, io: An
                         await asyncio.sleep(0.02)
                 # What was taken is in the buffer, or in those of the two sockets.
                 assert taken < limit_bytes + (12 << 20)
-            await producer.close(flush=False)
+            await producer.flush()
 
     on(hanging, test)
 
