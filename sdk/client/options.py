@@ -9,15 +9,30 @@ Source: Apache Kafka, `CommonClientConfigs`, `ProducerConfig`, `ConsumerConfig`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
-from datetime import timedelta
-from typing import ClassVar, Final, Literal, TypeVar, cast
+from typing import ClassVar, Final, Literal, TypeVar
 
 from kafkawire.sdk.client.groups.assignor import Assignor
+from kafkawire.sdk.client.option_values import (
+    ACKS,
+    ASSIGNOR_NAMES,
+    COMPRESSIONS,
+    ISOLATION_LEVELS,
+    name_or_none,
+    read_acks,
+    read_assignors,
+    read_bootstrap_servers,
+    read_compression,
+    read_group_instance_id,
+    read_isolation_level,
+    read_metrics_reporter,
+    read_optional_flag,
+    read_partitioner,
+    read_reset_policy,
+)
 from kafkawire.sdk.client.partitioner import ROUND_ROBIN, Partitioner
 from kafkawire.sdk.client.security_options import SecurityOptions
-from kafkawire.sdk.client.topics import LEGAL_NAME, is_legal_name
+from kafkawire.sdk.client.topics import LEGAL_NAME
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.metrics.names import MetricsReporter
 from kafkawire.sdk.options import (
@@ -31,13 +46,12 @@ from kafkawire.sdk.options import (
     option,
     parse_boolean,
     parse_integer,
-    read_text,
     text,
 )
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES
 from kafkawire.sdk.protocol.tables.enums import Acks, IsolationLevel
 from kafkawire.sdk.records import Compression
-from kafkawire.sdk.transport.wire import Address, addresses
+from kafkawire.sdk.transport.wire import Address
 
 __all__ = [
     "ASSIGNOR_NAMES",
@@ -48,119 +62,6 @@ __all__ = [
     "ProducerOptions",
     "read_options",
 ]
-
-#: The assignors that a consumer can be given, by the names that members of a group exchange.
-ASSIGNOR_NAMES: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
-
-_COMPRESSIONS: Final = {member.name.lower(): member for member in Compression}
-_ISOLATION_LEVELS: Final = {member.name.lower(): member for member in IsolationLevel}
-_ACKS: Final[Mapping[str | int, Acks]] = {"all": Acks.ALL, **{int(acks): acks for acks in Acks}}
-
-
-#: Durations as java.time.Duration reads them (ISO 8601), without signs.
-_DURATION = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
-
-
-def _bootstrap_servers(name: str, value: object) -> tuple[Address, ...]:
-    if isinstance(value, Mapping):
-        raise ConfigurationError(name, list(value), "options are keywords: pass the mapping as **options")
-    if not isinstance(value, str | Iterable) or isinstance(value, bytes | bytearray | memoryview):
-        raise ConfigurationError(name, value, "expected host:port,host:port")
-    return addresses(value)
-
-
-def _acks(name: str, value: object) -> int:
-    if not isinstance(value, str | int) or isinstance(value, bool) or value not in _ACKS:
-        raise ConfigurationError(name, value, 'expected "all", 1 or 0')
-    return _ACKS[value]
-
-
-def _compression(name: str, value: object) -> Compression:
-    if isinstance(value, Compression):
-        return value
-    if not isinstance(value, str) or value not in _COMPRESSIONS:
-        raise ConfigurationError(name, value, f"expected one of {', '.join(_COMPRESSIONS)}")
-    return _COMPRESSIONS[value]
-
-
-def _reset_policy(name: str, value: object) -> str | int:
-    if value in ("latest", "earliest", "none"):
-        return str(value)
-    if isinstance(value, timedelta) and value >= timedelta():
-        return value // timedelta(milliseconds=1)
-    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    if found is None or not any(found.groups()):
-        raise ConfigurationError(
-            name, value, "expected one of latest, earliest, none, by_duration:P7DT12H, or a timedelta"
-        )
-    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
-    return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
-
-
-def _isolation_level(name: str, value: object) -> IsolationLevel:
-    if isinstance(value, IsolationLevel):
-        return value
-    if not isinstance(value, str) or value not in _ISOLATION_LEVELS:
-        raise ConfigurationError(name, value, f"expected one of {', '.join(_ISOLATION_LEVELS)}")
-    return _ISOLATION_LEVELS[value]
-
-
-def _assignors(name: str, value: object) -> tuple[str | Assignor, ...]:
-    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, Iterable) else [value]
-    chosen = tuple(part.strip() if isinstance(part, str) else part for part in parts)
-    names = [_assignor_name(part) for part in chosen]
-    if not chosen or None in names:
-        reason = f"expected some of {', '.join(ASSIGNOR_NAMES)}, or objects of your own with a name and `assign`"
-        raise ConfigurationError(name, value, reason)
-    if len(set(names)) < len(names):
-        raise ConfigurationError(name, value, "expected a different name for each")
-    return cast("tuple[str | Assignor, ...]", chosen)
-
-
-def _assignor_name(part: object) -> str | None:
-    """Return the name of an assignor, None if it is none."""
-    if isinstance(part, str):
-        return part if part in ASSIGNOR_NAMES else None
-    own = getattr(part, "name", None)
-    is_one = not isinstance(part, type) and callable(getattr(part, "assign", None))
-    return own if is_one and isinstance(own, str) and own else None
-
-
-def _optional_flag(name: str, value: object) -> bool | None:
-    if value is not None and not isinstance(value, bool):
-        raise ConfigurationError(name, value, "expected True, False or None")
-    return value
-
-
-def _partitioner(name: str, value: object) -> Partitioner | Literal["round_robin"] | None:
-    if value is not None and value != ROUND_ROBIN and not callable(value):
-        raise ConfigurationError(name, value, 'expected "round_robin", or a function of key and number of partitions')
-    return cast('Partitioner | Literal["round_robin"] | None', value)
-
-
-def _metrics_reporter(name: str, value: object) -> MetricsReporter | None:
-    if value is not None and not callable(value):
-        raise ConfigurationError(name, value, "expected a function of a mapping")
-    return cast("MetricsReporter | None", value)
-
-
-def _transactional_id(name: str, value: object) -> str | None:
-    if value == "":
-        raise ConfigurationError(name, value, "expected a name; leave it out to send without transactions")
-    return read_text(name, value)
-
-
-def _group_id(name: str, value: object) -> str | None:
-    if value == "":
-        raise ConfigurationError(name, value, "expected a name; leave it out to read without a group")
-    return read_text(name, value)
-
-
-def _group_instance_id(name: str, value: object) -> str | None:
-    value = read_text(name, value)
-    if value is not None and not is_legal_name(value):  # brokers check it as they check the name of a topic
-        raise ConfigurationError(name, value, f"expected {LEGAL_NAME}")
-    return value
 
 
 class ClientOptions(SecurityOptions):
@@ -187,7 +88,7 @@ class ClientOptions(SecurityOptions):
     """
 
     bootstrap_servers: tuple[Address, ...] = option(
-        REQUIRED, _bootstrap_servers, "str | Iterable[str]", kafka="bootstrap.servers"
+        REQUIRED, read_bootstrap_servers, "str | Iterable[str]", kafka="bootstrap.servers"
     )
     client_id: str = text("kafkawire", kafka="client.id")
     request_timeout_ms: int = number(30_000, 1, kafka="request.timeout.ms")
@@ -200,7 +101,7 @@ class ClientOptions(SecurityOptions):
     max_frame_bytes: int = number(MAX_FRAME_BYTES, 1024)
     io: str = choice("loop", "loop", "thread")
     enable_metrics_push: bool = flag(True, kafka="enable.metrics.push")
-    metrics_reporter: MetricsReporter | None = option(None, _metrics_reporter, "MetricsReporter | None")
+    metrics_reporter: MetricsReporter | None = option(None, read_metrics_reporter, "MetricsReporter | None")
     metrics_report_interval_ms: int = number(30_000, 100)
 
     #: The kind of client, as in the names of its metrics.
@@ -249,27 +150,27 @@ class ProducerOptions(ClientOptions):
             has a leader.
     """
 
-    acks: int = option(Acks.ALL, _acks, literal(*_ACKS), kafka="acks", parse=parse_integer)
+    acks: int = option(Acks.ALL, read_acks, literal(*ACKS), kafka="acks", parse=parse_integer)
     linger_ms: int = number(5, 0, kafka="linger.ms")
     batch_size: int = number(128 * 1024, 128, 16 * 1024 * 1024, kafka="batch.size")
     buffer_memory: int = number(32 * 1024 * 1024, 1024, 2**62, kafka="buffer.memory")
     compression: Compression = option(
-        Compression.NONE, _compression, f"Compression | {literal(*_COMPRESSIONS)}", kafka="compression.type"
+        Compression.NONE, read_compression, f"Compression | {literal(*COMPRESSIONS)}", kafka="compression.type"
     )
     max_request_size: int = number(1024 * 1024, 1024, kafka="max.request.size")
     retries: int = number(INT32_MAX, 0, kafka="retries")
     delivery_timeout_ms: int = number(120_000, 1, kafka="delivery.timeout.ms")
     max_in_flight: int = number(5, 1, 1000, kafka="max.in.flight.requests.per.connection")
     enable_idempotence: bool | None = option(
-        None, _optional_flag, "bool | None", kafka="enable.idempotence", parse=parse_boolean
+        None, read_optional_flag, "bool | None", kafka="enable.idempotence", parse=parse_boolean
     )
     transactional_id: str | None = option(
-        None, _transactional_id, "str | None", kafka="transactional.id", limits="not empty"
+        None, name_or_none("send without transactions"), "str | None", kafka="transactional.id", limits="not empty"
     )
     transaction_timeout_ms: int = number(60_000, 1, kafka="transaction.timeout.ms")
     metadata_max_idle_ms: int = number(300_000, 5_000, kafka="metadata.max.idle.ms")
     partitioner: Partitioner | Literal["round_robin"] | None = option(
-        None, _partitioner, f"Partitioner | {literal(ROUND_ROBIN)} | None", kafka="partitioner.class"
+        None, read_partitioner, f"Partitioner | {literal(ROUND_ROBIN)} | None", kafka="partitioner.class"
     )
 
     KIND: ClassVar[str] = "producer"
@@ -326,19 +227,21 @@ class ConsumerOptions(ClientOptions):
         client_rack: the rack of this consumer: fetches go to a replica there, if the brokers allow that.
     """
 
-    group_id: str | None = option(None, _group_id, "str | None", kafka="group.id", limits="not empty")
+    group_id: str | None = option(
+        None, name_or_none("read without a group"), "str | None", kafka="group.id", limits="not empty"
+    )
     group_protocol: str = choice("classic", "classic", "consumer", "auto", kafka="group.protocol")
     group_remote_assignor: str | None = text(None, kafka="group.remote.assignor")
     group_instance_id: str | None = option(
         None,
-        _group_instance_id,
+        read_group_instance_id,
         "str | None",
         kafka="group.instance.id",
         limits=LEGAL_NAME,
     )
     auto_offset_reset: str | int = option(
         "latest",
-        _reset_policy,
+        read_reset_policy,
         "str | timedelta",
         kafka="auto.offset.reset",
         limits='"latest", "earliest", "none" or "by_duration:…"',
@@ -348,7 +251,7 @@ class ConsumerOptions(ClientOptions):
     enable_auto_finish: bool = flag(True)
     assignors: tuple[str | Assignor, ...] = option(
         ("range", "cooperative-sticky"),
-        _assignors,
+        read_assignors,
         f"str | Assignor | Iterable[{literal(*ASSIGNOR_NAMES)} | Assignor]",
         kafka="partition.assignment.strategy",
     )
@@ -363,8 +266,8 @@ class ConsumerOptions(ClientOptions):
     check_crcs: bool = flag(True, kafka="check.crcs")
     isolation_level: IsolationLevel = option(
         IsolationLevel.READ_UNCOMMITTED,
-        _isolation_level,
-        f"{literal(*_ISOLATION_LEVELS)} | IsolationLevel",
+        read_isolation_level,
+        f"{literal(*ISOLATION_LEVELS)} | IsolationLevel",
         kafka="isolation.level",
     )
     client_rack: str = text("", kafka="client.rack")

@@ -9,7 +9,6 @@ Source: Apache Kafka, `RecordAccumulator`, `BuiltInPartitioner`; KIP-480, KIP-79
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import RLock
@@ -29,36 +28,17 @@ from kafkawire.sdk.producer.contents import (
     PartitionerFailed,
     checked_partition,
 )
-from kafkawire.sdk.producer.engine import Appender, Topic
+from kafkawire.sdk.producer.engine import Appender
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
+from kafkawire.sdk.producer.producer_topic import ProducerTopic
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.records import BatchBuilder
 
-__all__ = ["Accumulator", "ProducerTopic"]
+__all__ = ["Accumulator"]
 
 #: What a batch takes of `buffer_memory` at first; it takes twice as much whenever that is not enough.
 _FIRST_BYTES: Final = 1024
-
-
-class ProducerTopic(Topic):
-    """A topic that records are sent to.
-
-    Attributes:
-        queues: by partition, of those that batches were made for.
-        held: records that wait until the topic is known, oldest first.
-        turns: counts the records that went to one partition after the other.
-        used_ms: when the last batch was made.
-    """
-
-    __slots__ = ("held", "queues", "turns", "used_ms")
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.queues: dict[int, PartitionQueue] = {}
-        self.held: deque[Held] = deque()
-        self.turns = itertools.count()
-        self.used_ms = 0
 
 
 class Accumulator:

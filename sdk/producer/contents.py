@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
-from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.records import HeadersLike
 from kafkawire.sdk.records.content import HeadersInput, record_content, record_headers
 from kafkawire.sdk.records.engines.builder_options import checked_time
@@ -21,6 +23,7 @@ __all__ = [
     "PartitionerFailed",
     "checked_partition",
     "content",
+    "contents",
     "header_pairs",
     "timestamp",
 ]
@@ -39,6 +42,9 @@ FILL_ONE_AFTER_THE_OTHER = -1
 TO_BE_CHOSEN = -2
 
 timestamp = checked_time
+
+#: Types of values that need no conversion.
+_PLAIN: Final = frozenset({bytes, type(None)})
 
 
 class Held:
@@ -126,3 +132,26 @@ def checked_partition(topic: str, partition: object, count: int) -> int:
     if type(partition) is not int or not 0 <= partition < count:
         raise LocalProtocolError(f"topic {topic} has partitions 0 to {count - 1}, not {partition!r:.100}")
     return partition
+
+
+def contents(values: Iterator[Any], limit: int, is_plain: bool) -> tuple[list[Any], Exception | None]:
+    """Return the next values and the error that ended them: those before it are sent.
+
+    Args:
+        values: that are left.
+        limit: the most values to return.
+        is_plain: whether to return them as bytes or None; otherwise they are left to a serializer.
+    """
+    found: list[Any] = []
+    error: Exception | None = None
+    try:
+        found.extend(islice(values, limit))  # what came before an error stays
+    except Exception as raised:
+        error = raised
+    if is_plain and not _PLAIN.issuperset(map(type, found)):
+        for place, value in enumerate(found):
+            try:
+                found[place] = None if value is None else content("value", value)
+            except KafkaWireError as refused:
+                return found[:place], refused
+    return found, error

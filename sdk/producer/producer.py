@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import logging
 from asyncio import CancelledError
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError
-from kafkawire.sdk.producer.contents import content
+from kafkawire.sdk.producer.contents import contents
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.settings import read_producer_options
 from kafkawire.sdk.producer.transaction import Transaction
@@ -43,9 +42,6 @@ logger = logging.getLogger("kafkawire.producer")
 
 #: How many records `send_many` takes before it yields: about 0.1 ms with the extension, 2 ms without.
 _MANY = 1_000
-
-#: Types of values that need no conversion.
-_PLAIN = frozenset({bytes, type(None)})
 
 
 class Producer(Generic[GivenKey, GivenValue]):
@@ -219,8 +215,7 @@ class Producer(Generic[GivenKey, GivenValue]):
         Args:
             topic: their destination.
             values: one record each; see `send`.
-            headers: the headers of every record; see `send`.
-            partition: the partition of every record; see `send`.
+            headers, partition: of every record; see `send`.
 
         Returns:
             How many records were buffered. `flush` waits until they are stored.
@@ -234,7 +229,7 @@ class Producer(Generic[GivenKey, GivenValue]):
         remaining = iter(values)
         is_plain = self._hooks is None
         while True:
-            chunk, refused = _contents(remaining, is_plain)
+            chunk, refused = contents(remaining, _MANY, is_plain)
             taken = 0
             while taken < len(chunk):
                 # One record goes through `send`, which opens a batch or raises; those after it fill that batch at once.
@@ -247,7 +242,7 @@ class Producer(Generic[GivenKey, GivenValue]):
                 if is_plain and not pairs and taken < len(chunk):
                     taken += accumulator.fill(topic, chunk[taken:], partition, now_ms())
             count += taken
-            await self.drain()  # full batches leave, and a second half of the buffer is not filled only to wait for it
+            await self.drain()  # full batches leave, and the buffer is not filled only to wait for it
             if refused is not None:
                 raise refused
             if len(chunk) < _MANY:
@@ -434,20 +429,3 @@ async def _finished(core: ProducerCore, timeout_ms: int | None) -> None:
         await core.finish(timeout_ms)
     except KafkaWireError as error:
         logger.warning("the transaction was not ended before the producer was closed: %s", error)
-
-
-def _contents(values: Iterator[Any], is_plain: bool) -> tuple[list[Any], Exception | None]:
-    """Return the next values, as bytes if they are plain, and the error that ended them: those before it are sent."""
-    found: list[Any] = []
-    error: Exception | None = None
-    try:
-        found.extend(islice(values, _MANY))  # what came before an error stays
-    except Exception as raised:
-        error = raised
-    if is_plain and not _PLAIN.issuperset(map(type, found)):
-        for place, value in enumerate(found):
-            try:
-                found[place] = None if value is None else content("value", value)
-            except KafkaWireError as refused:
-                return found[:place], refused
-    return found, error

@@ -13,9 +13,10 @@ from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError, TransactionAborted
 from kafkawire.sdk.log_limit import LogLimit
-from kafkawire.sdk.producer.accumulator import Accumulator, ProducerTopic
+from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.contents import Held
 from kafkawire.sdk.producer.outcome import Outcome
+from kafkawire.sdk.producer.producer_topic import ProducerTopic
 
 __all__ = ["TopicRegistry"]
 

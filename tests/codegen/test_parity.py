@@ -40,10 +40,15 @@ ENUMERATIONS, CONSTANTS = load_enumerations(SCHEMAS / "enumerations.yaml")
 OUR_OWN = {
     "Acks",
     "CONSUMER_PROTOCOL_TYPE",
+    "END_TXN_LAST_BEFORE_TV_2",
     "KAFKA_RELEASE",
     "OffsetTimestamp",
+    "PRODUCE_LAST_BEFORE_TV_2",
     "TOPIC_NAME_CHARACTERS_MAX",
     "TOPIC_NAME_PATTERN",
+    "TRANSACTION_VERSION_FEATURE",
+    "TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2",
+    "TransactionVersion",
     "UNKNOWN_OFFSET",
 }
 
@@ -174,6 +179,11 @@ def test_constant(item: Constant) -> None:
 def test_what_has_no_source() -> None:
     assert {item.name for item in (*ENUMERATIONS, *CONSTANTS) if not item.source} == OUR_OWN
     assert f"{KAFKA['constants']['Topic']['LEGAL_CHARS']}+" == enums.TOPIC_NAME_PATTERN
+
+
+def test_transaction_versions() -> None:
+    feature = next(each for each in KAFKA["features"] if each["name"] == enums.TRANSACTION_VERSION_FEATURE)
+    assert [level["level"] for level in feature["levels"]] == list(enums.TransactionVersion)
 
 
 def test_api_keys() -> None:

@@ -202,12 +202,15 @@ def test_the_coordinator_is_killed_and_comes_back(cluster: KafkaCluster, protoco
         await create(cluster, topic, dict.fromkeys(range(3), NODES))
         load = Load(cluster, topic, 3)
         network = CountingNetwork()
-        options: dict[str, Any] = {"auto_offset_reset": "earliest", "auto_commit_interval_ms": 200}
+        options: dict[str, Any] = {
+            "auto_offset_reset": "earliest",
+            "auto_commit_interval_ms": 200,
+            "group_id": group,
+            "group_protocol": protocol,
+        }
         async with (
             load.producer,
-            Consumer(
-                cluster.bootstrap, topic, group_id=group, group_protocol=protocol, network=network, **options
-            ) as consumer,
+            Consumer(cluster.bootstrap, topic, network=network, **options) as consumer,
         ):
             tasks = [asyncio.create_task(load.produce()), asyncio.create_task(load.consume(consumer))]
             await load.until_read()

@@ -123,7 +123,7 @@ def test_a_topic_that_is_deleted_holds_up_no_other(either: ApacheKafka | Broker,
         kept, gone = topics = f"troubles-kept-{group}", f"troubles-gone-{group}"
         await create(bootstrap, *topics)
         reading, writing = CountingNetwork(), CountingNetwork()
-        options = grouped(kept, group) | {"metadata_max_age_ms": 60_000}
+        options: dict[str, Any] = grouped(kept, group) | {"metadata_max_age_ms": 60_000}
         async with (
             Producer(bootstrap, delivery_timeout_ms=2_000, request_timeout_ms=1_000, network=writing) as producer,
             Consumer(bootstrap, *topics, network=reading, **options) as consumer,
@@ -214,7 +214,11 @@ def test_slow_records_are_no_missing_polls(either: ApacheKafka | Broker, io: Any
         await create(bootstrap, topic)
         async with Producer(bootstrap, linger_ms=50) as producer:
             await asyncio.gather(*(producer.send(topic, b"%d" % number) for number in range(15)))
-        options = QUICK | {"max_poll_interval_ms": 1_000, "heartbeat_interval_ms": 200, "session_timeout_ms": 6_000}
+        options: dict[str, Any] = QUICK | {
+            "max_poll_interval_ms": 1_000,
+            "heartbeat_interval_ms": 200,
+            "session_timeout_ms": 6_000,
+        }
         found: Counter[bytes | None] = Counter()
         async with Consumer(bootstrap, topic, group_id=topic, io=io, **options) as consumer:
             async for record in consumer:
@@ -260,7 +264,8 @@ def test_cancelled_reads_lose_nothing(either: ApacheKafka | Broker) -> None:
 def test_bad_records_leave_no_trace_and_delay_no_good_one(either: ApacheKafka | Broker) -> None:
     async def test(bootstrap: str) -> None:
         topic = "troubles-bad"
-        await create(bootstrap, topic, **{"max.message.bytes": "2000"})
+        configs: dict[str, Any] = {"max.message.bytes": "2000"}
+        await create(bootstrap, topic, **configs)
         async with Producer(bootstrap, linger_ms=0) as producer:
             for _ in range(3):
                 with pytest.raises(EncodeError):

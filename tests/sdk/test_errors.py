@@ -128,12 +128,15 @@ ARGUMENTS: dict[str, Any] = {
     "needed_bytes": 70,
     "offset": 7,
     "option": "acks",
+    "partition": 3,
     "path": Path("topics"),
     "phase": "tcp",
     "reason": "too long",
     "record_errors": [(0, "no key")],
     "steps": "topics",
+    "topic": "t",
     "value": 2,
+    "what": "key",
 }
 
 COPIES: dict[str, Callable[[Any], Any]] = {

@@ -278,19 +278,6 @@ def test_refused_by_a_consumer(given: dict[str, object], message: str) -> None:
         read_options(ConsumerOptions, "a", given)
 
 
-@pytest.mark.parametrize(
-    ("policy", "kept"),
-    [
-        ("earliest", "earliest"),
-        ("by_duration:P1DT1H1M1.5S", 90_061_500),
-        (timedelta(days=1, milliseconds=5), 86_400_005),
-        (timedelta(), 0),
-    ],
-)
-def test_reset_policies(policy: str | timedelta, kept: str | int) -> None:
-    assert read_options(ConsumerOptions, "a", {"auto_offset_reset": policy}).auto_offset_reset == kept
-
-
 def test_consumer_assignors() -> None:
     options = read_options(ConsumerOptions, "a", {"group_id": "g", "partition.assignment.strategy": "range, sticky"})
     assert options.assignors == ("range", "sticky")

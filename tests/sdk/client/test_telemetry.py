@@ -289,14 +289,14 @@ def test_whom_it_talks_to(kind: type[ClientOptions], given: dict[str, str], node
     assert [each for _, each, request, _ in setting.simulation.sent if isinstance(request, PushTelemetryRequest)] == [
         node
     ]
-    assert [link.purpose for link in setting.router._links.values() if link.address == address(node)][-1] is purpose
+    assert [link.purpose for link in setting.router._links.all if link.address == address(node)][-1] is purpose
 
 
 def test_a_consumer_opens_no_connection_to_learn_that_nothing_is_wanted() -> None:
     setting = Setting(ConsumerOptions, {}, requested_metrics=[])
     setting.run(100_000)
     assert len(setting.asked()) == 2
-    assert {link.purpose for link in setting.router._links.values()} == {Purpose.DATA}
+    assert {link.purpose for link in setting.router._links.all} == {Purpose.DATA}
 
 
 def test_there_is_no_last_push_without_a_subscription_nor_after_the_end() -> None:

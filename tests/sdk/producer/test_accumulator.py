@@ -16,8 +16,9 @@ import pytest
 from kafkawire.sdk.client.partitioner import murmur2_partition
 from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.errors import BufferFull, Closed, EncodeError, KafkaWireError, LocalProtocolError, RecordTooLarge
-from kafkawire.sdk.producer.accumulator import Accumulator, ProducerTopic
+from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.batch import ProducerBatch
+from kafkawire.sdk.producer.producer_topic import ProducerTopic
 from kafkawire.sdk.producer.settings import read_producer_options
 from kafkawire.sdk.records import RecordBatch
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import EncodeError, LocalProtocolError
-from kafkawire.sdk.producer.contents import checked_partition, content, header_pairs, timestamp
+from kafkawire.sdk.errors import EncodeError, KafkaWireError, LocalProtocolError
+from kafkawire.sdk.producer.contents import checked_partition, content, contents, header_pairs, timestamp
 
 
 @pytest.mark.parametrize(
@@ -67,3 +68,18 @@ def test_partition() -> None:
     for wrong in (3, -1, True, 1.0, None):
         with pytest.raises(LocalProtocolError, match="topic t has partitions 0 to 2, not"):
             checked_partition("t", wrong, 3)
+
+
+def test_contents_end_at_the_first_error() -> None:
+    def given() -> Iterator[Any]:
+        yield "text"
+        yield None
+        raise ValueError("mine")
+
+    found, error = contents(given(), 10, is_plain=True)
+    assert (found, str(error)) == ([b"text", None], "mine")
+    assert contents(iter(["a", b"b", "c"]), 2, is_plain=True) == ([b"a", b"b"], None)
+    assert contents(iter(["a", 5, "c"]), 3, is_plain=False) == (["a", 5, "c"], None)
+    found, error = contents(iter(["a", 5, "c"]), 3, is_plain=True)
+    assert found == [b"a"]
+    assert isinstance(error, KafkaWireError)

@@ -1,0 +1,161 @@
+"""What the options of clients may be: each function checks one value, and returns it as the clients use it.
+
+All of them take the name of the option, for the error, and raise `ConfigurationError`, which says what was expected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import Final, Literal, cast
+
+from kafkawire.sdk.client.groups.assignor import Assignor
+from kafkawire.sdk.client.partitioner import ROUND_ROBIN, Partitioner
+from kafkawire.sdk.client.topics import LEGAL_NAME, is_legal_name
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.metrics.names import MetricsReporter
+from kafkawire.sdk.options import read_text
+from kafkawire.sdk.protocol.tables.enums import Acks, IsolationLevel
+from kafkawire.sdk.records import Compression
+from kafkawire.sdk.transport.wire import Address, addresses
+
+__all__ = [
+    "ACKS",
+    "ASSIGNOR_NAMES",
+    "COMPRESSIONS",
+    "ISOLATION_LEVELS",
+    "name_or_none",
+    "read_acks",
+    "read_assignors",
+    "read_bootstrap_servers",
+    "read_compression",
+    "read_group_instance_id",
+    "read_isolation_level",
+    "read_metrics_reporter",
+    "read_optional_flag",
+    "read_partitioner",
+    "read_reset_policy",
+]
+
+#: The assignors that a consumer can be given, by the names that members of a group exchange.
+ASSIGNOR_NAMES: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
+
+COMPRESSIONS: Final = {member.name.lower(): member for member in Compression}
+ISOLATION_LEVELS: Final = {member.name.lower(): member for member in IsolationLevel}
+ACKS: Final[Mapping[str | int, Acks]] = {"all": Acks.ALL, **{int(acks): acks for acks in Acks}}
+
+
+#: Durations as java.time.Duration reads them (ISO 8601), without signs.
+_DURATION = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+
+
+def read_bootstrap_servers(name: str, value: object) -> tuple[Address, ...]:
+    """Return the addresses in a text, or in a sequence of them."""
+    if isinstance(value, Mapping):
+        raise ConfigurationError(name, list(value), "options are keywords: pass the mapping as **options")
+    if not isinstance(value, str | Iterable) or isinstance(value, bytes | bytearray | memoryview):
+        raise ConfigurationError(name, value, "expected host:port,host:port")
+    return addresses(value)
+
+
+def read_acks(name: str, value: object) -> int:
+    """Return how many replicas acknowledge."""
+    if not isinstance(value, str | int) or isinstance(value, bool) or value not in ACKS:
+        raise ConfigurationError(name, value, 'expected "all", 1 or 0')
+    return ACKS[value]
+
+
+def read_compression(name: str, value: object) -> Compression:
+    """Return a compression, given by itself or by its name."""
+    if isinstance(value, Compression):
+        return value
+    if not isinstance(value, str) or value not in COMPRESSIONS:
+        raise ConfigurationError(name, value, f"expected one of {', '.join(COMPRESSIONS)}")
+    return COMPRESSIONS[value]
+
+
+def read_reset_policy(name: str, value: object) -> str | int:
+    """Return a policy by its name, or the milliseconds of one that goes back by a duration."""
+    if value in ("latest", "earliest", "none"):
+        return str(value)
+    if isinstance(value, timedelta) and value >= timedelta():
+        return value // timedelta(milliseconds=1)
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if found is None or not any(found.groups()):
+        raise ConfigurationError(
+            name, value, "expected one of latest, earliest, none, by_duration:P7DT12H, or a timedelta"
+        )
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
+
+
+def read_isolation_level(name: str, value: object) -> IsolationLevel:
+    """Return an isolation level, given by itself or by its name."""
+    if isinstance(value, IsolationLevel):
+        return value
+    if not isinstance(value, str) or value not in ISOLATION_LEVELS:
+        raise ConfigurationError(name, value, f"expected one of {', '.join(ISOLATION_LEVELS)}")
+    return ISOLATION_LEVELS[value]
+
+
+def read_assignors(name: str, value: object) -> tuple[str | Assignor, ...]:
+    """Return names and objects of assignors, all different."""
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, Iterable) else [value]
+    chosen = tuple(part.strip() if isinstance(part, str) else part for part in parts)
+    names = [_assignor_name(part) for part in chosen]
+    if not chosen or None in names:
+        reason = f"expected some of {', '.join(ASSIGNOR_NAMES)}, or objects of your own with a name and `assign`"
+        raise ConfigurationError(name, value, reason)
+    if len(set(names)) < len(names):
+        raise ConfigurationError(name, value, "expected a different name for each")
+    return cast("tuple[str | Assignor, ...]", chosen)
+
+
+def _assignor_name(part: object) -> str | None:
+    """Return the name of an assignor, None if it is none."""
+    if isinstance(part, str):
+        return part if part in ASSIGNOR_NAMES else None
+    own = getattr(part, "name", None)
+    is_one = not isinstance(part, type) and callable(getattr(part, "assign", None))
+    return own if is_one and isinstance(own, str) and own else None
+
+
+def read_optional_flag(name: str, value: object) -> bool | None:
+    """Return a flag that may be left open."""
+    if value is not None and not isinstance(value, bool):
+        raise ConfigurationError(name, value, "expected True, False or None")
+    return value
+
+
+def read_partitioner(name: str, value: object) -> Partitioner | Literal["round_robin"] | None:
+    """Return a function that chooses partitions, or the name of one."""
+    if value is not None and value != ROUND_ROBIN and not callable(value):
+        raise ConfigurationError(name, value, 'expected "round_robin", or a function of key and number of partitions')
+    return cast('Partitioner | Literal["round_robin"] | None', value)
+
+
+def read_metrics_reporter(name: str, value: object) -> MetricsReporter | None:
+    """Return a function that takes metrics."""
+    if value is not None and not callable(value):
+        raise ConfigurationError(name, value, "expected a function of a mapping")
+    return cast("MetricsReporter | None", value)
+
+
+def name_or_none(without: str) -> Callable[[str, object], str | None]:
+    """Return what reads a name that may be left out, to do something without it."""
+
+    def read(name: str, value: object) -> str | None:
+        if value == "":
+            raise ConfigurationError(name, value, f"expected a name; leave it out to {without}")
+        return read_text(name, value)
+
+    return read
+
+
+def read_group_instance_id(name: str, value: object) -> str | None:
+    """Return the name of a static member."""
+    value = read_text(name, value)
+    if value is not None and not is_legal_name(value):  # brokers check it as they check the name of a topic
+        raise ConfigurationError(name, value, f"expected {LEGAL_NAME}")
+    return value
