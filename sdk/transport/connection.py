@@ -319,7 +319,10 @@ class BrokerConnection:
         self._gate.close(error)
         if self._timer is not None:
             self._timer.cancel()
-        self._wire.close()
+        if self._wire.has_unsent:  # nobody waits for what it would bring about, and the event loop may end at any time
+            self._wire.abort()
+        else:
+            self._wire.close()
         waiting, self._waiting = self._waiting, {}
         if self.on_end is not None:
             self.on_end(error)

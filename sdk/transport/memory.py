@@ -52,6 +52,8 @@ class MemoryWire:
     def close(self) -> None:
         self.break_off(None)
 
+    abort = close
+
     def break_off(self, error: Exception | None) -> None:
         """End the connection; both receivers are notified, this one with `error`.
 

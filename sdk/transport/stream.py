@@ -34,6 +34,9 @@ RECEIVE_BUFFER_BYTES = 64 * 1024
 #: Unsent bytes above which `drain` waits: a few produce requests, enough to keep the socket busy.
 WRITE_BUFFER_BYTES = 4 * 1024 * 1024
 
+#: Between two looks at what a TLS connection has not sent yet: no CPU worth mentioning, and a short wait.
+_LOOK_SECONDS = 0.005
+
 #: How long bytes that are unsent when a connection is closed may take to leave: long for a peer that reads.
 CLOSE_LINGER_SECONDS = 5.0
 
@@ -76,7 +79,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
 
     @property
     def has_unsent(self) -> bool:
-        return self._transport is not None and self._transport.get_write_buffer_size() > 0
+        return any(each is not None and each.get_write_buffer_size() for each in (self._transport, self._below_tls))
 
     def write(self, parts: Sequence[Buffer]) -> None:
         transport = self._transport
@@ -96,6 +99,10 @@ class FrameProtocol(asyncio.BufferedProtocol):
     async def sent(self) -> None:
         if self._transport is None:
             return
+        if self._below_tls is not None:
+            while self.has_unsent:  # asyncio does not tell when nothing is left below TLS
+                await asyncio.sleep(_LOOK_SECONDS)
+            return
         self._transport.set_write_buffer_limits(0)  # with anything unsent, this pauses writing
         try:
             await self.drain()
@@ -106,11 +113,16 @@ class FrameProtocol(asyncio.BufferedProtocol):
         if self._transport is None:
             return
         self._transport.close()
-        unsent_bytes = (self._below_tls or self._transport).get_write_buffer_size()
-        if unsent_bytes:  # a peer that hangs would keep the socket, and them, for ever
+        if (
+            self._below_tls or self._transport
+        ).get_write_buffer_size():  # a peer that hangs would keep the socket, and them, for ever
             asyncio.get_running_loop().call_later(CLOSE_LINGER_SECONDS, self._transport.abort)
         elif self._below_tls is not None:
             # TLS has said goodbye. The peer's goodbye is of no use, and waiting for it would outlive the loop.
+            self._transport.abort()
+
+    def abort(self) -> None:
+        if self._transport is not None:
             self._transport.abort()
 
     def secured(self, transport: asyncio.Transport) -> None:

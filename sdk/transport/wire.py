@@ -127,11 +127,15 @@ class Wire(Protocol):
         ...
 
     async def sent(self) -> None:
-        """Wait until nothing is unsent; return at once on a closed wire. Until then the wire is congested."""
+        """Wait until nothing is unsent; return at once on a closed wire."""
         ...
 
     def close(self) -> None:
-        """Close both directions; the receiver gets `connection_lost`."""
+        """Close both directions once everything is sent; the receiver gets `connection_lost`."""
+        ...
+
+    def abort(self) -> None:
+        """Close both directions at once; what is unsent is lost."""
         ...
 
 

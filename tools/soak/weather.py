@@ -118,6 +118,9 @@ class _StormyWire:
     def close(self) -> None:
         self._wire.close()
 
+    def abort(self) -> None:
+        self._wire.abort()
+
 
 class BrokerProcess:
     """A reference broker in a process of its own, inside a `with` block.

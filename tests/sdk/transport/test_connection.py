@@ -30,6 +30,7 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.versions import VersionRange as V
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
+from kafkawire.sdk.transport.memory import MemoryWire
 from kafkawire.sdk.transport.stream import TcpNetwork
 from kafkawire.sdk.transport.wire import Address, Wire
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
@@ -283,5 +284,20 @@ def test_closing_fails_pending_requests_too() -> None:
         connection.close()
         with pytest.raises(ConnectionLost, match="was closed by this client"):
             await future
+
+    connected(test)
+
+
+@pytest.mark.parametrize("has_unsent", [False, True])
+def test_an_ended_connection_waits_for_no_unsent_bytes(monkeypatch: pytest.MonkeyPatch, has_unsent: bool) -> None:
+    """The peer may hang, and the event loop may end with the client."""
+    ended: list[str] = []
+    for name in ("close", "abort"):
+        monkeypatch.setattr(MemoryWire, name, lambda wire, name=name: (ended.append(name), wire.break_off(None)))
+
+    async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
+        monkeypatch.setattr(MemoryWire, "has_unsent", has_unsent)
+        connection.close()
+        assert ended == ["abort" if has_unsent else "close"]
 
     connected(test)

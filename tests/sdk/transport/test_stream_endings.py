@@ -81,3 +81,54 @@ def test_bytes_for_a_peer_that_hangs_are_given_up(
         await server.wait_closed()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_secured", [False, True])
+def test_what_is_unsent_is_dropped_at_once(certificates: Certificates, is_secured: bool) -> None:
+    async def run() -> None:
+        server, address, accepted = await serve(certificates.context(certificates.broker) if is_secured else None)
+        tls = PemFiles(str(certificates.authority)) if is_secured else None
+        notes = await TcpNetwork(tls=tls).open(address, Notes)
+        while not (accepted and accepted[0].wire.is_open):
+            await asyncio.sleep(0)
+        transport = accepted[0].wire._transport  # type: ignore[attr-defined]  # of a FrameProtocol
+        transport.pause_reading()
+        notes.wire.write([frame(bytes(64 << 20))])
+        assert notes.wire.has_unsent
+        notes.wire.abort()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert notes.lost.done()
+        transport.abort()
+        await accepted[0].lost
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_secured", [False, True])
+def test_sent_waits_until_everything_has_left(certificates: Certificates, is_secured: bool) -> None:
+    async def run() -> None:
+        server, address, accepted = await serve(certificates.context(certificates.broker) if is_secured else None)
+        tls = PemFiles(str(certificates.authority)) if is_secured else None
+        async with server:
+            notes = await TcpNetwork(tls=tls).open(address, Notes)
+            while not (accepted and accepted[0].wire.is_open):
+                await asyncio.sleep(0)
+            transport = accepted[0].wire._transport  # type: ignore[attr-defined]  # of a FrameProtocol
+            transport.pause_reading()
+            notes.wire.write([frame(bytes(16 << 20))])
+            sent = asyncio.ensure_future(notes.wire.sent())
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert not sent.done()
+            transport.resume_reading()
+            async with asyncio.timeout(10):
+                await sent
+            assert not notes.wire.has_unsent
+            notes.wire.close()
+            await notes.lost
+            await accepted[0].lost
+
+    asyncio.run(run())
