@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from kafkawire import Admin, BrokerError, Consumer, KafkaWireError, NewTopic, Producer
+from kafkawire.sdk import log_limit
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import AuthenticationFailed, ConnectFailed
 from kafkawire.sdk.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
@@ -333,9 +334,14 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Address]:
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512", "OAUTHBEARER"])
 def test_sessions_end_under_load(
-    secure_kafka: SecureKafka, mechanism: str, opened: list[Address], caplog: pytest.LogCaptureFixture
+    secure_kafka: SecureKafka,
+    mechanism: str,
+    opened: list[Address],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """For four sessions records pass over the first connections: none is lost or doubled, and none broken off."""
+    monkeypatch.setattr(log_limit, "INTERVAL_MS", 0)  # each login is counted by its line
     options = sasl(secure_kafka, mechanism)
     topic = f"load-{mechanism}"
     sent = 0
