@@ -40,6 +40,8 @@ class Wire:
     def close(self) -> None:
         self.is_open = False
 
+    abort = close
+
 
 class Client:
     """A client and the session on the other side."""
