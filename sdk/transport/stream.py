@@ -91,6 +91,9 @@ class FrameProtocol(asyncio.BufferedProtocol):
                 parts = _after(parts, self._sendmsg(parts))
         if parts:
             transport.writelines(parts)
+            if self._writable is None and transport.get_write_buffer_size() > WRITE_BUFFER_BYTES:
+                # In early releases of Python 3.12 `writelines` pauses no one; setting the limits does.
+                transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
 
     async def drain(self) -> None:
         if self._writable is not None:
@@ -113,9 +116,8 @@ class FrameProtocol(asyncio.BufferedProtocol):
         if self._transport is None:
             return
         self._transport.close()
-        if (
-            self._below_tls or self._transport
-        ).get_write_buffer_size():  # a peer that hangs would keep the socket, and them, for ever
+        if (self._below_tls or self._transport).get_write_buffer_size():
+            # A peer that hangs would keep the socket, and them, for ever.
             asyncio.get_running_loop().call_later(CLOSE_LINGER_SECONDS, self._transport.abort)
         elif self._below_tls is not None:
             # TLS has said goodbye. The peer's goodbye is of no use, and waiting for it would outlive the loop.
