@@ -320,6 +320,13 @@ class Assignment:
         if reading is not None and reading.epoch == epoch:
             reading.end_offset = end_offset
 
+    def renewed(self, partition: TopicPartition, epoch: int, place: Place) -> None:
+        """Begin anew at a place: the topic is another one now, of the same name."""
+        reading = self.readings.get(partition)
+        if reading is not None and reading.epoch == epoch:
+            reading.committed = -1
+            self._move(reading, place)
+
     # The user's side.
 
     def seek(self, partition: TopicPartition, place: Place) -> None:
@@ -328,10 +335,7 @@ class Assignment:
         Raises:
             LocalProtocolError: the partition is not assigned.
         """
-        reading = self[partition]
-        if reading.unfinished is not None:
-            reading.unfinished.clear()
-        self._restart(reading, place)
+        self._move(self[partition], place)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing of these partitions until they are resumed.
@@ -383,6 +387,12 @@ class Assignment:
             reading.unfinished.finish(start_offset)
         else:
             reading.unfinished.finish_batch(start_offset, end_offset)
+
+    def _move(self, reading: Reading, place: Place) -> None:
+        """Continue from another place; what was handed out is of no matter any more."""
+        if reading.unfinished is not None:
+            reading.unfinished.clear()
+        self._restart(reading, place)
 
     def _restart(self, reading: Reading, place: Place) -> None:
         """Continue from a place, in a new epoch."""

@@ -53,6 +53,10 @@ class Located(Protocol):
         """Take the first offset that is not readable yet."""
         ...
 
+    def renewed(self, partition: TopicPartition, epoch: int, place: Place) -> None:
+        """Begin anew at a place: the topic is another one now, of the same name."""
+        ...
+
 
 class _NodeFetches:
     """What is fetched from one broker."""
@@ -324,7 +328,10 @@ class FetchPlanner:
             heappush(self._later, (due_ms, self._numbers, fetch))
 
     def _notice_other_topic(self, fetch: PartitionFetch, now_ms: int) -> None:
-        """Begin anew in a topic that was deleted and created again (KIP-516)."""
+        """Begin anew in a topic that was deleted and created again (KIP-516).
+
+        So does the user's side: what was handed out of the former topic must not be committed for this one.
+        """
         topic_id = self._metadata.topic_id(fetch.partition.topic)
         if topic_id in (ZERO_UUID, fetch.topic_id):
             return
@@ -332,6 +339,9 @@ class FetchPlanner:
         fetch.warned = False
         if former != ZERO_UUID and not fetch.halted:
             self.reset(fetch, f"{fetch.partition}: topic {fetch.partition.topic} was deleted and created again", now_ms)
+            if fetch.place is not None:
+                assert self.user is not None
+                self.user.renewed(fetch.partition, fetch.epoch, fetch.place)
 
     def _move(self, fetch: PartitionFetch, home: int | None) -> None:
         """Have a partition fetched from a node, or from none."""

@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Mapping
 from kafkawire.sdk.client.call import Coordinator
 from kafkawire.sdk.client.groups.auto import AutoGroup
 from kafkawire.sdk.client.groups.classic import ClassicGroup
+from kafkawire.sdk.client.groups.commit_outcome import Committed, Fenced, Outcome
 from kafkawire.sdk.client.groups.committed import CommittedOffsets, Found
 from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup
-from kafkawire.sdk.client.groups.offsets import Committed, Fenced, Offsets, Outcome
+from kafkawire.sdk.client.groups.offsets import Offsets
 from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupProtocol, GroupSettings, OnFailure
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ConsumerOptions

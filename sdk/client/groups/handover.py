@@ -14,7 +14,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Protocol
 
-from kafkawire.sdk.client.groups.offsets import Committed, OnDone, Outcome
+from kafkawire.sdk.client.groups.commit_outcome import Committed, OnDone, Outcome
 from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Notify, Reader, Revoking, Step
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import KafkaWireError

@@ -5,7 +5,7 @@ Source: Kafka protocol guide, "OffsetCommit", "OffsetFetch"; KIP-709 (several gr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.metadata import Metadata
@@ -30,12 +30,19 @@ TopicNames = Mapping[bytes, str]
 def commit_request(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     signature: GroupMetadata,
-    metadata: Metadata,
+    ids: Mapping[str, bytes],
     versions: Versions,
 ) -> tuple[OffsetCommitRequest, int, TopicNames]:
-    """Return the request that commits offsets, its version, and the topics that it names by id."""
+    """Return the request that commits offsets, its version, and the topics that it names by id.
+
+    Args:
+        offsets: by partition.
+        signature: of the member.
+        ids: of the topics, by name; zeros where an id is not known.
+        versions: of the coordinator.
+    """
     named = by_topic(offsets)
-    ids = _ids(named, metadata)
+    ids = _all_or_none(ids)
     version = _version(OffsetCommitRequest, OffsetCommitRequest.OffsetCommitRequestTopic, bool(ids), versions)
     by_id = carries(OffsetCommitRequest.OffsetCommitRequestTopic, "topic_id", version)
     topics = []
@@ -81,7 +88,7 @@ def fetch_request(
         stable: whether offsets that an open transaction may change are refused with UNSTABLE_OFFSET_COMMIT.
     """
     named = None if partitions is None else by_topic(partitions)
-    ids = {} if named is None else _ids(named, metadata)
+    ids = {} if named is None else _all_or_none({topic: metadata.topic_id(topic) for topic in named})
     version = _version(OffsetFetchRequest, OffsetFetchRequest.OffsetFetchRequestTopics, bool(ids), versions)
     stable = stable and carries(OffsetFetchRequest, "require_stable", version)
     if not carries(OffsetFetchRequest, "groups", version):
@@ -120,9 +127,8 @@ def fetch_results(
     return group.error_code, results()
 
 
-def _ids(topics: Iterable[str], metadata: Metadata) -> dict[str, bytes]:
+def _all_or_none(ids: Mapping[str, bytes]) -> Mapping[str, bytes]:
     """Return the ids of topics; nothing unless the ids of all are known."""
-    ids = {topic: metadata.topic_id(topic) for topic in topics}
     return {} if ZERO_UUID in ids.values() else ids
 
 

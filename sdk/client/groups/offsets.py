@@ -1,8 +1,9 @@
 """Commit the offsets of a group: one request at a time, later offsets of a partition in place of earlier ones.
 
 A commit is signed when its request is written, with the membership of that moment. Offsets of partitions that the
-member gives up are withdrawn first (`release`), so what is sent belongs to whom it is signed for. Whoever waits for a
-commit learns of its outcome by its deadline.
+member gives up are withdrawn first (`release`), so what is sent belongs to whom it is signed for. An offset keeps the
+id that its topic had when the commit was asked for: it means nothing in a later topic of the same name. Whoever waits
+for a commit learns of its outcome by its deadline.
 
 Source: Apache Kafka, `CommitRequestManager`, `ConsumerCoordinator`.
 """
@@ -10,11 +11,12 @@ Source: Apache Kafka, `CommitRequestManager`, `ConsumerCoordinator`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, Protocol
 
 from kafkawire.sdk.client.call import Call, Coordinator, Purpose
+from kafkawire.sdk.client.groups.commit_outcome import CommitWaiter, OnDone, Outcome
 from kafkawire.sdk.client.groups.offset_requests import TopicNames, commit_request, commit_results
 from kafkawire.sdk.client.groups.protocol import GroupMetadata, Reader
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
@@ -26,10 +28,11 @@ from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.transport.driven import Versions
 from kafkawire.sdk.transport.promise import Promise
 
-__all__ = ["MAX_COMMITS", "Committed", "Fenced", "Member", "Offsets", "OnDone", "Outcome", "Rebalanced"]
+__all__ = ["MAX_COMMITS", "Member", "Offsets"]
 
 logger = logging.getLogger("kafkawire.group")
 
@@ -63,46 +66,6 @@ _RETRIED = frozenset(
 )
 
 
-class Committed(NamedTuple):
-    """Everything is committed.
-
-    Attributes:
-        offsets: what is stored, by partition: what was asked for, or something later.
-    """
-
-    offsets: Mapping[TopicPartition, OffsetAndMetadata]
-
-
-class Rebalanced(NamedTuple):
-    """Some partitions are no longer this member's: their next owners go on from what was committed before.
-
-    Attributes:
-        offsets: what is stored.
-        partitions: those whose offsets were not committed.
-    """
-
-    offsets: Mapping[TopicPartition, OffsetAndMetadata]
-    partitions: frozenset[TopicPartition]
-
-
-class Fenced(NamedTuple):
-    """The group has gone on without this member, so that partitions were lost with their offsets.
-
-    Attributes:
-        offsets: what is stored.
-        partitions: those whose offsets were not committed.
-        cause: what the coordinator said.
-    """
-
-    offsets: Mapping[TopicPartition, OffsetAndMetadata]
-    partitions: frozenset[TopicPartition]
-    cause: KafkaWireError
-
-
-Outcome = Committed | Rebalanced | Fenced
-OnDone = Callable[[Outcome | KafkaWireError, int], None]
-
-
 class Member(Protocol):
     """Who signs commits; see `GroupProtocol`."""
 
@@ -114,35 +77,12 @@ class Member(Protocol):
     def rejected(self, signature: GroupMetadata, error: KafkaWireError, now_ms: int) -> None: ...
 
 
-class _Waiter:
-    """A commit that somebody waits for."""
-
-    __slots__ = ("cause", "deadline_ms", "error", "left", "offsets", "on_done", "rebalanced")
-
-    def __init__(self, partitions: Collection[TopicPartition], deadline_ms: int, on_done: OnDone) -> None:
-        self.left = set(partitions)
-        self.deadline_ms = deadline_ms
-        self.on_done = on_done
-        self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-        self.rebalanced: set[TopicPartition] = set()
-        self.cause: KafkaWireError | None = None
-        self.error: KafkaWireError | None = None
-
-    def outcome(self) -> Outcome | KafkaWireError:
-        if self.error is not None:
-            return self.error
-        if self.cause is not None:
-            return Fenced(self.offsets, frozenset(self.rebalanced), self.cause)
-        if self.rebalanced:
-            return Rebalanced(self.offsets, frozenset(self.rebalanced))
-        return Committed(self.offsets)
-
-
 class _Slot(NamedTuple):
-    """An offset to commit, and who waits for it or for an earlier one."""
+    """An offset to commit, the id of its topic, zeros if not known, and who waits for it or for an earlier one."""
 
     offset: OffsetAndMetadata
-    waiters: list[_Waiter]
+    topic_id: bytes
+    waiters: list[CommitWaiter]
 
 
 class Offsets:
@@ -182,8 +122,8 @@ class Offsets:
         self._call: Call | None = None
         self._signature = GroupMetadata(group_id)
         self._names: TopicNames = {}
-        self._waiting: dict[_Waiter, None] = {}
-        self._deadlines: list[tuple[int, int, _Waiter]] = []
+        self._waiting: dict[CommitWaiter, None] = {}
+        self._deadlines: list[tuple[int, int, CommitWaiter]] = []
         self._commits = 0
         self._auto_due_ms: int | None = None
         self._auto_runs = False
@@ -206,7 +146,7 @@ class Offsets:
         if self.member is not None and self.member.failure is not None:
             on_done(self.member.failure, now_ms)
             return
-        waiter = _Waiter(offsets, deadline_ms, on_done)
+        waiter = CommitWaiter(offsets, deadline_ms, on_done)
         if not offsets:
             on_done(waiter.outcome(), now_ms)
             return
@@ -218,7 +158,8 @@ class Offsets:
                 self._give_up([waiter], partition, None, now_ms)
             else:
                 former = self._pending.get(partition)
-                self._pending[partition] = _Slot(offset, [*(former.waiters if former else ()), waiter])
+                waiters = [*(former.waiters if former else ()), waiter]
+                self._pending[partition] = _Slot(offset, self._topic_id(partition), waiters)
 
     def ask(
         self,
@@ -313,13 +254,21 @@ class Offsets:
 
     def _send(self, now_ms: int) -> None:
         self._sent, self._pending = self._pending, {}
+        for partition, slot in list(self._sent.items()):
+            if slot.topic_id != ZERO_UUID and self._topic_id(partition) not in (slot.topic_id, ZERO_UUID):
+                text = f"commit of {partition} in group {self._group_id}: the topic was deleted and created again"
+                self._fail(self._sent.pop(partition), partition, BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, text), now_ms)
+        if not self._sent:
+            return
 
         def request(versions: Versions) -> tuple[Message, int]:
             signature = self._sign()
             assert signature is not None, "the offsets of a membership that has ended were withdrawn"
             self._signature = signature
             offsets = {partition: slot.offset for partition, slot in self._sent.items()}
-            message, version, self._names = commit_request(offsets, signature, self._router.metadata, versions)
+            ids = {each.topic: self._topic_id(each) for each in self._sent}
+            ids |= {each.topic: slot.topic_id for each, slot in self._sent.items() if slot.topic_id != ZERO_UUID}
+            message, version, self._names = commit_request(offsets, signature, ids, versions)
             return message, version
 
         self._call = Call(
@@ -373,10 +322,10 @@ class Offsets:
             return
         code = error.code if isinstance(error, BrokerError) else None
         member_may_go_on = self.member is not None and code in _MEMBERSHIP and code is not ErrorCode.FENCED_INSTANCE_ID
-        if not (member_may_go_on or code in _RETRIED or (code is None and error.retriable)):
-            for waiter in slot.waiters:
-                waiter.error = error
-                self._settle(waiter, partition, now_ms)
+        is_gone = code is ErrorCode.UNKNOWN_TOPIC_ID and slot.topic_id not in (ZERO_UUID, self._topic_id(partition))
+        may_pass = member_may_go_on or code in _RETRIED or (code is None and error.retriable)
+        if is_gone or not may_pass:
+            self._fail(slot, partition, error, now_ms)
             return
         if code is ErrorCode.UNKNOWN_TOPIC_ID:
             self._router.metadata.invalidate()
@@ -388,23 +337,33 @@ class Offsets:
         if later is not None:
             later.waiters[:0] = waiting
         elif waiting:
-            self._pending[partition] = _Slot(slot.offset, waiting)
+            self._pending[partition] = slot._replace(waiters=waiting)
+
+    def _topic_id(self, partition: TopicPartition) -> bytes:
+        """Return the id that the topic has now, zeros if it is not known."""
+        return self._router.metadata.topic_id(partition.topic)
+
+    def _fail(self, slot: _Slot, partition: TopicPartition, error: KafkaWireError, now_ms: int) -> None:
+        """Tell those who wait for an offset that it will not be committed."""
+        for waiter in slot.waiters:
+            waiter.error = error
+            self._settle(waiter, partition, now_ms)
 
     def _give_up(
-        self, waiters: Collection[_Waiter], partition: TopicPartition, cause: KafkaWireError | None, now_ms: int
+        self, waiters: Collection[CommitWaiter], partition: TopicPartition, cause: KafkaWireError | None, now_ms: int
     ) -> None:
         for waiter in waiters:
             waiter.rebalanced.add(partition)
             waiter.cause = waiter.cause or cause
             self._settle(waiter, partition, now_ms)
 
-    def _settle(self, waiter: _Waiter, partition: TopicPartition, now_ms: int) -> None:
+    def _settle(self, waiter: CommitWaiter, partition: TopicPartition, now_ms: int) -> None:
         """Note that nothing more will happen to a partition of a commit."""
         waiter.left.discard(partition)
         if not waiter.left:
             self._end(waiter, waiter.outcome(), now_ms)
 
-    def _end(self, waiter: _Waiter, outcome: Outcome | KafkaWireError, now_ms: int) -> None:
+    def _end(self, waiter: CommitWaiter, outcome: Outcome | KafkaWireError, now_ms: int) -> None:
         if waiter not in self._waiting:
             return
         del self._waiting[waiter]
@@ -426,7 +385,7 @@ class Offsets:
                 if not any(waiter.left for waiter in slot.waiters):
                     del self._pending[partition]
 
-    def _too_late(self, waiter: _Waiter) -> KafkaWireError:
+    def _too_late(self, waiter: CommitWaiter) -> KafkaWireError:
         cause = self._attempts.last_error
         partitions = ", ".join(map(str, sorted(waiter.left)))
         text = f"group {self._group_id} did not commit {partitions} in time"

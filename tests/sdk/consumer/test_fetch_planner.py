@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.client.groups.subscription import Subscription
-from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import Closed
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -125,6 +125,21 @@ def test_a_topic_that_is_created_again(caplog: pytest.LogCaptureFixture) -> None
         "topic t was deleted and created again",  # every client notices this
         "t-0: topic t was deleted and created again: reset to earliest",
     ]
+
+
+def test_what_was_read_of_a_deleted_topic_is_not_committed_for_the_next_one() -> None:
+    cluster = reading(T0)
+    cluster.logs[T0].append(b"a", b"b", b"c")
+    assert cluster.read() == [(0, 0), (0, 1), (0, 2)]
+    cluster.reader.finish()
+    assert cluster.assignment.to_commit()[T0].offset == 3
+    cluster.recreate("t")
+    cluster.run(3_000)
+    assert cluster.assignment.to_commit().get(T0, OffsetAndMetadata(0)).offset == 0
+    cluster.logs[T0].append(b"d", b"e")
+    assert cluster.read(3_000) == [(0, 0), (0, 1)]
+    cluster.reader.finish()
+    assert cluster.assignment.to_commit()[T0].offset == 2
 
 
 def test_what_is_fetched_ahead_is_bounded() -> None:

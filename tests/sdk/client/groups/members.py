@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any, Protocol
 
 from kafkawire.sdk.client.groups.classic import ClassicGroup
+from kafkawire.sdk.client.groups.commit_outcome import Outcome
 from kafkawire.sdk.client.groups.committed import CommittedOffsets
 from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup
-from kafkawire.sdk.client.groups.offsets import Offsets, Outcome
+from kafkawire.sdk.client.groups.offsets import Offsets
 from kafkawire.sdk.client.groups.protocol import GroupProtocol, GroupSettings
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.client.groups.classic import ClassicGroup, State
-from kafkawire.sdk.client.groups.offsets import Committed, Rebalanced
+from kafkawire.sdk.client.groups.commit_outcome import Committed, Rebalanced
 from kafkawire.sdk.client.groups.protocol import Event, Revoking
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition

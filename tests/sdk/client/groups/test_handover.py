@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from kafkawire.sdk.client.groups.commit_outcome import Committed, OnDone
 from kafkawire.sdk.client.groups.handover import Handover
-from kafkawire.sdk.client.groups.offsets import Committed, OnDone
 from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Revoking
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, RequestTimedOut

@@ -15,6 +15,7 @@ from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchResponse
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.sdk.client.groups.members import refusal
 from tests.sdk.client.simulation import Connection, cluster, topic_id
 
@@ -36,7 +37,7 @@ def test_commits(version: int) -> None:
     offsets = {P: OffsetAndMetadata(7, "note", 3), Q: OffsetAndMetadata(8), U: OffsetAndMetadata(9)}
     signature = GroupMetadata("g", 4, "m", "i" if version >= 7 else None)
     versions = Connection({ApiKey.OFFSET_COMMIT: version})
-    request, chosen, names = commit_request(offsets, signature, known("t", "u"), versions)
+    request, chosen, names = commit_request(offsets, signature, {"t": topic_id("t"), "u": topic_id("u")}, versions)
     assert chosen == version
     code = program(type(request), chosen)
     request = code.decode(code.encode(request))[0]
@@ -109,7 +110,10 @@ def test_everything_that_a_group_has_committed_is_asked_for_by_name(version: int
 def test_names_are_used_unless_all_ids_are_known() -> None:
     versions = Connection({})
     request, version, names = commit_request(
-        {P: OffsetAndMetadata(1), U: OffsetAndMetadata(1)}, GroupMetadata("g"), known("t"), versions
+        {P: OffsetAndMetadata(1), U: OffsetAndMetadata(1)},
+        GroupMetadata("g"),
+        {"t": topic_id("t"), "u": ZERO_UUID},
+        versions,
     )
     assert ([topic.name for topic in request.topics], version, names) == (["t", "u"], 9, {})
     fetch, version, names = fetch_request("g", [P, U], known("t"), versions)

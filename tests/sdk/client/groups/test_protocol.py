@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kafkawire.sdk.client.groups.offsets import Outcome
+from kafkawire.sdk.client.groups.commit_outcome import Outcome
 from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Revoking
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConnectionLost, KafkaWireError
