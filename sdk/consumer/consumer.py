@@ -23,6 +23,7 @@ from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.records.type_variables import Key, Value
 from kafkawire.sdk.transport.fork import Forked
+from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.waiting import turn
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class Consumer(ConsumerFace[Key, Value]):
     async def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
         """Commit finished records (with `enable_auto_commit`), tell the listener, leave the group and disconnect.
 
-        The listener itself may close the consumer.
+        The listener itself may close the consumer. A second call waits for the first.
 
         Args:
             timeout_ms: for all that has to do with the group; after that the consumer disconnects anyway.
@@ -125,22 +126,23 @@ class Consumer(ConsumerFace[Key, Value]):
         Raises:
             Exception: what the listener has raised meanwhile.
         """
-        core = self._core
-        if core is None or self._is_closing:
+        core, is_listener = self._core, self._calls is not None and self._calls.let_go()
+        if self._closing is not None and not is_listener:
+            await self._closing
+        if core is None or self._closing is not None:
             return
-        self._is_closing = True
-        if self._calls is not None:
-            self._calls.let_go()  # the listener may close the consumer
+        closing = self._closing = Promise()
         try:
             with suppress(Closed):  # by a defect, which every read has raised
                 left = core.leave(timeout_ms)
                 await (left if self._calls is None else self._calls.until(left))
         finally:
             self._core = None
-            self._is_closing = False
             try:
                 await core.client.finish(Closed("the consumer was closed"))
             finally:
+                self._closing = None
+                closing.keep(None)
                 if self._calls is not None:
                     await self._calls.end()
         if self._raised is not None:
@@ -424,7 +426,7 @@ class Consumer(ConsumerFace[Key, Value]):
         core = self._core
         if core is None:
             return
-        if error is not None and self._is_closing:
+        if error is not None and self._closing is not None:
             self._raised = error
         with suppress(Closed):
             core.acknowledge(event, error)

@@ -20,6 +20,7 @@ from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.records.type_variables import Key, Value
+from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class ConsumerFace(Generic[Key, Value]):
         self._core: ConsumerCore | None = None
         self._calls: ListenerCalls | BlockingListenerCalls | None = None
         self._raised: Exception | None = None
-        self._is_closing = False
+        self._closing: Promise[None] | None = None
         self._stream: RecordStream[Key, Value] | None = None
         self._seen = 0
 

@@ -56,11 +56,13 @@ class ListenerCalls:
         with suppress(RuntimeError):  # the loop was closed: nobody listens any more
             self._loop.call_soon_threadsafe(self._begin, event)
 
-    def let_go(self) -> None:
-        """Have the group go on if a call asks for this: it waits for what comes after it."""
+    def let_go(self) -> bool:
+        """Have the group go on if a call asks for this, which waits for what comes later; return whether one does."""
         task = asyncio.current_task()
-        if task in self._tasks:
-            self._done(self._tasks[task], None)
+        if task not in self._tasks:
+            return False
+        self._done(self._tasks[task], None)
+        return True
 
     async def until(self, promise: Promise[None]) -> None:
         """Wait for a promise, while the listener is called."""
@@ -144,11 +146,13 @@ class BlockingListenerCalls:
         finally:
             self._caller = None
 
-    def let_go(self) -> None:
-        """Have the group go on if a call asks for this: it waits for what comes after it."""
-        if self._caller == threading.get_ident():
-            self._caller = None
-            self._done(self._events.popleft(), None)
+    def let_go(self) -> bool:
+        """Have the group go on if a call asks for this, which waits for what comes later; return whether one does."""
+        if self._caller != threading.get_ident():
+            return False
+        self._caller = None
+        self._done(self._events.popleft(), None)
+        return True
 
     async def until(self, promise: Promise[None]) -> None:
         """Wait for a promise, while the listener is called."""

@@ -11,12 +11,13 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
 from threading import Event, Lock
 from typing import Any, NamedTuple
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.transport import fork
+from kafkawire.sdk.transport.promise import wake_future
 from kafkawire.sdk.transport.waiting import check_may_block, driving
 
 __all__ = ["Outcome", "RecordMetadata"]
@@ -68,6 +69,7 @@ class Outcome:
     """
 
     __slots__ = (
+        "_generation",
         "_watchers",
         "base_offset",
         "done",
@@ -87,6 +89,7 @@ class Outcome:
         self.observed = False
         self.places: Sequence[tuple[Outcome, int]] | None = None
         self._watchers: list[tuple[int, Callable[[], object]]] = []
+        self._generation = fork.generation()
 
     # The driver's side.
 
@@ -183,9 +186,10 @@ class Outcome:
     def wait(self, index: int, timestamp_ms: int) -> Generator[Any, None, RecordMetadata]:
         """Wait on the running event loop until the record is settled, and return where it is."""
         if not self.is_done(index):
+            self._check_process()
             loop = asyncio.get_running_loop()
             settled: asyncio.Future[None] = loop.create_future()
-            self.watch(index, lambda: _wake(loop, settled))
+            self.watch(index, lambda: wake_future(loop, settled))
             yield from settled.__await__()
         return self._metadata(index, timestamp_ms)
 
@@ -195,14 +199,20 @@ class Outcome:
         Raises:
             RequestTimedOut: it was not settled in time.
             LocalProtocolError: this thread runs an event loop that a client is driven on.
+            Forked: this process is a fork of the one that sends the record.
         """
         if not self.is_done(index):
+            self._check_process()
             check_may_block(driving)
             settled = Event()
             self.watch(index, settled.set)
             if not settled.wait(None if timeout_ms is None else timeout_ms / 1000):
                 raise RequestTimedOut(f"the record for {self.partition} is not settled after {timeout_ms} ms")
         return self._metadata(index, timestamp_ms)
+
+    def _check_process(self) -> None:
+        if self._generation != fork.generation():
+            raise fork.refusal()
 
     def _metadata(self, index: int, timestamp_ms: int) -> RecordMetadata:
         outcome, index = self.find(index)
@@ -232,17 +242,3 @@ def _told(callback: Callable[[], object], *, logs: bool = True) -> bool:
             logger.exception("a callback of a delivery raised")
         return False
     return True
-
-
-def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
-    """Set a future of a loop, from whichever thread this is."""
-
-    def wake() -> None:
-        if not future.done():
-            future.set_result(None)
-
-    if asyncio._get_running_loop() is loop:
-        wake()
-        return
-    with suppress(RuntimeError):  # the loop was closed: nobody awaits on it any more
-        loop.call_soon_threadsafe(wake)

@@ -24,6 +24,7 @@ from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput, record_headers
 from kafkawire.sdk.records.type_variables import GivenKey, GivenValue
 from kafkawire.sdk.transport.fork import Forked
+from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.waiting import turn
 from kafkawire.sdk.transport.wire import Network
 
@@ -78,6 +79,7 @@ class Producer(Generic[GivenKey, GivenValue]):
         self._network = network
         self._core: ProducerCore | None = None
         self._is_open = False
+        self._closing: Promise[None] | None = None
         self._hooks: ProducerHooks[GivenKey, GivenValue] | None = None
         if key_serializer is not None or value_serializer is not None or interceptors is not None:
             from kafkawire.sdk.producer.hooks import ProducerHooks  # few programs have hooks
@@ -122,6 +124,8 @@ class Producer(Generic[GivenKey, GivenValue]):
     async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
         """Flush, and disconnect; a transaction that is open is aborted, one that is being committed is waited for.
 
+        A second call waits for the first.
+
         Args:
             flush: False to fail records that are not acknowledged yet with `Closed`.
             timeout_ms: for flushing, after which the rest fails; None for no limit but `delivery_timeout_ms`, or
@@ -132,9 +136,12 @@ class Producer(Generic[GivenKey, GivenValue]):
             KafkaWireError: see `flush`; `Closed` if there was no time for some records.
         """
         core = self._core
+        if self._closing is not None:
+            await self._closing
         if core is None or not self._is_open:
             return
         self._is_open = False
+        closing = self._closing = Promise()
         core.refuse(Closed("the producer is closed"))
         try:
             if core.is_transactional:
@@ -146,7 +153,10 @@ class Producer(Generic[GivenKey, GivenValue]):
         except Forked:
             pass  # what was buffered before the fork is the parent's to send
         finally:
-            await core.client.finish(Closed("the producer was closed before the record was acknowledged"))
+            try:
+                await core.client.finish(Closed("the producer was closed before the record was acknowledged"))
+            finally:
+                closing.keep(None)
         if flush and not core.is_transactional:
             core.raise_unobserved()
 

@@ -8,7 +8,7 @@ from weakref import WeakSet
 
 from kafkawire.sdk.errors import Closed
 
-__all__ = ["Forked", "watch"]
+__all__ = ["Forked", "generation", "refusal", "watch"]
 
 
 class Forked(Closed):
@@ -22,6 +22,7 @@ class _Watched(Protocol):
 
 
 _watched: WeakSet[_Watched] = WeakSet()
+_generation = 0
 
 
 def watch(thing: _Watched) -> None:
@@ -29,13 +30,23 @@ def watch(thing: _Watched) -> None:
     _watched.add(thing)
 
 
+def generation() -> int:
+    """Return a number that every fork changes in the child: what was made under another one is the parent's."""
+    return _generation
+
+
+def refusal() -> Forked:
+    """Return what says so, with the remedy."""
+    return Forked(
+        "this client was made before os.fork(), and its connections belong to the parent: make one in the child"
+    )
+
+
 def _in_child() -> None:
+    global _generation
+    _generation += 1
     for thing in list(_watched):
-        thing.forked(
-            Forked(
-                "this client was made before os.fork(), and its connections belong to the parent: make one in the child"
-            )
-        )
+        thing.forked(refusal())
 
 
 os.register_at_fork(after_in_child=_in_child)

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from kafkawire.sdk.errors import KafkaWireError, RequestTimedOut
 
-__all__ = ["Promise"]
+__all__ = ["Promise", "wake_future"]
 
 Result = TypeVar("Result")
 
@@ -116,7 +116,7 @@ class Promise(Generic[Result]):
     def _future(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
         """Return what ends when it is settled."""
         settled: asyncio.Future[None] = loop.create_future()
-        self.add_done_callback(lambda: _wake(loop, settled))
+        self.add_done_callback(lambda: wake_future(loop, settled))
         return settled
 
     def _settle(self, result: Result | None, error: Exception | None) -> None:
@@ -135,7 +135,7 @@ class Promise(Generic[Result]):
         return cast("Result", self._result)
 
 
-def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
+def wake_future(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
     """Set a future of a loop, from whichever thread this is."""
 
     def wake() -> None:

@@ -113,6 +113,18 @@ class Acting:
                 await result
 
 
+def test_a_second_close_waits_for_the_first() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await anext(aiter(consumer))
+        first = asyncio.ensure_future(consumer.close())
+        await asyncio.sleep(0)
+        assert not first.done()
+        await consumer.close()
+        assert first.done()
+
+    consuming(test, "t")
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("when", ["assigned", "revoked"])
 def test_a_listener_may_close_its_consumer(protocol: str, when: str) -> None:

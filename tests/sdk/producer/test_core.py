@@ -192,21 +192,37 @@ def test_callbacks_run_on_the_event_loop() -> None:
     producing(test)
 
 
+def test_a_second_close_waits_for_the_first() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        delivery = producer.send("t", b"v")
+        first = asyncio.ensure_future(producer.close())
+        await asyncio.sleep(0)
+        assert not first.done()
+        await producer.close()
+        assert delivery.done
+        assert first.done()
+
+    producing(test)
+
+
 def test_a_forked_process_is_told_to_make_its_own() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         await producer.send("t", b"v")
+        delivery = producer.send("t", b"unsettled")
         reading, writing = os.pipe()
         child = os.fork()
         if not child:
-            try:
-                producer.send("t", b"v")
-            except Closed as error:
-                os.write(writing, str(error).encode())
+            for call in (lambda: producer.send("t", b"v"), delivery.result):
+                try:
+                    call()
+                except Closed as error:
+                    os.write(writing, str(error).encode())
             os._exit(0)
         os.close(writing)
         os.waitpid(child, 0)
         with os.fdopen(reading, "rb") as pipe:
-            assert b"made before os.fork()" in pipe.read()
+            assert pipe.read().count(b"made before os.fork()") == 2
+        await delivery
         await producer.send("t", b"w")
 
     producing(test)
