@@ -45,6 +45,8 @@ class Bounds:
         queue = self._core.queue
         while queue.announces_reads and not (self._core.assignment.assigned or queue.errors or queue.failure):
             await woken()  # the group has not assigned anything yet
+        if self._core.group is None and self._core.is_subscribed:
+            await self._core.topics_assigned()  # the topics may be news
         partitions = self._core.assignment.assigned
         ends: dict[TopicPartition, int] = {}
         if isinstance(self._until, int):

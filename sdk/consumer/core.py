@@ -140,6 +140,10 @@ class ConsumerCore:
 
         return self.driver.ask(step)
 
+    def topics_assigned(self) -> Promise[None]:
+        """Have each topic of the subscription assigned that the cluster has; with a group, it decides."""
+        return self.driver.ask(self._subscribed.await_topics)
+
     # The group; these methods need one.
 
     def acknowledge(self, event: Event, error: Exception | None) -> None:

@@ -14,6 +14,7 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.assignment import Assignment
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["SubscribedTopics"]
 
@@ -35,6 +36,7 @@ class SubscribedTopics:
         self._seen: set[str] = set()
         self._warned: set[str] = set()
         self._changes = -1
+        self._waiting: list[Promise[None]] = []
 
     def subscribe(self, subscription: Subscription) -> None:
         """Read these topics, and no others."""
@@ -46,6 +48,12 @@ class SubscribedTopics:
         """Whether there is a subscription."""
         return self._subscription is not None
 
+    def await_topics(self, promise: Promise[None], now_ms: int) -> None:
+        """Have a promise kept once each topic of the subscription is assigned, or known to be missing."""
+        self._waiting.append(promise)
+        self._changes = -1
+        self.poll(now_ms)
+
     def poll(self, now_ms: int) -> None:
         """Assign partitions that have come into being."""
         if self._subscription is None or self._metadata.changes == self._changes:
@@ -54,13 +62,27 @@ class SubscribedTopics:
         self._warn(self._subscription.names)
         if self._assignment is not None and (self._subscription.pattern is None or self._metadata.is_complete):
             self._assign(self._assignment, self._subscription.topics(self._metadata))
+        if self._waiting and self._covers(self._subscription):
+            waiting, self._waiting = self._waiting, []
+            for promise in waiting:
+                promise.keep(None)
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return nothing: only an event can change anything."""
         return None
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """Do nothing: nobody waits for it."""
+        """End the promises."""
+        waiting, self._waiting = self._waiting, []
+        for promise in waiting:
+            promise.fail(error)
+
+    def _covers(self, subscription: Subscription) -> bool:
+        """Return whether the metadata tells of each topic."""
+        metadata = self._metadata
+        if subscription.pattern is not None:
+            return metadata.is_complete
+        return all(name in metadata.topics or name in metadata.errors for name in subscription.names)
 
     def _assign(self, assignment: Assignment, topics: frozenset[str]) -> None:
         self._seen &= topics

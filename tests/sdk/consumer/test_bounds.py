@@ -91,3 +91,16 @@ def test_a_group_is_waited_for() -> None:
             assert [record.offset async for record in consumer.records(stop_at_end=True)] == [0, 1]
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("topics", [("new",), ("new", "missing")])
+def test_of_topics_that_were_subscribed_to_a_moment_ago(topics: tuple[str, ...]) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
+        broker.topics["new"] = 1
+        broker.fill("new", b"z", b"z")
+        await consumer.subscribe(*topics)
+        assert await read(stop_at_end=True) == [(0, 0), (0, 1)]
+        await consumer.subscribe(pattern="t|new")
+        assert len(await read(stop_at_end=True)) == 25, "of t: the other topic was read"
+
+    reading(test)

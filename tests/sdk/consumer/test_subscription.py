@@ -11,8 +11,10 @@ from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.subscription import SubscribedTopics
+from kafkawire.sdk.errors import Closed
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.consumer.user_side import T0, T1, UserSide
 
 S0 = TopicPartition("s", 0)
@@ -99,3 +101,31 @@ def test_a_pattern_that_only_brokers_understand_is_left_to_them() -> None:
     update(metadata, is_complete=True, t=1)
     subscription.poll(0)
     assert subscription.is_active
+
+
+def test_who_waits_for_the_topics_hears_when_each_is_assigned_or_missing() -> None:
+    metadata, side = Metadata(), UserSide()
+    subscription = SubscribedTopics(metadata, side.assignment)
+    subscription.subscribe(Subscription(["t", "s"]))
+    promise: Promise[None] = Promise()
+    subscription.await_topics(promise, 0)
+    update(metadata, t=1)
+    subscription.poll(0)
+    assert not promise.done
+    update(metadata, s=-1)
+    subscription.poll(0)
+    assert promise.done
+    assert side.assignment.assigned == {T0}
+    known: Promise[None] = Promise()
+    subscription.await_topics(known, 0)
+    assert known.done
+
+
+def test_who_waits_for_the_topics_hears_of_the_end() -> None:
+    subscription = SubscribedTopics(Metadata(), UserSide().assignment)
+    subscription.subscribe(Subscription(["t"]))
+    promise: Promise[None] = Promise()
+    subscription.await_topics(promise, 0)
+    subscription.fail(Closed("closed"), 0)
+    with pytest.raises(Closed, match="closed"):
+        promise.wait(0)
