@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.groups.protocol import Event
     from kafkawire.sdk.consumer.bounds import Bounds
     from kafkawire.sdk.consumer.core import ConsumerCore
-    from kafkawire.sdk.consumer.handout import RecordIterator, RecordStream
+    from kafkawire.sdk.consumer.handout import Handout, RecordIterator, RecordStream
     from kafkawire.sdk.consumer.listener import BlockingListenerCalls, ListenerCalls, RebalanceListener
 
 __all__ = ["CLOSE_TIMEOUT_MS", "Consumer"]
@@ -338,23 +338,22 @@ class Consumer(ConsumerFace[Key, Value]):
 
     async def _next_record(self) -> Record[Key, Value]:
         """Wait for the next record of an iteration, and hand it out."""
-        if not await self._advance():
+        handout = await self._advance()
+        if handout is None:
             raise StopAsyncIteration
-        reader = self._started().reader
-        assert reader.handout is not None
-        return reader.handout.take()
+        return handout.take()
 
-    async def _advance(self) -> bool:
-        """Wait until a record can be handed out; return False at the end of the client, or of a bounded read."""
+    async def _advance(self) -> Handout | None:
+        """Wait for a record that can be taken; None at the end of the client, or of a bounded read."""
         core = self._core
         if core is None:
-            return False
+            return None
         try:
-            return await self._wait(core, lambda: core.reader.advance() or None) is not None
+            return await self._wait(core, core.reader.advance)
         except Forked:
             raise
         except Closed:
-            return False
+            return None
 
     async def _next_batch(self, core: ConsumerCore) -> ConsumerBatch | None:
         """Wait for the next batch, and hand it out; None at the end of the client, or of a bounded read."""
