@@ -123,7 +123,8 @@ class FetchPlanner:
         """Look up positions and send fetches, as far as they are due."""
         if self._failure is not None:
             return
-        self._take_releases(now_ms)
+        if self._queue.released:
+            self._take_releases(now_ms)
         self._is_full = False
         if self._metadata.changes != self._changes:
             self._changes = self._metadata.changes
@@ -216,8 +217,10 @@ class FetchPlanner:
         """Put a partition where it belongs now: with a broker, a look-up, or nowhere until something happens."""
         self.steps += 1
         home: int | None = None
-        known = self._metadata.partition(fetch.partition)
-        self._notice_other_topic(fetch, now_ms)
+        topic = self._metadata.topics.get(fetch.partition.topic)
+        known = None if topic is None else topic.partitions.get(fetch.partition.partition)
+        if topic is not None and topic.topic_id != fetch.topic_id:
+            self._notice_other_topic(fetch, topic.topic_id, now_ms)
         if fetch.halted or fetch.is_asked:
             pass
         elif fetch.attempts.not_before_ms > now_ms:
@@ -229,7 +232,8 @@ class FetchPlanner:
             return
         else:
             home = self._home_of(fetch, known, known.leader, now_ms)
-        self._leaderless.pop(fetch.partition, None)
+        if self._leaderless:
+            self._leaderless.pop(fetch.partition, None)
         self._move(fetch, home)
 
     def retry(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
@@ -327,13 +331,12 @@ class FetchPlanner:
             self._numbers += 1
             heappush(self._later, (due_ms, self._numbers, fetch))
 
-    def _notice_other_topic(self, fetch: PartitionFetch, now_ms: int) -> None:
-        """Begin anew in a topic that was deleted and created again (KIP-516).
+    def _notice_other_topic(self, fetch: PartitionFetch, topic_id: bytes, now_ms: int) -> None:
+        """Begin anew in a topic that was deleted and created again (KIP-516), or learn the id for the first time.
 
         So does the user's side: what was handed out of the former topic must not be committed for this one.
         """
-        topic_id = self._metadata.topic_id(fetch.partition.topic)
-        if topic_id in (ZERO_UUID, fetch.topic_id):
+        if topic_id == ZERO_UUID:
             return
         former, fetch.topic_id = fetch.topic_id, topic_id
         fetch.warned = False
@@ -352,7 +355,9 @@ class FetchPlanner:
         fetch.home = home
         if home is None:
             return
-        node = self._nodes.setdefault(home, _NodeFetches())
+        node = self._nodes.get(home)
+        if node is None:
+            node = self._nodes[home] = _NodeFetches()
         if fetch.partition not in node.wanted or fetch.sent != fetch.to_send():
             node.session.change(fetch.partition)
         node.wanted[fetch.partition] = fetch

@@ -104,7 +104,8 @@ class FetchResponses:
         if data.error_code != ErrorCode.NONE:
             self._refuse(node_id, fetch, data, now_ms)
             return
-        fetch.attempts.succeeded()
+        if fetch.attempts.failures:
+            fetch.attempts.succeeded()
         is_committed = self._options.isolation_level == IsolationLevel.READ_COMMITTED
         end_offset = data.last_stable_offset if is_committed else data.high_watermark
         if end_offset != fetch.end_offset:
@@ -132,7 +133,7 @@ class FetchResponses:
         if found.damage is None and found.size_bytes < len(records):
             records = memoryview(records)[: found.size_bytes]  # the rest is asked for next
         end = Position(found.next_offset, found.leader_epoch)
-        aborted = tuple((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
+        aborted = [(each.first_offset, each.producer_id) for each in data.aborted_transactions or ()]
         fetched = Fetched(
             fetch.partition,
             fetch.epoch,
@@ -140,7 +141,7 @@ class FetchResponses:
             end,
             records,
             data_end=-1 if found.data_end is None else found.data_end,
-            aborted=tuple(sorted(aborted)),
+            aborted=tuple(sorted(aborted)) if aborted else (),
         )
         fetch.position = end
         fetch.buffered_bytes += len(records)
