@@ -122,9 +122,10 @@ class FetchQueue:
 
     def signal(self) -> None:
         """Wake every reader."""
-        while self._waiting:
+        waiting = self._waiting
+        while waiting:
             try:
-                promise = self._waiting.popleft()
+                promise = waiting.popleft()
             except IndexError:  # the other side was faster
                 return
             promise.keep(None)

@@ -102,9 +102,10 @@ class Reader:
         Raises:
             KafkaWireError: what stops a partition, or the client, from being read on.
         """
-        self.settle()
+        if self._moved or self._course is not None or self._errors:
+            self.settle()
         found = self._advance()
-        if found is None:
+        if found is None and self._moved:
             self.settle()  # what was passed over is finished, too
         return found
 
@@ -187,8 +188,7 @@ class Reader:
         Raises:
             KafkaWireError: an earlier read met it, and returned what it had found first.
         """
-        if self._moved or self._course is not None:
-            self.finish()
+        self.finish()
         if self._errors:
             raise self._errors.popleft()
 
@@ -246,17 +246,19 @@ class Reader:
                 self._damaged(course)
                 raise
             course.batch = batch
-            unfinished, start = course.reading.unfinished, course.reading.start
-            if unfinished is not None and start is not None:
-                unfinished.began(start, (record.offset for record in records), batch.leader_epoch)
-            self._hand_out(course, self._handout(course, records, course.end_of(batch), batch.leader_epoch))
+            leader_epoch, end, reading = batch.leader_epoch, course.end_of(batch), course.reading
+            if reading.unfinished is not None and reading.start is not None:
+                reading.unfinished.began(reading.start, (record.offset for record in records), leader_epoch)
+            if self.hooks is None:
+                self._hand_out(course, Handout(records, end, leader_epoch))
+            else:
+                self._hand_out(course, self._hooked(course, records, end, leader_epoch))
         return handout
 
-    def _handout(self, course: _Course, records: list[Record], end: Position, leader_epoch: int) -> Handout:
-        if self.hooks is None:
-            return Handout(records, end, leader_epoch)
+    def _hooked(self, course: _Course, records: list[Record], end: Position, leader_epoch: int) -> Handout:
         from kafkawire.sdk.consumer.hooks import HookedHandout  # few programs have hooks
 
+        assert self.hooks is not None
         return HookedHandout(records, end, leader_epoch, self.hooks, lambda: self._damaged(course))
 
     def _hand_over(self, batch: ConsumerBatch, course: _Course) -> None:
@@ -316,13 +318,14 @@ class Reader:
             course = self._course
             if course is None or course.is_over:
                 course = self._course = self._next_course()
-            if course is None:
-                return None
+                if course is None:
+                    return None
             if course.rest is not None:
                 rest, course.rest = course.rest, None
                 return rest
-            if course.reading.unfinished is not None:
-                course.reading.unfinished.check_room()
+            reading = course.reading
+            if reading.unfinished is not None:
+                reading.unfinished.check_room()
             try:
                 batch = next(course.batches, None)
             except DecodeError:
@@ -331,7 +334,6 @@ class Reader:
             if batch is None:
                 self._end(course)
                 continue
-            reading = course.reading
             assert reading.start is not None
             start = max(reading.start.offset, course.fetched.start)
             if reading.until is not None and batch.base_offset >= reading.until:
@@ -357,16 +359,18 @@ class Reader:
         Errors come in the order in which they were met. What ends all reading does not wait for what was fetched:
         nothing of that is finished, so it is read again.
         """
-        if self._queue.errors:
-            raise self._queue.errors.popleft()
-        self._queue.check()
+        queue = self._queue
+        if queue.errors:
+            raise queue.errors.popleft()
+        if queue.failure is not None:
+            queue.check()
         if self._paused:
             self._paused = [course for course in self._paused if not course.is_over]
             for index, course in enumerate(self._paused):
                 if not course.reading.paused:
                     return self._paused.pop(index)
         readings = self._assignment.readings
-        while (fetched := self._queue.take(readings)) is not None:
+        while (fetched := queue.take(readings)) is not None:
             reading = readings[fetched.partition]
             if fetched.error is not None:
                 self._assignment.halt(reading)

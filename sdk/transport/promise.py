@@ -144,13 +144,8 @@ class Promise(Generic[Result]):
 def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
     """Set a future of a loop, from whichever thread this is."""
 
-    if asyncio._get_running_loop() is loop:
-        _end(future)
-        return
-    with suppress(RuntimeError):  # the loop was closed: nobody awaits on it any more
-        loop.call_soon_threadsafe(_end, future)
-
-
-def _end(future: asyncio.Future[None]) -> None:
-    if not future.done():
+    if asyncio._get_running_loop() is not loop:
+        with suppress(RuntimeError):  # the loop was closed: nobody awaits on it any more
+            loop.call_soon_threadsafe(_wake, loop, future)
+    elif not future.done():
         future.set_result(None)
