@@ -114,8 +114,13 @@ class Router:
 
     # What machines do.
 
-    def submit(self, call: Call, now_ms: int) -> None:
+    def submit(self, call: Call, now_ms: int, link: Link | None = None) -> None:
         """Take a call; it settles by its deadline, whatever happens.
+
+        Args:
+            call: to be sent when that is possible.
+            now_ms: the time.
+            link: to its node, from `reach` in the same turn; None to look for it.
 
         Raises:
             LocalProtocolError: `MAX_CALLS` calls are unsettled.
@@ -133,7 +138,8 @@ class Router:
             self._forget_deadlines()
         target = call.target
         if type(target) is Node and (target, call.purpose) not in self._buckets:  # it overtakes no other
-            link = self._links.to_node(target.node_id, call.purpose)
+            if link is None:
+                link = self._links.to_node(target.node_id, call.purpose)
             if link is not None and link.takes_calls(now_ms) and link.in_flight < _IN_FLIGHT_MAX:
                 self._actions.append(self._sent(entry, link, now_ms))
                 return

@@ -61,10 +61,17 @@ class Located(Protocol):
 class _NodeFetches:
     """What is fetched from one broker."""
 
-    __slots__ = ("in_flight", "session", "wanted")
+    __slots__ = ("in_flight", "request", "session", "wanted")
 
-    def __init__(self) -> None:
+    def __init__(self, options: ConsumerOptions) -> None:
         self.session = FetchSession()
+        self.request = FetchRequest(  # each is encoded before the next is made: only what the session says is new
+            max_wait_ms=options.fetch_max_wait_ms,
+            min_bytes=options.fetch_min_bytes,
+            max_bytes=options.fetch_max_bytes,
+            isolation_level=options.isolation_level,
+            rack_id=options.client_rack,
+        )
         self.wanted: dict[TopicPartition, PartitionFetch] = {}
         self.in_flight: Call | None = None
 
@@ -236,6 +243,15 @@ class FetchPlanner:
             self._leaderless.pop(fetch.partition, None)
         self._move(fetch, home)
 
+    def go_on(self, fetch: PartitionFetch, now_ms: int) -> None:
+        """Fetch a partition from where it is now: a broker has answered, and as far as that one knows all is well."""
+        home = fetch.home
+        has_room = fetch.buffered_bytes < _FETCHES_AHEAD * fetch.max_bytes
+        if home is None or fetch.halted or fetch.replica is not None or not has_room:
+            self.consider(fetch, now_ms)
+        elif fetch.sent != fetch.to_send():
+            self._nodes[home].session.change(fetch.partition)
+
     def retry(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
         """Have a partition wait after a failure that will pass."""
         fetch.attempts.failed(error, now_ms)
@@ -279,11 +295,6 @@ class FetchPlanner:
         fetch.move(place)
         fetch.replica = None
         self.consider(fetch, now_ms)
-
-    def observe(self, fetch: PartitionFetch) -> None:
-        """Tell the user's side how far a partition can be read."""
-        assert self.user is not None
-        self.user.observed(fetch.partition, fetch.epoch, fetch.end_offset)
 
     def current(self, partition: TopicPartition) -> PartitionFetch | None:
         """Return the state of a partition, None if it is not assigned any more."""
@@ -357,7 +368,7 @@ class FetchPlanner:
             return
         node = self._nodes.get(home)
         if node is None:
-            node = self._nodes[home] = _NodeFetches()
+            node = self._nodes[home] = _NodeFetches(self._options)
         if fetch.partition not in node.wanted or fetch.sent != fetch.to_send():
             node.session.change(fetch.partition)
         node.wanted[fetch.partition] = fetch
@@ -394,23 +405,15 @@ class FetchPlanner:
             retries=False,
             timeout_ms=timeout_ms,
         )
-        self._router.submit(node.in_flight, now_ms)
+        self._router.submit(node.in_flight, now_ms, link)
 
     def _request(self, node: _NodeFetches, link: Link) -> tuple[Message, int]:
         plan = node.session.plan(node.wanted)
         assert link.connection is not None
         carrying = None if node.session.by_id else (FetchRequest.FetchTopic, "topic")
-        request = FetchRequest(
-            max_wait_ms=self._options.fetch_max_wait_ms,
-            min_bytes=self._options.fetch_min_bytes,
-            max_bytes=self._options.fetch_max_bytes,
-            isolation_level=self._options.isolation_level,
-            session_id=plan.session_id,
-            session_epoch=plan.epoch,
-            topics=plan.topics,
-            forgotten_topics_data=plan.forgotten,
-            rack_id=self._options.client_rack,
-        )
+        request = node.request
+        request.session_id, request.session_epoch = plan.session_id, plan.epoch
+        request.topics, request.forgotten_topics_data = plan.topics, plan.forgotten
         return request, link.connection.version_for(FetchRequest, carrying)
 
     def _ended(self, node_id: int, node: _NodeFetches, call: Call, now_ms: int) -> None:

@@ -110,12 +110,13 @@ class FetchResponses:
         end_offset = data.last_stable_offset if is_committed else data.high_watermark
         if end_offset != fetch.end_offset:
             fetch.end_offset = end_offset
-            self._planner.observe(fetch)
+            assert self._planner.user is not None
+            self._planner.user.observed(fetch.partition, fetch.epoch, end_offset)
         if data.preferred_read_replica >= 0:
             fetch.replica = (data.preferred_read_replica, now_ms + self._options.metadata_max_age_ms)
         if data.records is not None and len(data.records):
             self._queue_batches(fetch, data, data.records, now_ms)
-        self._planner.consider(fetch, now_ms)
+        self._planner.go_on(fetch, now_ms)
 
     def _queue_batches(
         self, fetch: PartitionFetch, data: FetchResponse.PartitionData, records: Buffer, now_ms: int
