@@ -54,7 +54,9 @@ class Links:
     def to_node(self, node_id: int, purpose: Purpose) -> Link | None:
         """Return the link to a broker, None if the cluster does not list it."""
         broker = self._metadata.brokers.get(node_id)
-        return None if broker is None else self.to(broker.address, purpose)
+        if broker is None:
+            return None
+        return self._links.get((broker.address, purpose)) or self.to(broker.address, purpose)
 
     def candidates(self) -> list[Link]:
         """Return the links to all brokers, and to the bootstrap servers while no broker can be reached."""

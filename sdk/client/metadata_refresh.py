@@ -71,11 +71,13 @@ class MetadataRefresh:
         for on_done in waiting:
             on_done(error)
 
-    def poll(self, now_ms: int) -> None:
-        """Send a refresh if one is due."""
+    def poll(self, now_ms: int) -> int | None:
+        """Send a refresh if one is due; return what `due_ms` says then."""
         due_ms = self.due_ms()
-        if due_ms is not None and due_ms <= now_ms:
-            self._send(now_ms)
+        if due_ms is None or due_ms > now_ms:
+            return due_ms
+        self._send(now_ms)
+        return None
 
     def due_ms(self) -> int | None:
         """Return when the next refresh is due, None while one is running."""

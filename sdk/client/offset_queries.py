@@ -96,6 +96,8 @@ class OffsetQueries:
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return when to poll again if nothing happens before."""
+        if not self._queries:
+            return None
         waiting = [query.attempts.not_before_ms for query in self._queries if not query.in_flight]
         return min(waiting, default=None)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator, Node, Purpose, Target
 from kafkawire.sdk.client.coordinators import Coordinators
@@ -49,16 +49,21 @@ MAX_CALLS = 20_000
 #: Calls in flight on one connection: more would only wait in the broker's socket, where nothing can be done about them.
 _IN_FLIGHT_MAX = 100
 
+#: Deadlines of ended calls that are kept beside as many as there are calls: looking for them after each call costs more
+#: than a few numbers in memory.
+_SPARE_DEADLINES = 100
+
 Action = Open[Link] | Send[Link, Call] | Shut[Link]
 
 
 class _Entry:
-    """A call that has not ended, and its attempts; `link` is set while it is in flight, since `since_ms`."""
+    """A call that has not ended, its number and its attempts; `link` is set while it is in flight, since `since_ms`."""
 
-    __slots__ = ("attempts", "call", "link", "since_ms")
+    __slots__ = ("attempts", "call", "link", "number", "since_ms")
 
-    def __init__(self, call: Call, attempts: Attempts, since_ms: int) -> None:
+    def __init__(self, call: Call, number: int, attempts: Attempts, since_ms: int) -> None:
         self.call = call
+        self.number = number
         self.attempts = attempts
         self.since_ms = since_ms
         self.link: Link | None = None
@@ -93,10 +98,11 @@ class Router:
         self._backoff = backoff
         self._buckets: dict[tuple[Target, Purpose], _Bucket] = {}
         self._in_flight: dict[Call, _Entry] = {}
-        self._unsettled: dict[Call, _Entry] = {}
+        self._unsettled: dict[int, _Entry] = {}
         self._submissions = 0
         self._later: list[tuple[int, int, _Entry]] = []
-        self._deadlines: list[tuple[int, int, Call]] = []
+        self._deadlines: list[tuple[int, int]] = []
+        self._refresh_ms: int | None = None
         self._links = Links(options, self.metadata, backoff)
         self._actions: list[Action] = []
         self.metrics = Registry(options.KIND)
@@ -108,8 +114,13 @@ class Router:
 
     # What machines do.
 
-    def submit(self, call: Call, now_ms: int) -> None:
+    def submit(self, call: Call, now_ms: int, link: Link | None = None) -> None:
         """Take a call; it settles by its deadline, whatever happens.
+
+        Args:
+            call: to be sent when that is possible.
+            now_ms: the time.
+            link: to its node, from `reach` in the same turn; None to look for it.
 
         Raises:
             LocalProtocolError: `MAX_CALLS` calls are unsettled.
@@ -119,12 +130,16 @@ class Router:
             raise Closed("the client was closed") from self._closed
         if len(self._unsettled) >= MAX_CALLS:
             raise LocalProtocolError(f"{MAX_CALLS} calls have not ended yet, that is the limit")
-        entry = _Entry(call, Attempts(self._backoff, call.deadline_ms, final=call.final), now_ms)
-        self._unsettled[call] = entry
-        heappush(self._deadlines, (call.deadline_ms, self._number(), call))
+        number = self._number()
+        entry = _Entry(call, number, Attempts(self._backoff, call.deadline_ms, final=call.final), now_ms)
+        self._unsettled[number] = entry
+        heappush(self._deadlines, (call.deadline_ms, number))
+        if len(self._deadlines) > 2 * len(self._unsettled) + _SPARE_DEADLINES:
+            self._forget_deadlines()
         target = call.target
         if type(target) is Node and (target, call.purpose) not in self._buckets:  # it overtakes no other
-            link = self._links.to_node(target.node_id, call.purpose)
+            if link is None:
+                link = self._links.to_node(target.node_id, call.purpose)
             if link is not None and link.takes_calls(now_ms) and link.in_flight < _IN_FLIGHT_MAX:
                 self._actions.append(self._sent(entry, link, now_ms))
                 return
@@ -173,17 +188,18 @@ class Router:
         """Return what is to be done now."""
         if self._closed is not None:
             return []
-        if self._deadlines and (self._deadlines[0][0] <= now_ms or self._deadlines[0][2].done):
+        if self._deadlines and self._deadlines[0][0] <= now_ms:
             self._expire(now_ms)
         while self._later and self._later[0][0] <= now_ms:
             self._enqueue(heappop(self._later)[2], now_ms)
-        self._refresh.poll(now_ms)
+        self._refresh_ms = self._refresh.poll(now_ms)
         actions, self._actions = self._actions, []
         before = -1
         while self._buckets and before != self._submissions:  # a look-up of a coordinator is another submission
             before = self._submissions
             for key, bucket in list(self._buckets.items()):
                 self._drain(*key, bucket, now_ms, actions)
+            self._refresh_ms = self._refresh.due_ms()  # a broker that the cluster does not list outdates the metadata
         if now_ms >= self._links.due_ms:
             for action in self._links.tend(now_ms):
                 if isinstance(action, Shut):
@@ -192,7 +208,7 @@ class Router:
         return actions
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens before; None after `close`."""
+        """Return when to poll again if nothing happens before; None after `close`. `poll` precedes it."""
         if self._closed is not None:
             return None
         due_ms = self._links.due_ms
@@ -200,7 +216,7 @@ class Router:
             due_ms = self._later[0][0]
         if self._deadlines and self._deadlines[0][0] < due_ms:
             due_ms = self._deadlines[0][0]
-        refresh_ms = self._refresh.due_ms()
+        refresh_ms = self._refresh_ms
         return due_ms if refresh_ms is None or refresh_ms > due_ms else refresh_ms
 
     def opened(self, link: Link, connection: Versions, now_ms: int) -> None:
@@ -282,7 +298,7 @@ class Router:
         return entry
 
     def _settle(self, entry: _Entry, result: Message | None, error: KafkaWireError | None, now_ms: int) -> None:
-        self._unsettled.pop(entry.call, None)
+        self._unsettled.pop(entry.number, None)
         entry.call.settle(result, error, now_ms)
 
     def _failed(self, entry: _Entry, error: KafkaWireError, now_ms: int, response: Message | None = None) -> None:
@@ -303,20 +319,25 @@ class Router:
             self._settle(entry, response, error, now_ms)
 
     def _expire(self, now_ms: int) -> None:
-        while self._deadlines and (self._deadlines[0][0] <= now_ms or self._deadlines[0][2].done):
-            call = heappop(self._deadlines)[2]
-            entry = self._unsettled.get(call)
+        self._forget_deadlines()
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            entry = self._unsettled.get(heappop(self._deadlines)[1])
             if entry is not None:
-                target = call.target
+                target = entry.call.target
                 trouble = self._coordinators.trouble(target) if isinstance(target, Coordinator) else None
                 self._settle(entry, None, _too_late(entry, entry.attempts.last_error or trouble), now_ms)
+
+    def _forget_deadlines(self) -> None:
+        """Forget the deadlines of calls that have ended."""
+        self._deadlines = [each for each in self._deadlines if each[1] in self._unsettled]
+        heapify(self._deadlines)
 
     def _drain(self, target: Target, purpose: Purpose, bucket: _Bucket, now_ms: int, actions: list[Action]) -> None:
         """Send the calls of one target that can be sent now."""
         while bucket.entries:
             entry = bucket.entries[0]
             if entry.call.done:
-                self._unsettled.pop(bucket.entries.popleft().call, None)
+                self._unsettled.pop(bucket.entries.popleft().number, None)
                 continue
             link = self._choose(target, purpose, bucket, now_ms)
             if link is None or link.in_flight >= _IN_FLIGHT_MAX:

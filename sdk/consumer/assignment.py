@@ -151,7 +151,7 @@ class Reading:
     @property
     def is_held(self) -> bool:
         """Whether nothing of it may be handed out now."""
-        return self.paused or self.stopped or self.halted or self.is_at_end
+        return self.paused or self.stopped or self.halted or (self.until is not None and self.is_at_end)
 
     @property
     def is_at_end(self) -> bool:

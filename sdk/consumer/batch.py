@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.records import Batch, Record
+from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
+from kafkawire.sdk.records import Batch, MessageBatch, Record
 
 if TYPE_CHECKING:
     import pyarrow
@@ -79,4 +80,10 @@ class ConsumerBatch:
     @property
     def is_cut(self) -> bool:
         """Whether some of its records are not to be handed out."""
-        return self.batch.base_offset < self.start_offset or self.next_offset < self.batch.next_offset
+        end = self._end_offset
+        return self.batch.base_offset < self.start_offset or (end is not None and end < self.batch.next_offset)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the leader that wrote it, -1 in old formats, which have none."""
+        return NO_PARTITION_LEADER_EPOCH if isinstance(self.batch, MessageBatch) else self.batch.partition_leader_epoch

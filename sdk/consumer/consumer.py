@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.groups.protocol import Event
     from kafkawire.sdk.consumer.bounds import Bounds
     from kafkawire.sdk.consumer.core import ConsumerCore
-    from kafkawire.sdk.consumer.handout import RecordIterator, RecordStream
+    from kafkawire.sdk.consumer.handout import Handout, RecordIterator, RecordStream
     from kafkawire.sdk.consumer.listener import BlockingListenerCalls, ListenerCalls, RebalanceListener
 
 __all__ = ["CLOSE_TIMEOUT_MS", "Consumer"]
@@ -340,23 +340,22 @@ class Consumer(ConsumerFace[Key, Value]):
 
     async def _next_record(self) -> Record[Key, Value]:
         """Wait for the next record of an iteration, and hand it out."""
-        if not await self._advance():
+        handout = await self._advance()
+        if handout is None:
             raise StopAsyncIteration
-        reader = self._started().reader
-        assert reader.handout is not None
-        return reader.handout.take()
+        return handout.take()
 
-    async def _advance(self) -> bool:
-        """Wait until a record can be handed out; return False at the end of the client, or of a bounded read."""
+    async def _advance(self) -> Handout | None:
+        """Wait for a record that can be taken; None at the end of the client, or of a bounded read."""
         core = self._core
         if core is None:
-            return False
+            return None
         try:
-            return await self._wait(core, lambda: core.reader.advance() or None) is not None
+            return await self._wait(core, core.reader.advance)
         except Forked:
             raise
         except Closed:
-            return False
+            return None
 
     async def _next_batch(self, core: ConsumerCore) -> ConsumerBatch | None:
         """Wait for the next batch, and hand it out; None at the end of the client, or of a bounded read."""
@@ -388,7 +387,7 @@ class Consumer(ConsumerFace[Key, Value]):
             self._seen = core.reader.taken
             await turn()  # the application may never wait: let responses in and the next requests out
         while (found := self._read(core, read)) is None:
-            if core.reader.is_at_end or not await self._woken(core, deadline_ms):
+            if (core.reader.is_bounded and core.reader.is_at_end) or not await self._woken(core, deadline_ms):
                 return None
             self._seen = core.reader.taken + 1  # what comes now was waited for
         return found

@@ -61,10 +61,17 @@ class Located(Protocol):
 class _NodeFetches:
     """What is fetched from one broker."""
 
-    __slots__ = ("in_flight", "session", "wanted")
+    __slots__ = ("in_flight", "request", "session", "wanted")
 
-    def __init__(self) -> None:
+    def __init__(self, options: ConsumerOptions) -> None:
         self.session = FetchSession()
+        self.request = FetchRequest(  # each is encoded before the next is made: only what the session says is new
+            max_wait_ms=options.fetch_max_wait_ms,
+            min_bytes=options.fetch_min_bytes,
+            max_bytes=options.fetch_max_bytes,
+            isolation_level=options.isolation_level,
+            rack_id=options.client_rack,
+        )
         self.wanted: dict[TopicPartition, PartitionFetch] = {}
         self.in_flight: Call | None = None
 
@@ -123,7 +130,8 @@ class FetchPlanner:
         """Look up positions and send fetches, as far as they are due."""
         if self._failure is not None:
             return
-        self._take_releases(now_ms)
+        if self._queue.released:
+            self._take_releases(now_ms)
         self._is_full = False
         if self._metadata.changes != self._changes:
             self._changes = self._metadata.changes
@@ -216,8 +224,10 @@ class FetchPlanner:
         """Put a partition where it belongs now: with a broker, a look-up, or nowhere until something happens."""
         self.steps += 1
         home: int | None = None
-        known = self._metadata.partition(fetch.partition)
-        self._notice_other_topic(fetch, now_ms)
+        topic = self._metadata.topics.get(fetch.partition.topic)
+        known = None if topic is None else topic.partitions.get(fetch.partition.partition)
+        if topic is not None and topic.topic_id != fetch.topic_id:
+            self._notice_other_topic(fetch, topic.topic_id, now_ms)
         if fetch.halted or fetch.is_asked:
             pass
         elif fetch.attempts.not_before_ms > now_ms:
@@ -229,8 +239,18 @@ class FetchPlanner:
             return
         else:
             home = self._home_of(fetch, known, known.leader, now_ms)
-        self._leaderless.pop(fetch.partition, None)
+        if self._leaderless:
+            self._leaderless.pop(fetch.partition, None)
         self._move(fetch, home)
+
+    def go_on(self, fetch: PartitionFetch, now_ms: int) -> None:
+        """Fetch a partition from where it is now: a broker has answered, and as far as that one knows all is well."""
+        home = fetch.home
+        has_room = fetch.buffered_bytes < _FETCHES_AHEAD * fetch.max_bytes
+        if home is None or fetch.halted or fetch.replica is not None or not has_room:
+            self.consider(fetch, now_ms)
+        elif fetch.sent != fetch.to_send():
+            self._nodes[home].session.change(fetch.partition)
 
     def retry(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
         """Have a partition wait after a failure that will pass."""
@@ -275,11 +295,6 @@ class FetchPlanner:
         fetch.move(place)
         fetch.replica = None
         self.consider(fetch, now_ms)
-
-    def observe(self, fetch: PartitionFetch) -> None:
-        """Tell the user's side how far a partition can be read."""
-        assert self.user is not None
-        self.user.observed(fetch.partition, fetch.epoch, fetch.end_offset)
 
     def current(self, partition: TopicPartition) -> PartitionFetch | None:
         """Return the state of a partition, None if it is not assigned any more."""
@@ -327,13 +342,12 @@ class FetchPlanner:
             self._numbers += 1
             heappush(self._later, (due_ms, self._numbers, fetch))
 
-    def _notice_other_topic(self, fetch: PartitionFetch, now_ms: int) -> None:
-        """Begin anew in a topic that was deleted and created again (KIP-516).
+    def _notice_other_topic(self, fetch: PartitionFetch, topic_id: bytes, now_ms: int) -> None:
+        """Begin anew in a topic that was deleted and created again (KIP-516), or learn the id for the first time.
 
         So does the user's side: what was handed out of the former topic must not be committed for this one.
         """
-        topic_id = self._metadata.topic_id(fetch.partition.topic)
-        if topic_id in (ZERO_UUID, fetch.topic_id):
+        if topic_id == ZERO_UUID:
             return
         former, fetch.topic_id = fetch.topic_id, topic_id
         fetch.warned = False
@@ -352,7 +366,9 @@ class FetchPlanner:
         fetch.home = home
         if home is None:
             return
-        node = self._nodes.setdefault(home, _NodeFetches())
+        node = self._nodes.get(home)
+        if node is None:
+            node = self._nodes[home] = _NodeFetches(self._options)
         if fetch.partition not in node.wanted or fetch.sent != fetch.to_send():
             node.session.change(fetch.partition)
         node.wanted[fetch.partition] = fetch
@@ -389,23 +405,15 @@ class FetchPlanner:
             retries=False,
             timeout_ms=timeout_ms,
         )
-        self._router.submit(node.in_flight, now_ms)
+        self._router.submit(node.in_flight, now_ms, link)
 
     def _request(self, node: _NodeFetches, link: Link) -> tuple[Message, int]:
         plan = node.session.plan(node.wanted)
         assert link.connection is not None
         carrying = None if node.session.by_id else (FetchRequest.FetchTopic, "topic")
-        request = FetchRequest(
-            max_wait_ms=self._options.fetch_max_wait_ms,
-            min_bytes=self._options.fetch_min_bytes,
-            max_bytes=self._options.fetch_max_bytes,
-            isolation_level=self._options.isolation_level,
-            session_id=plan.session_id,
-            session_epoch=plan.epoch,
-            topics=plan.topics,
-            forgotten_topics_data=plan.forgotten,
-            rack_id=self._options.client_rack,
-        )
+        request = node.request
+        request.session_id, request.session_epoch = plan.session_id, plan.epoch
+        request.topics, request.forgotten_topics_data = plan.topics, plan.forgotten
         return request, link.connection.version_for(FetchRequest, carrying)
 
     def _ended(self, node_id: int, node: _NodeFetches, call: Call, now_ms: int) -> None:

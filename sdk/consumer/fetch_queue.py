@@ -122,18 +122,24 @@ class FetchQueue:
 
     def signal(self) -> None:
         """Wake every reader."""
-        with suppress(IndexError):
-            while True:
-                self._waiting.popleft().keep(None)
+        waiting = self._waiting
+        while waiting:
+            try:
+                promise = waiting.popleft()
+            except IndexError:  # the other side was faster
+                return
+            promise.keep(None)
 
     # The user's side.
 
     def check(self) -> None:
         """Raise why nothing will come any more, as often as somebody reads."""
-        if isinstance(self.failure, KafkaWireError):
-            raise self.failure.again()
-        if self.failure is not None:  # the application's own: its traceback must not grow with each read
-            raise self.failure.with_traceback(self._traceback)
+        failure = self.failure
+        if failure is None:
+            return
+        if isinstance(failure, KafkaWireError):
+            raise failure.again()
+        raise failure.with_traceback(self._traceback)  # the application's own, which must not grow with each read
 
     def take(self, readings: Mapping[TopicPartition, Reading]) -> Fetched | None:
         """Return the oldest that can be handed out, None if there is none."""
@@ -182,8 +188,9 @@ class FetchQueue:
 
     def cancel(self, promise: Promise[None]) -> None:
         """Forget a promise of `wait`."""
-        with suppress(ValueError):
-            self._waiting.remove(promise)
+        if not promise.done:
+            with suppress(ValueError):
+                self._waiting.remove(promise)
 
     @property
     def is_awaited(self) -> bool:

@@ -104,17 +104,19 @@ class FetchResponses:
         if data.error_code != ErrorCode.NONE:
             self._refuse(node_id, fetch, data, now_ms)
             return
-        fetch.attempts.succeeded()
+        if fetch.attempts.failures:
+            fetch.attempts.succeeded()
         is_committed = self._options.isolation_level == IsolationLevel.READ_COMMITTED
         end_offset = data.last_stable_offset if is_committed else data.high_watermark
         if end_offset != fetch.end_offset:
             fetch.end_offset = end_offset
-            self._planner.observe(fetch)
+            assert self._planner.user is not None
+            self._planner.user.observed(fetch.partition, fetch.epoch, end_offset)
         if data.preferred_read_replica >= 0:
             fetch.replica = (data.preferred_read_replica, now_ms + self._options.metadata_max_age_ms)
         if data.records is not None and len(data.records):
             self._queue_batches(fetch, data, data.records, now_ms)
-        self._planner.consider(fetch, now_ms)
+        self._planner.go_on(fetch, now_ms)
 
     def _queue_batches(
         self, fetch: PartitionFetch, data: FetchResponse.PartitionData, records: Buffer, now_ms: int
@@ -132,7 +134,7 @@ class FetchResponses:
         if found.damage is None and found.size_bytes < len(records):
             records = memoryview(records)[: found.size_bytes]  # the rest is asked for next
         end = Position(found.next_offset, found.leader_epoch)
-        aborted = tuple((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
+        aborted = [(each.first_offset, each.producer_id) for each in data.aborted_transactions or ()]
         fetched = Fetched(
             fetch.partition,
             fetch.epoch,
@@ -140,7 +142,7 @@ class FetchResponses:
             end,
             records,
             data_end=-1 if found.data_end is None else found.data_end,
-            aborted=tuple(sorted(aborted)),
+            aborted=tuple(sorted(aborted)) if aborted else (),
         )
         fetch.position = end
         fetch.buffered_bytes += len(records)

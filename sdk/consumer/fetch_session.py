@@ -78,24 +78,25 @@ class FetchSession:
             wanted: all partitions that are to be in the session.
         """
         changed, self._changed = self._changed, {}
-        added = [wanted[each] for each in changed if each in wanted]
-        if any(self._members.get(member.partition, member.topic_id) != member.topic_id for member in added):
-            self.restart(keeps_id=True)  # the topic was deleted and created again
-        if any((member.topic_id != ZERO_UUID) != self.by_id for member in added):
-            self.restart(keeps_id=True)  # topics are called by their ids in the whole session, or by their names
+        members, forgotten, by_id = [], [], self.by_id
+        for partition in changed:
+            member = wanted.get(partition)
+            if member is None:
+                if partition in self._members:
+                    forgotten.append((partition, self._members.pop(partition)))
+                continue
+            members.append(member)
+            topic_id = member.topic_id
+            # The topic was deleted and created again; or topics are called by their ids in the whole session, or none.
+            if self._members.get(partition, topic_id) != topic_id or (topic_id != ZERO_UUID) != by_id:
+                self.restart(keeps_id=True)
         if self._epoch == INITIAL_FETCH_SESSION_EPOCH:
-            members = list(wanted.values())
-            self.names = {}
-            self._members = {member.partition: member.topic_id for member in members}
-            forgotten: list[tuple[TopicPartition, bytes]] = []
-        else:
-            members = added
-            forgotten = [
-                (each, self._members.pop(each)) for each in changed if each not in wanted and each in self._members
-            ]
-            self._members.update((member.partition, member.topic_id) for member in members)
-        self.names.update((member.topic_id, member.partition.topic) for member in members)
-        return _Plan(self._session_id, self._epoch, _topics(members), _forgotten(forgotten))
+            members, forgotten = list(wanted.values()), []
+            self.names, self._members = {}, {}
+        for member in members:
+            self._members[member.partition] = member.topic_id
+            self.names[member.topic_id] = member.partition.topic
+        return _Plan(self._session_id, self._epoch, _topics(members), _forgotten(forgotten) if forgotten else [])
 
     def accept(self, error_code: int, session_id: int) -> bool:
         """Take the head of a response.

@@ -98,7 +98,10 @@ class PositionLookups:
 
     def poll(self, now_ms: int) -> None:
         """Send what is due."""
-        self._poll_committed(now_ms)
+        if self._uncommitted:
+            self._poll_committed(now_ms)
+        if not self._wanted:
+            return
         for leader, fetches in list(self._wanted.items()):
             current = {
                 each: fetch

@@ -22,8 +22,7 @@ from kafkawire.sdk.consumer.fetched_batches import fetched_batches
 from kafkawire.sdk.consumer.handout import Handout, RecordIterator, RecordStream
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
-from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
-from kafkawire.sdk.records import Batch, MessageBatch, Record
+from kafkawire.sdk.records import Batch, Record
 
 if TYPE_CHECKING:
     from kafkawire.sdk.consumer.hooks import ConsumerHooks
@@ -51,14 +50,14 @@ class _Course:
     def is_over(self) -> bool:
         """Whether nothing more of it may be handed out."""
         reading = self.reading
-        return reading.epoch != self.epoch or reading.stopped or reading.is_at_end
+        return reading.epoch != self.epoch or reading.stopped or (reading.until is not None and reading.is_at_end)
 
     def end_of(self, batch: ConsumerBatch) -> Position:
         """Return the position after a batch: after what follows, too, if that is not for the application."""
         end = batch.next_offset
         if end >= self.fetched.data_end:
             return self.fetched.end
-        return Position(end, _leader_epoch(batch.batch))
+        return Position(end, batch.leader_epoch)
 
 
 class Reader:
@@ -94,18 +93,19 @@ class Reader:
         assignment.on_pause = self._set_aside
         assignment.handed_out = self._count
 
-    def advance(self) -> bool:
-        """See that `handout` has a record; everything handed out before is finished.
+    def advance(self) -> Handout | None:
+        """Return `handout` with a record to take; everything handed out before is finished.
 
         Returns:
-            Whether it has one; otherwise wait for the queue.
+            None if there is no record now; wait for the queue.
 
         Raises:
             KafkaWireError: what stops a partition, or the client, from being read on.
         """
-        self.settle()
+        if self._moved or self._course is not None or self._errors:
+            self.settle()
         found = self._advance()
-        if not found:
+        if found is None and self._moved:
             self.settle()  # what was passed over is finished, too
         return found
 
@@ -136,11 +136,11 @@ class Reader:
         found: dict[TopicPartition, list[Record[Any, Any]]] = {}
         while limit > 0:
             try:
-                if not self._advance():
+                handout = self._advance()
+                if handout is None:
                     break
-                assert self.handout is not None
                 assert self._course is not None
-                taken = self.handout.take_many(limit)
+                taken = handout.take_many(limit)
             except KafkaWireError as error:
                 if not found:
                     raise
@@ -149,7 +149,8 @@ class Reader:
             limit -= len(taken)
             found.setdefault(self._course.reading.partition, []).extend(taken)
         else:
-            self._leave()
+            if self.handout is not None:
+                self._leave(self.handout)
         if not found:
             self.settle()
         return found
@@ -230,31 +231,34 @@ class Reader:
         handout = self.handout
         return self._handed_out + (0 if handout is None else handout.index)
 
-    def _advance(self) -> bool:
-        """See that `handout` has a record, and finish nothing."""
-        while self.handout is None or not self.handout.left:
-            self._leave()
+    def _advance(self) -> Handout | None:
+        """Return `handout` with a record to take, None if there is none; finish nothing."""
+        while (handout := self.handout) is None or not handout.left:
+            if handout is not None:
+                self._leave(handout)
             batch = self._next_batch()
             course = self._course
             if batch is None or course is None:
-                return False
+                return None
             try:
                 records = batch.records
             except DecodeError:
                 self._damaged(course)
                 raise
             course.batch = batch
-            unfinished, start = course.reading.unfinished, course.reading.start
-            if unfinished is not None and start is not None:
-                unfinished.began(start, (record.offset for record in records), _leader_epoch(batch.batch))
-            self._hand_out(course, self._handout(course, records, course.end_of(batch), _leader_epoch(batch.batch)))
-        return True
+            leader_epoch, end, reading = batch.leader_epoch, course.end_of(batch), course.reading
+            if reading.unfinished is not None and reading.start is not None:
+                reading.unfinished.began(reading.start, (record.offset for record in records), leader_epoch)
+            if self.hooks is None:
+                self._hand_out(course, Handout(records, end, leader_epoch))
+            else:
+                self._hand_out(course, self._hooked(course, records, end, leader_epoch))
+        return handout
 
-    def _handout(self, course: _Course, records: list[Record], end: Position, leader_epoch: int) -> Handout:
-        if self.hooks is None:
-            return Handout(records, end, leader_epoch)
+    def _hooked(self, course: _Course, records: list[Record], end: Position, leader_epoch: int) -> Handout:
         from kafkawire.sdk.consumer.hooks import HookedHandout  # few programs have hooks
 
+        assert self.hooks is not None
         return HookedHandout(records, end, leader_epoch, self.hooks, lambda: self._damaged(course))
 
     def _hand_over(self, batch: ConsumerBatch, course: _Course) -> None:
@@ -273,10 +277,9 @@ class Reader:
         if course.is_over:  # the group's side has stopped it meanwhile
             handout.cut()
 
-    def _leave(self) -> None:
-        """Go on from a batch of which everything was handed out."""
-        handout = self.handout
-        if handout is not None and not handout.left:
+    def _leave(self, handout: Handout) -> None:
+        """Go on from a batch if everything of it was handed out."""
+        if not handout.left:
             self._handed_out += handout.index
             self.handout = None
             course = self._course
@@ -287,8 +290,10 @@ class Reader:
     def _rest(self) -> ConsumerBatch | None:
         """Return what is left of the batch whose first records were handed out one by one."""
         handout, course = self.handout, self._course
-        if handout is None or course is None or course.batch is None or not handout.left:
-            self._leave()
+        if handout is None:
+            return None
+        if course is None or course.batch is None or not handout.left:
+            self._leave(handout)
             return None
         reading, batch = course.reading, course.batch
         self._handed_out += handout.index
@@ -313,13 +318,14 @@ class Reader:
             course = self._course
             if course is None or course.is_over:
                 course = self._course = self._next_course()
-            if course is None:
-                return None
+                if course is None:
+                    return None
             if course.rest is not None:
                 rest, course.rest = course.rest, None
                 return rest
-            if course.reading.unfinished is not None:
-                course.reading.unfinished.check_room()
+            reading = course.reading
+            if reading.unfinished is not None:
+                reading.unfinished.check_room()
             try:
                 batch = next(course.batches, None)
             except DecodeError:
@@ -328,7 +334,6 @@ class Reader:
             if batch is None:
                 self._end(course)
                 continue
-            reading = course.reading
             assert reading.start is not None
             start = max(reading.start.offset, course.fetched.start)
             if reading.until is not None and batch.base_offset >= reading.until:
@@ -354,27 +359,27 @@ class Reader:
         Errors come in the order in which they were met. What ends all reading does not wait for what was fetched:
         nothing of that is finished, so it is read again.
         """
-        if self._queue.errors:
-            raise self._queue.errors.popleft()
-        self._queue.check()
-        self._paused = [course for course in self._paused if not course.is_over]
-        for index, course in enumerate(self._paused):
-            if not course.reading.paused:
-                return self._paused.pop(index)
+        queue = self._queue
+        if queue.errors:
+            raise queue.errors.popleft()
+        if queue.failure is not None:
+            queue.check()
+        if self._paused:
+            self._paused = [course for course in self._paused if not course.is_over]
+            for index, course in enumerate(self._paused):
+                if not course.reading.paused:
+                    return self._paused.pop(index)
         readings = self._assignment.readings
-        while (fetched := self._queue.take(readings)) is not None:
+        while (fetched := queue.take(readings)) is not None:
             reading = readings[fetched.partition]
             if fetched.error is not None:
                 self._assignment.halt(reading)
                 raise fetched.error
-            if reading.start is None or not len(fetched.records):
+            has_records = len(fetched.records) > 0
+            if reading.start is None or not has_records:
                 reading.start = fetched.end
                 self._moved.add(reading)
-            if len(fetched.records):
+            if has_records:
                 self.taken += 1
                 return _Course(reading, fetched, fetched_batches(fetched, self._check_crcs))
         return None
-
-
-def _leader_epoch(batch: Batch) -> int:
-    return NO_PARTITION_LEADER_EPOCH if isinstance(batch, MessageBatch) else batch.partition_leader_epoch

@@ -291,7 +291,7 @@ class _Inner(AsyncConsumer[Key, Value]):
             from kafkawire.sdk.consumer.handout import RecordIterator
         else:
             from kafkawire.sdk.consumer.python_handout import RecordIterator
-        self._iterator = RecordIterator(lambda: self.take(self._advance))
+        self._iterator = RecordIterator(lambda: self.take(self._advance) is not None)
         return self._iterator
 
     def _listener_calls(self, core: ConsumerCore, listener: RebalanceListener) -> BlockingListenerCalls:

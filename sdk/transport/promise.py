@@ -12,6 +12,7 @@ import asyncio
 import os
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from functools import partial
 from threading import Event, Lock
 from typing import Any, Generic, TypeVar, cast
 
@@ -88,7 +89,12 @@ class Promise(Generic[Result]):
         if self.done:
             return True
         loop = asyncio._get_running_loop()
-        timeout_seconds = None if timeout_ms is None else max(timeout_ms, 0) / 1000
+        if timeout_ms is None:
+            if loop is None:
+                return self._block(None)
+            await self._future(loop)
+            return True
+        timeout_seconds = max(timeout_ms, 0) / 1000
         if loop is None:
             return self._block(timeout_seconds)
         try:
@@ -116,7 +122,7 @@ class Promise(Generic[Result]):
     def _future(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
         """Return what ends when it is settled."""
         settled: asyncio.Future[None] = loop.create_future()
-        self.add_done_callback(lambda: wake_future(loop, settled))
+        self.add_done_callback(partial(wake_future, loop, settled))
         return settled
 
     def _settle(self, result: Result | None, error: Exception | None) -> None:
@@ -137,13 +143,8 @@ class Promise(Generic[Result]):
 
 def wake_future(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
     """Set a future of a loop, from whichever thread this is."""
-
-    def wake() -> None:
-        if not future.done():
-            future.set_result(None)
-
-    if asyncio._get_running_loop() is loop:
-        wake()
-        return
-    with suppress(RuntimeError):  # the loop was closed: nobody awaits on it any more
-        loop.call_soon_threadsafe(wake)
+    if asyncio._get_running_loop() is not loop:
+        with suppress(RuntimeError):  # the loop was closed: nobody awaits on it any more
+            loop.call_soon_threadsafe(wake_future, loop, future)
+    elif not future.done():
+        future.set_result(None)

@@ -107,6 +107,6 @@ def test_a_cancelled_request_is_not_sent_again() -> None:
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
             await work
-        assert [call.done for call in core.router._unsettled] == [True]
+        assert [entry.call.done for entry in core.router._unsettled.values()] == [True]
 
     operating(test)
