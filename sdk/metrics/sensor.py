@@ -35,14 +35,14 @@ class Sensor:
         total: their sum.
     """
 
-    __slots__ = ("_begun_ms", "_count", "_former", "_maximum", "_total", "count", "total")
+    __slots__ = ("_begun_ms", "_count_before", "_former", "_maximum", "_total_before", "count", "total")
 
     def __init__(self) -> None:
         self.count = 0
         self.total = 0.0
         self._begun_ms = -inf
-        self._count = 0
-        self._total = 0.0
+        self._count_before = 0
+        self._total_before = 0.0
         self._maximum = -inf
         self._former: _Window | None = None
 
@@ -52,8 +52,6 @@ class Sensor:
             self._begin(now_ms)
         self.count += 1
         self.total += value
-        self._count += 1
-        self._total += value
         if value > self._maximum:
             self._maximum = value
 
@@ -80,15 +78,21 @@ class Sensor:
 
     def _begin(self, now_ms: int) -> None:
         """Begin a window; the one before counts until it is a minute old."""
-        self._former = _Window(self._begun_ms, self._count, self._total, self._maximum)
-        self._begun_ms, self._count, self._total, self._maximum = now_ms, 0, 0.0, -inf
+        self._former = self._present()
+        self._begun_ms, self._maximum = now_ms, -inf
+        self._count_before, self._total_before = self.count, self.total
+
+    def _present(self) -> _Window:
+        """Return the present window: what has come since it began."""
+        values, total = self.count - self._count_before, self.total - self._total_before
+        return _Window(self._begun_ms, values, total, self._maximum)
 
     def _recent(self, now_ms: int) -> tuple[list[_Window], float]:
         """Return the windows of the last minute and how long they last, in seconds.
 
         Before the first one is full, another one is added to the time: a burst at the start is no high rate.
         """
-        windows = [_Window(self._begun_ms, self._count, self._total, self._maximum)]
+        windows = [self._present()]
         if self._former is not None:
             windows.insert(0, self._former)
         recent = [window for window in windows if now_ms - window.begun_ms < 2 * WINDOW_MS]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.records import HeadersLike
@@ -42,9 +42,6 @@ FILL_ONE_AFTER_THE_OTHER = -1
 TO_BE_CHOSEN = -2
 
 timestamp = checked_time
-
-#: Types of values that need no conversion.
-_PLAIN: Final = frozenset({bytes, type(None)})
 
 
 class Held:
@@ -134,13 +131,15 @@ def checked_partition(topic: str, partition: object, count: int) -> int:
     return partition
 
 
-def contents(values: Iterator[Any], limit: int, is_plain: bool) -> tuple[list[Any], Exception | None]:
+def contents(
+    values: Iterator[Any], limit: int, are_plain: Callable[[list[Any]], bool] | None
+) -> tuple[list[Any], Exception | None]:
     """Return the next values and the error that ended them: those before it are sent.
 
     Args:
         values: that are left.
         limit: the most values to return.
-        is_plain: whether to return them as bytes or None; otherwise they are left to a serializer.
+        are_plain: of the engine, for values as bytes or None; None leaves them to a serializer.
     """
     found: list[Any] = []
     error: Exception | None = None
@@ -148,7 +147,7 @@ def contents(values: Iterator[Any], limit: int, is_plain: bool) -> tuple[list[An
         found.extend(islice(values, limit))  # what came before an error stays
     except Exception as raised:
         error = raised
-    if is_plain and not _PLAIN.issuperset(map(type, found)):
+    if are_plain is not None and not are_plain(found):
         for place, value in enumerate(found):
             try:
                 found[place] = None if value is None else content("value", value)

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from kafkawire.sdk.producer.engines import selection as engines
 
-__all__ = ["Appender", "Batch", "Delivery", "Topic"]
+__all__ = ["Appender", "Batch", "Delivery", "Topic", "are_plain"]
 
 if TYPE_CHECKING or engines.native is None:
-    from kafkawire.sdk.producer.engines.python import Appender, Batch, Delivery, Topic
+    from kafkawire.sdk.producer.engines.python import Appender, Batch, Delivery, Topic, are_plain
 else:
     Appender = engines.native.Appender
     Batch = engines.native.Batch
     Delivery = engines.native.Delivery
     Topic = engines.native.Topic
+    are_plain = engines.native.are_plain

@@ -17,7 +17,7 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.contents import contents
-from kafkawire.sdk.producer.engine import Delivery
+from kafkawire.sdk.producer.engine import Delivery, are_plain
 from kafkawire.sdk.producer.settings import read_producer_options
 from kafkawire.sdk.producer.transaction import Transaction
 from kafkawire.sdk.protocol.values import Buffer
@@ -239,7 +239,7 @@ class Producer(Generic[GivenKey, GivenValue]):
         remaining = iter(values)
         is_plain = self._hooks is None
         while True:
-            chunk, refused = contents(remaining, _MANY, is_plain)
+            chunk, refused = contents(remaining, _MANY, are_plain if is_plain else None)
             taken = 0
             while taken < len(chunk):
                 # One record goes through `send`, which opens a batch or raises; those after it fill that batch at once.

@@ -20,7 +20,7 @@ from kafkawire.sdk.errors import (
     RemoteProtocolError,
     RequestTimedOut,
 )
-from kafkawire.sdk.protocol.connection import MAX_IN_FLIGHT, ClientConnection, Sent
+from kafkawire.sdk.protocol.connection import MAX_IN_FLIGHT, ClientConnection
 from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.sasl.authenticator import Login
 from kafkawire.sdk.protocol.schema import Buffer, Message
@@ -194,7 +194,8 @@ class BrokerConnection:
         sent = self._protocol.request(request, version, now_ms=now_ms)
         if sent.parts:
             self._wire.write(sent.parts)
-        self._count(sent)
+        if self._settings.traffic is not None:
+            self._settings.traffic.sent(sent.parts, now_ms)
         if timeout_ms is None:
             timeout_ms = self._settings.request_timeout_ms
         deadline_ms = now_ms + timeout_ms
@@ -228,10 +229,12 @@ class BrokerConnection:
     def post(self, request: Message, version: int | None = None) -> None:
         """Write a request that has no response, Produce with acks=0; `sent` waits until it has left this process."""
         self._check_open()
-        sent = self._protocol.request(request, version, expect_response=False, now_ms=monotonic_ms())
+        now_ms = monotonic_ms()
+        sent = self._protocol.request(request, version, expect_response=False, now_ms=now_ms)
         if sent.parts:
             self._wire.write(sent.parts)
-        self._count(sent)
+        if self._settings.traffic is not None:
+            self._settings.traffic.sent(sent.parts, now_ms)
 
     async def drain(self) -> None:
         """Wait until the write buffer has room."""
@@ -285,10 +288,6 @@ class BrokerConnection:
             lost = ConnectionLost(f"connection to {self.address} was lost: {error or 'closed by the broker'}")
             lost.__cause__ = error
             self._end(lost)
-
-    def _count(self, sent: Sent) -> None:
-        if self._settings.traffic is not None:
-            self._settings.traffic.sent(sent.parts, monotonic_ms())
 
     def _check_open(self) -> None:
         if not self.is_open:

@@ -14,7 +14,6 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES, frame_length
@@ -87,8 +86,11 @@ class FrameProtocol(asyncio.BufferedProtocol):
             return
         # Before Python 3.12 a transport copies the parts, into memory whose pages cost more than sending them.
         if self._sendmsg is not None and not transport.get_write_buffer_size():
-            with suppress(OSError):  # not now, or never again: the transport will find out
-                parts = _after(parts, self._sendmsg(parts))
+            try:
+                sent_bytes = self._sendmsg(parts)
+            except OSError:
+                sent_bytes = 0  # not now, or never again: the transport will find out
+            parts = () if sent_bytes == sum(map(len, parts)) else _after(parts, sent_bytes)
         if parts:
             transport.writelines(parts)
             if self._writable is None and transport.get_write_buffer_size() > WRITE_BUFFER_BYTES:

@@ -27,7 +27,7 @@ from kafkawire.sdk.producer.contents import (
     timestamp,
 )
 
-__all__ = ["Appender", "Batch", "Delivery", "Topic", "murmur2_partition"]
+__all__ = ["Appender", "Batch", "Delivery", "Topic", "are_plain", "murmur2_partition"]
 
 cdef extern from *:
     """
@@ -83,6 +83,14 @@ cdef Py_ssize_t HEADER_OVERHEAD = MAX_HEADER_OVERHEAD_BYTES
 cdef tuple NO_HEADERS = ()
 
 assert FILL_ONE_AFTER_THE_OTHER == FILL and TO_BE_CHOSEN == CHOOSE
+
+
+def are_plain(list values not None):
+    """Return whether all values are bytes or None: in Python that takes longer than to write the records."""
+    for value in values:
+        if value is not None and not PyBytes_CheckExact(value):
+            return False
+    return True
 
 
 def murmur2_partition(bytes key not None, uint32_t partitions):

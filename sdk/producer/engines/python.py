@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from kafkawire.sdk.client.partitioner import murmur2_partition
 from kafkawire.sdk.clock import now_ms
@@ -29,7 +29,15 @@ if TYPE_CHECKING:
     from kafkawire.sdk.producer.arrow import ArrowRows
     from kafkawire.sdk.producer.outcome import Outcome, RecordMetadata
 
-__all__ = ["Appender", "Batch", "Delivery", "Owner", "Topic", "murmur2_partition"]
+__all__ = ["Appender", "Batch", "Delivery", "Owner", "Topic", "are_plain", "murmur2_partition"]
+
+#: Types of values that need no conversion.
+_PLAIN: Final = frozenset({bytes, type(None)})
+
+
+def are_plain(values: list[Any]) -> bool:
+    """Return whether all values are bytes or None, so that none needs a conversion."""
+    return _PLAIN.issuperset(map(type, values))
 
 
 class Batch:

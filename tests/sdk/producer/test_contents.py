@@ -10,6 +10,7 @@ import pytest
 
 from kafkawire.sdk.errors import EncodeError, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.contents import checked_partition, content, contents, header_pairs, timestamp
+from kafkawire.sdk.producer.engine import are_plain
 
 
 @pytest.mark.parametrize(
@@ -76,10 +77,10 @@ def test_contents_end_at_the_first_error() -> None:
         yield None
         raise ValueError("mine")
 
-    found, error = contents(given(), 10, is_plain=True)
+    found, error = contents(given(), 10, are_plain)
     assert (found, str(error)) == ([b"text", None], "mine")
-    assert contents(iter(["a", b"b", "c"]), 2, is_plain=True) == ([b"a", b"b"], None)
-    assert contents(iter(["a", 5, "c"]), 3, is_plain=False) == (["a", 5, "c"], None)
-    found, error = contents(iter(["a", 5, "c"]), 3, is_plain=True)
+    assert contents(iter(["a", b"b", "c"]), 2, are_plain) == ([b"a", b"b"], None)
+    assert contents(iter(["a", 5, "c"]), 3, None) == (["a", 5, "c"], None)
+    found, error = contents(iter(["a", 5, "c"]), 3, are_plain)
     assert found == [b"a"]
     assert isinstance(error, KafkaWireError)

@@ -55,6 +55,14 @@ def test_murmur2() -> None:
             assert native.murmur2_partition(key, partitions) == python.murmur2_partition(key, partitions)
 
 
+def test_plain_values() -> None:
+    values = [b"a", None, b"", "b", bytearray(b"c"), 5, type("B", (bytes,), {})()]
+    for end in range(len(values) + 1):
+        assert native.are_plain(values[:end]) is python.are_plain(values[:end])
+    with pytest.raises(TypeError):
+        native.are_plain(None)
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -12,7 +12,7 @@ import pytest
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import Closed, EncodeError, LocalProtocolError
 from kafkawire.sdk.producer.contents import FILL_ONE_AFTER_THE_OTHER, TO_BE_CHOSEN, Held
-from kafkawire.sdk.producer.engines.python import Appender, Topic, murmur2_partition
+from kafkawire.sdk.producer.engines.python import Appender, Topic, are_plain, murmur2_partition
 from kafkawire.sdk.producer.outcome import Outcome
 
 
@@ -69,6 +69,20 @@ def test_contents() -> None:
     assert (record.key, record.value, record.headers, record.timestamp_ms) == (b"k", b"v", (("h", b"x"),), 5)
     owner.outcome.settle(1)
     assert called == [delivery]
+
+
+@pytest.mark.parametrize(
+    ("values", "plain"),
+    [
+        ([], True),
+        ([b"a", None], True),
+        ([b"a", "b"], False),
+        ([bytearray(b"a")], False),
+        ([None, type("B", (bytes,), {})()], False),
+    ],
+)
+def test_plain_values(values: list[Any], plain: bool) -> None:
+    assert are_plain(values) is plain
 
 
 def test_refused() -> None:
