@@ -47,7 +47,7 @@ TEST_SECONDS_MAX = 60
 ADDRESS_SPACE_KIB = 8 * 1024 * 1024
 
 #: Files that git does not know and that the copy needs.
-BUILT = ("sdk/*/engines/*.so",)
+BUILT = ("sdk/**/*.so",)
 
 FOLDER = Path("build/mutants")
 TABLE = Path("tools/mutants.toml")
