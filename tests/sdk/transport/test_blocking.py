@@ -29,6 +29,7 @@ def connected(timeout_seconds: float = 5) -> Iterator[tuple[FrameSocket, socket.
 
 def test_frames_cross_whole() -> None:
     with connected() as (ours, peer):
+        assert ours._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), "a small frame leaves at once"
         ours.send(frame(b"abc"), frame(b""))
         assert peer.recv(100) == b"\0\0\0\x03abc\0\0\0\0"
         peer.sendall(frame(b"x" * 100_000) + frame(b"second"))

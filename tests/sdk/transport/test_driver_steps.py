@@ -259,6 +259,22 @@ def test_the_first_of_all_that_is_due_sets_the_timer() -> None:
         assert 60 <= asyncio.run(asyncio.wait_for(run(*case), PATIENCE_SECONDS)) < 5_000
 
 
+def test_a_driver_without_a_timer_is_not_late() -> None:
+    async def run() -> None:
+        machine = Machine()
+        router, driver = told(ScriptedBroker(), machine)
+        assert driver.lag_ms(monotonic_ms()) == 0
+        driver.start()
+        router.due = monotonic_ms() + 5
+        await machine.turns(1)
+        router.due = None
+        await machine.turns(1)
+        assert driver.lag_ms(monotonic_ms()) < 1_000 * PATIENCE_SECONDS
+        await driver.end(Closed("the test is over"))
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_SECONDS))
+
+
 def test_connections_open_carry_calls_and_are_shut() -> None:
     async def run() -> None:
         broker = ScriptedBroker()
