@@ -235,6 +235,7 @@ def test_a_forked_child_leaves_loop_and_connections_alone() -> None:
         for use in (driver.wake, lambda: driver.run(ignore)):
             with pytest.raises(Forked, match="made before"):
                 use()
+        assert not driver._steps
 
     asyncio.run(run())
 
