@@ -18,7 +18,9 @@ from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import Closed, ConnectionLost, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.transport import driver as driver_module
 from kafkawire.sdk.transport.driven import Open, Send, Shut
 from kafkawire.sdk.transport.driver import Driver, Step
@@ -298,6 +300,35 @@ def test_connections_open_carry_calls_and_are_shut() -> None:
         assert [what for what, _ in router.reported[3:]] == ["close"]
 
     asyncio.run(run())
+
+
+def test_a_turn_follows_a_request_that_has_no_response() -> None:
+    """There is nobody to wake the machines later, and the router may have more to send."""
+
+    async def run() -> None:
+        broker, machine = ScriptedBroker(), Machine()
+        broker.responders[ApiKey.PRODUCE] = lambda request: None
+        router, driver = told(broker, machine)
+        router.actions = [Open(LINK)]
+        driver.start()
+        assert await router.next() == "opened"
+        await machine.turns(1)
+        request = ProduceRequest(acks=0, timeout_ms=1)
+        call = Call(ANY_BROKER, lambda _: (request, 9), None, monotonic_ms() + 9_000, lambda *_: None)
+        router.actions = [Send(LINK, call)]
+        driver.wake()
+        await machine.turns(2)
+        assert router.reported[-1] == ("answered", None)
+        wrong: Any = 5
+        unwritable = MetadataRequest([MetadataRequest.MetadataRequestTopic(name=wrong)])
+        call = Call(ANY_BROKER, lambda _: (unwritable, 4), MetadataResponse, monotonic_ms() + 9_000, lambda *_: None)
+        router.actions = [Send(LINK, call)]
+        driver.wake()
+        await machine.turns(2)
+        assert router.reported[-1][0] == "failed"
+        await driver.end(Closed("the test is over"))
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_SECONDS))
 
 
 def test_a_connection_that_is_lost_is_reported_once_with_its_calls() -> None:
