@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -35,6 +36,9 @@ TYPES = {
 }
 
 BOTH = list(PAIRS.items())
+
+#: Methods that do more than hand over; the tests of their classes are about what they do.
+OF_THEIR_OWN = {"__init__", "batches", "getbatches", "getmany", "records", "transaction"}
 
 
 def members(kind: type) -> dict[str, Any]:
@@ -116,6 +120,30 @@ def test_documentation(asynchronous: type, blocking: type) -> None:
             assert (
                 f"`kafkawire.{asynchronous.__name__}.{name}`" in ours or ours.splitlines()[0] == theirs.splitlines()[0]
             )
+
+
+@pytest.mark.parametrize(("asynchronous", "blocking"), BOTH, ids=lambda kind: kind.__module__)
+def test_arguments_and_results_are_handed_over(asynchronous: type, blocking: type) -> None:
+    for name, member in members(asynchronous).items():
+        if name in NAMES or name in OF_THEIR_OWN:
+            continue
+        face, inner = blocking.__new__(blocking), create_autospec(asynchronous, instance=True)
+        face._inner = inner
+        if isinstance(member, property):
+            assert getattr(face, name) is getattr(inner, name)
+            continue
+        parameters = list(inspect.signature(member).parameters.values())[1:]
+        given = {each.name: object() for each in parameters}
+        by_name = {each.name: given[each.name] for each in parameters if each.kind is each.KEYWORD_ONLY}
+        called, method = getattr(face, name), getattr(inner, name)
+        result = called(*(given[each.name] for each in parameters if each.name not in by_name), **by_name)
+        ((received, named),) = method.call_args_list
+        bound = inspect.signature(member).bind(inner, *received, **named).arguments
+        del bound["self"]
+        several = {each.name for each in parameters if each.kind is each.VAR_POSITIONAL}
+        assert bound == {key: (value,) if key in several else value for key, value in given.items()}, name
+        returns = inspect.signature(member).return_annotation not in ("None", None)
+        assert result is (method.return_value if returns else None), name
 
 
 def test_differences_are_noticed() -> None:

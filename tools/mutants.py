@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -24,7 +25,7 @@ from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tools.faults import Fault, diff, find_faults, plant
 from tools.tidy import Tree
@@ -39,11 +40,14 @@ FAULTS = 150
 #: A run that takes this much longer than without a fault hangs.
 SECONDS_FACTOR, SECONDS_MORE = 5, 20
 
+#: A single test that takes this long hangs: the slowest take 10 s.
+TEST_SECONDS_MAX = 60
+
 #: What a run may ask for, so that a fault in a length does not take the machine's memory.
 ADDRESS_SPACE_KIB = 8 * 1024 * 1024
 
 #: Files that git does not know and that the copy needs.
-BUILT = ("sdk/*/engines/*.so",)
+BUILT = ("sdk/**/*.so",)
 
 FOLDER = Path("build/mutants")
 TABLE = Path("tools/mutants.toml")
@@ -51,6 +55,14 @@ SURVIVORS = Path("tools/mutants_survivors.toml")
 
 #: Fails unless the code that would be tested is the copy's.
 _IS_COPY = "import kafkawire, sys; sys.exit(0 if kafkawire.__file__.startswith(sys.argv[1]) else kafkawire.__file__)"
+
+
+#: How a run ends that was stopped, by pytest or from here.
+_NO_END = re.compile(r"^E +Failed: Timeout|^no end after", re.MULTILINE)
+
+_TIMEOUT = f"--timeout={TEST_SECONDS_MAX}"
+
+Verdict = Literal["SURVIVED", "killed", "killed, no end", "cannot be built"]
 
 
 class MutantsError(Exception):
@@ -196,15 +208,18 @@ class Workshop:
             raise MutantsError(f"the tests of {plan.path} fail without a fault:\n{failed}")
         return time.monotonic() - started
 
-    def survives(self, plan: Plan, fault: Fault, seconds_max: float) -> bool | None:
-        """Return whether no test notices a fault; None if the extension cannot be built with it."""
+    def verdict(self, plan: Plan, fault: Fault, seconds_max: float) -> Verdict:
+        """Plant a fault and return what came of it."""
         source = self.folder / fault.path
         original = source.read_bytes()
         try:
             self._write(source, plant(original, fault))
             if plan.build and self.build(plan) is not None:
-                return None
-            return self._run(plan.engine, self._test_command(plan), seconds_max) is None
+                return "cannot be built"
+            output = self._run(plan.engine, self._test_command(plan), seconds_max)
+            if output is None:
+                return "SURVIVED"
+            return "killed, no end" if _NO_END.search(output) else "killed"
         finally:
             self._write(source, original)
 
@@ -213,7 +228,7 @@ class Workshop:
         return self._run(plan.engine, [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"], 600)
 
     def _test_command(self, plan: Plan) -> list[str]:
-        return [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--timeout=0", *plan.tests]
+        return [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", _TIMEOUT, *plan.tests]
 
     def _run(self, engine: str, command: list[str], seconds_max: float) -> str | None:
         """Run a command in the copy; return its output if it fails or takes too long, else None."""
@@ -266,7 +281,6 @@ def run(
     for number in range(processes):
         workshops.put(Workshop(root, folder / str(number)))
     done = 0
-    survivors, unbuildable = [], []
 
     def measure(plan: Plan) -> float:
         workshop = workshops.get()
@@ -275,28 +289,27 @@ def run(
         finally:
             workshops.put(workshop)
 
-    def test(fault: Fault) -> bool | None:
+    def test(fault: Fault) -> Verdict:
         nonlocal done
         workshop = workshops.get()
         try:
-            seconds_max = SECONDS_MORE + SECONDS_FACTOR * seconds[fault.path]
-            survived = workshop.survives(plans[fault.path], fault, seconds_max)
+            seconds_max = SECONDS_MORE + SECONDS_FACTOR * seconds[_covering(plans[fault.path])]
+            verdict = workshop.verdict(plans[fault.path], fault, seconds_max)
         finally:
             workshops.put(workshop)
         done += 1
-        word = {None: "cannot be built", True: "SURVIVED", False: "killed"}[survived]
-        print(f"{done}/{len(faults)} {fault.path}:{fault.line} {fault.place}: {fault.kind}: {word}", flush=True)
-        return survived
+        print(f"{done}/{len(faults)} {fault.path}:{fault.line} {fault.place}: {fault.kind}: {verdict}", flush=True)
+        return verdict
 
     with ThreadPoolExecutor(processes) as pool:
-        paths = sorted({fault.path for fault in faults})
-        seconds = dict(zip(paths, pool.map(measure, [plans[path] for path in paths]), strict=True))
-        print(f"{len(paths)} sources, their tests pass without a fault", flush=True)
-        for fault, survived in zip(faults, pool.map(test, faults), strict=True):
-            if survived is None:
-                unbuildable.append(fault)
-            elif survived:
-                survivors.append(fault)
+        measured = {_covering(plans[fault.path]): plans[fault.path] for fault in faults}
+        seconds = dict(zip(measured, pool.map(measure, measured.values()), strict=True))
+        print(f"{len({fault.path for fault in faults})} sources, their tests pass without a fault", flush=True)
+        verdicts = dict(zip(faults, pool.map(test, faults), strict=True))
+    if hung := sum(verdict == "killed, no end" for verdict in verdicts.values()):
+        print(f"{hung} faults are counted as killed because the tests did not end in time: is the machine busy?")
+    survivors = [fault for fault, verdict in verdicts.items() if verdict == "SURVIVED"]
+    unbuildable = [fault for fault, verdict in verdicts.items() if verdict == "cannot be built"]
     return survivors, unbuildable
 
 
@@ -332,6 +345,12 @@ def report(
     share = 1 - len(survived) / len(planted)
     print(f"{len(planted)} faults, {share:.1%} killed, {KILLED_SHARE_MIN:.0%} needed")
     return 1 if unexplained or gone or share < KILLED_SHARE_MIN else 0
+
+
+def _covering(plan: Plan) -> tuple[str, ...]:
+    """Return what takes the time of a plan's tests: the engine, and the tests without those inside another's folder."""
+    paths = [PurePosixPath(test) for test in plan.tests]
+    return plan.engine, *(str(path) for path in paths if not any(other in path.parents for other in paths))
 
 
 def _matches(path: PurePosixPath, patterns: Iterable[str]) -> bool:

@@ -96,5 +96,6 @@ class Sensor:
         if self._former is not None:
             windows.insert(0, self._former)
         recent = [window for window in windows if now_ms - window.begun_ms < 2 * WINDOW_MS]
-        elapsed_ms = max(now_ms - recent[0].begun_ms, 0) if recent else 0
+        begun_ms = recent[0].begun_ms if recent else now_ms
+        elapsed_ms = max(now_ms - begun_ms, 0)
         return recent, (elapsed_ms + (WINDOW_MS if elapsed_ms < WINDOW_MS else 0)) / _SECOND_MS

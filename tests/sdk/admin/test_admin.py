@@ -6,7 +6,7 @@ Method: the scripted broker in memory, with hand-made responses.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -16,12 +16,14 @@ from kafkawire.sdk.admin.descriptions import ConfigEntry, GroupListing, NewTopic
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.consumer.consumer_protocol import encode_assignment
 from kafkawire.sdk.errors import BrokerError, Closed, LocalProtocolError
+from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsResponse
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsResponse
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsResponse
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsResponse
+from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -30,16 +32,27 @@ from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
 
 T0 = TopicPartition("t", 0)
 
+#: Not the default.
+REQUEST_TIMEOUT_MS = 7_000
+
 
 def administering(test: Callable[[StoringBroker, Admin], Awaitable[None]]) -> None:
     """Run a test with a broker that has topic t, and an admin."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 2})
-        async with Admin(str(BROKER), network=broker.network, retry_backoff_ms=1) as admin:
+        options = {"retry_backoff_ms": 1, "request_timeout_ms": REQUEST_TIMEOUT_MS}
+        async with Admin(str(BROKER), network=broker.network, **options) as admin:
             await test(broker, admin)
 
     asyncio.run(run())
+
+
+def with_nodes(*node_ids: int, topics: Sequence[MetadataResponse.MetadataResponseTopic] = ()) -> MetadataResponse:
+    """Return metadata of a cluster whose nodes are all this one broker."""
+    return MetadataResponse(
+        brokers=[MetadataResponse.MetadataResponseBroker(i, *BROKER) for i in node_ids], topics=topics
+    )
 
 
 def created(*codes: int) -> Callable[[Request], CreateTopicsResponse]:
@@ -66,6 +79,7 @@ def test_create_topics() -> None:
         assert (first.num_partitions, first.replication_factor) == (3, 1)
         assert [(each.name, each.value) for each in first.configs] == [("cleanup.policy", "compact")]
         assert (second.num_partitions, second.replication_factor) == (-1, -1)
+        assert request.timeout_ms == REQUEST_TIMEOUT_MS
 
     administering(test)
 
@@ -111,8 +125,9 @@ def test_delete_topics(highest: int) -> None:
     async def run() -> None:
         broker = StoringBroker({"t": 2})
         broker.supported[ApiKey.DELETE_TOPICS] = VersionRange(1, highest)
-        async with Admin(str(BROKER), network=broker.network) as admin:
+        async with Admin(str(BROKER), network=broker.network, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
             await test(broker, admin)
+            assert {each.timeout_ms for each in broker.asked(ApiKey.DELETE_TOPICS)} == {REQUEST_TIMEOUT_MS}
 
     asyncio.run(run())
 
@@ -123,6 +138,18 @@ def test_topics() -> None:
         assert len((await admin.describe_topics("t"))["t"].partitions) == 2
         with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION: topic u"):
             await admin.describe_topics(["t", "u"])
+
+    administering(test)
+
+
+def test_internal_topics_are_listed_on_request() -> None:
+    kind = MetadataResponse.MetadataResponseTopic
+    topics = [kind(0, name, topic_id_of(name), is_internal=name[0] == "_") for name in ("_offsets", "t")]
+
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        broker.responders[ApiKey.METADATA] = lambda request: with_nodes(1, topics=topics)
+        assert list(await admin.list_topics()) == ["t"]
+        assert sorted(await admin.list_topics(include_internal=True)) == ["_offsets", "t"]
 
     administering(test)
 
@@ -166,6 +193,34 @@ def test_groups() -> None:
     administering(test)
 
 
+def test_groups_of_a_broker_that_has_joined_since() -> None:
+    def listed(*group_ids: str) -> Callable[[Request], ListGroupsResponse]:
+        groups = [ListGroupsResponse.ListedGroup(group_id) for group_id in group_ids]
+        return lambda request: ListGroupsResponse(groups=groups)
+
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        broker.responders[ApiKey.METADATA] = lambda request: with_nodes(1, 2)
+        broker.script(ApiKey.LIST_GROUPS, listed("g"), listed("h"))
+        assert [group.group_id for group in await admin.list_groups()] == ["g", "h"]
+
+    administering(test)
+
+
+def test_an_assignment_of_a_later_version_is_read_as_the_newest_known() -> None:
+    assignment = (99).to_bytes(2, "big") + encode_assignment([T0])[2:] + b"later fields"
+
+    def described(request: Request) -> DescribeGroupsResponse:
+        member = DescribeGroupsResponse.DescribedGroupMember("m", None, "me", "/127.0.0.1", b"", assignment)
+        return DescribeGroupsResponse(groups=[DescribeGroupsResponse.DescribedGroup(0, None, "h", members=[member])])
+
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        broker.responders[ApiKey.DESCRIBE_GROUPS] = described
+        (member,) = (await admin.describe_groups("h"))["h"].members
+        assert (member.client_id, member.client_host, member.assignment) == ("me", "/127.0.0.1", (T0,))
+
+    administering(test)
+
+
 def test_offsets() -> None:
     async def test(broker: StoringBroker, admin: Admin) -> None:
         broker.fill("t", b"a", b"b")
@@ -173,6 +228,8 @@ def test_offsets() -> None:
         assert await admin.list_offsets({T0: OffsetTimestamp.LATEST}) == {T0: OffsetAndTimestamp(2, -1)}
         assert await admin.list_offsets({T0: datetime(1970, 1, 1, tzinfo=UTC)}) == {T0: OffsetAndTimestamp(0, -1)}
         assert await admin.list_group_offsets("g", [T0]) == {T0: OffsetAndMetadata(1)}
+        (asked,) = broker.asked(ApiKey.OFFSET_FETCH)
+        assert not asked.require_stable
 
     administering(test)
 
@@ -207,8 +264,11 @@ def test_start_and_close() -> None:
         admin = Admin(str(BROKER), network=broker.network)
         with pytest.raises(Closed, match="the admin is not started"):
             await admin.list_topics()
+        with pytest.raises(Closed, match="the admin is not started"):
+            admin.metrics()
         await admin.close()
         await admin.start()
+        assert admin.metrics()[MetricName("admin-client-metrics", "connection-creation-total")] == 1
         with pytest.raises(LocalProtocolError, match="started already"):
             await admin.start()
         await admin.close()

@@ -51,3 +51,8 @@ def test_a_cancelled_call_tells_nobody() -> None:
 )
 def test_it_says_what_it_is(target: Target, text: str) -> None:
     assert str(call([], target)) == text
+
+
+def test_a_call_begins_with_neither_result_nor_error() -> None:
+    new = call([])
+    assert (new.result, new.error) == (None, None)

@@ -9,7 +9,9 @@ import pytest
 
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.errors import Closed
+from kafkawire.sdk.errors import BrokerError, Closed
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.consumer.simulated_logs import Cluster, reading
@@ -111,6 +113,54 @@ def test_a_partition_that_does_not_exist_yet(caplog: pytest.LogCaptureFixture) -
     cluster.ids |= created.ids
     cluster.logs[TopicPartition("new", 0)].append(b"a")
     assert cluster.read(2_000) == [(0, 0)]
+
+
+def test_a_topic_that_may_not_be_read_is_raised_once_and_delays_no_other() -> None:
+    cluster = reading(T0, TopicPartition("secret", 0))
+    usual = cluster.simulation.handlers[MetadataRequest]
+
+    def answer(request: MetadataRequest, version: int) -> MetadataResponse:
+        response = usual(request, version)
+        assert isinstance(response, MetadataResponse)
+        for topic in response.topics:
+            if topic.name == "secret":
+                topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return response
+
+    cluster.simulation.handlers[MetadataRequest] = answer
+    with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: topic secret"):
+        cluster.read()
+    cluster.logs[T0].append(b"a")
+    assert cluster.read(10_000) == [(0, 0)]
+
+
+def test_a_broker_that_is_gone_is_forgotten_and_comes_back_with_a_session_of_its_own() -> None:
+    cluster = reading(T0)
+    cluster.run(100)
+    cluster.logs[T0].leader, cluster.logs[T0].epoch = 2, 2
+    cluster.nodes = [2, 3]
+    cluster.logs[T0].append(b"a")
+    assert cluster.read() == [(0, 0)]
+    cluster.simulation.router.metadata.invalidate()
+    cluster.run(1_000)
+    assert set(cluster.planner._nodes) == {2}
+    cluster.nodes = [1, 2, 3]
+    cluster.simulation.router.metadata.invalidate()
+    cluster.logs[T0].leader, cluster.logs[T0].epoch = 1, 3
+    before = len(cluster.fetches(1))
+    cluster.logs[T0].append(b"b")
+    assert cluster.read(2_000) == [(0, 1)]
+    assert cluster.fetches(1)[before].session_epoch == 0
+
+
+def test_nothing_is_sent_after_the_end() -> None:
+    cluster = reading(T0)
+    cluster.run(100)
+    cluster.simulation.close()
+    before = len(cluster.simulation.requests(FetchRequest))
+    cluster.planner.poll(cluster.simulation.now_ms)
+    cluster.planner.poll(cluster.simulation.now_ms + 60_000)
+    assert len(cluster.simulation.requests(FetchRequest)) == before
 
 
 def test_a_topic_that_is_created_again(caplog: pytest.LogCaptureFixture) -> None:

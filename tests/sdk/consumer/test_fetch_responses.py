@@ -10,8 +10,11 @@ import logging
 import pytest
 
 from kafkawire.sdk.consumer.position import Position
-from kafkawire.sdk.errors import BrokerError, NoOffset, RemoteProtocolError
+from kafkawire.sdk.errors import BrokerError, NoOffset, RemoteProtocolError, UnsupportedVersion
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.client.simulation import SILENT, address
 from tests.sdk.consumer.simulated_logs import reading
 from tests.sdk.consumer.user_side import T0, T1
 
@@ -24,6 +27,68 @@ def test_the_new_leader_is_taken_from_the_response() -> None:
     cluster.logs[T0].append(b"a")
     assert cluster.read(50) == [(0, 0)]
     assert cluster.metadata_asked == asked
+
+
+def test_a_broker_that_only_the_response_names() -> None:
+    """The address of the new leader comes with it (KIP-951)."""
+    cluster = reading(T0)
+    cluster.run(100)
+    cluster.nodes = [1]
+    cluster.simulation.handlers[MetadataRequest] = lambda request, version: SILENT
+    usual = cluster.simulation.handlers[1, FetchRequest]
+
+    def naming(request: FetchRequest, version: int) -> FetchResponse:
+        response = usual(request, version)
+        assert isinstance(response, FetchResponse)
+        response.node_endpoints = [FetchResponse.NodeEndpoint(9, *address(2), "rack")]
+        for topic in response.responses:
+            for data in topic.partitions:
+                data.current_leader = FetchResponse.LeaderIdAndEpoch(9, 2)
+        return response
+
+    cluster.simulation.handlers[1, FetchRequest] = naming
+    cluster.simulation.handlers[9, FetchRequest] = cluster.simulation.handlers[2, FetchRequest]
+    log = cluster.logs[T0]
+    log.leader, log.epoch = 2, 2
+    log.append(b"a")
+    assert cluster.read(50) == [(0, 0)]
+    broker = cluster.simulation.router.metadata.brokers[9]
+    assert (broker.node_id, broker.address, broker.rack) == (9, address(2), "rack")
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_a_response_that_is_a_passing_error_is_asked_for_again(code: ErrorCode) -> None:
+    cluster = reading(T0, T1)
+    cluster.run(100)
+    usual, asked = cluster.simulation.handlers[1, FetchRequest], cluster.metadata_asked
+    cluster.simulation.handlers[1, FetchRequest] = lambda request, version: FetchResponse(error_code=code)
+    before = len(cluster.fetches())
+    assert cluster.read(1_000) == []
+    assert 3 <= len(cluster.fetches()) - before <= 6, "with pauses"
+    assert (cluster.metadata_asked > asked) == (code is ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    cluster.simulation.handlers[1, FetchRequest] = usual
+    cluster.logs[T0].append(b"a")
+    assert cluster.read(2_000) == [(0, 0)]
+
+
+def test_a_response_that_is_a_lasting_error_is_raised_and_fetching_goes_on() -> None:
+    cluster = reading(T0)
+    usual = cluster.simulation.handlers[1, FetchRequest]
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    cluster.simulation.handlers[1, FetchRequest] = lambda request, version: FetchResponse(error_code=code)
+    with pytest.raises(BrokerError, match="CLUSTER_AUTHORIZATION_FAILED: fetch from node 1"):
+        cluster.read(50)
+    cluster.simulation.handlers[1, FetchRequest] = usual
+    cluster.logs[T0].append(b"a")
+    assert cluster.read(2_000) == [(0, 0)]
+
+
+def test_what_cannot_be_fetched_at_all_is_raised() -> None:
+    """An error that is neither the broker's nor the connection's: a broker too old to be read from."""
+    cluster = reading(T0)
+    cluster.simulation.handlers[1, FetchRequest] = lambda request, version: UnsupportedVersion("too old")
+    with pytest.raises(UnsupportedVersion, match="too old"):
+        cluster.read(50)
 
 
 def test_a_follower_nearby() -> None:

@@ -13,6 +13,7 @@ import pytest
 from kafkawire.sdk.client.groups.assignor import Assignment, Assignor, PartitionCounts, ReplicaRacks, Subscriptions
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.consumer.consumer_protocol import decode_subscription
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError, LocalProtocolError, RequestTimedOut
@@ -80,6 +81,24 @@ def test_records_finished_in_any_order() -> None:
 
     broker = consuming(test, enable_auto_finish=False, auto_commit_interval_ms=1)
     assert broker.commits["g", "t", 0] == 3, "the last batch was not finished"
+
+
+def test_whole_batches_finished_in_any_order() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        broker.fill("t", b"d", b"e")
+        consumer.assign([T0])
+        found: list[ConsumerBatch] = []
+        while len(found) < 2:
+            found += await consumer.getbatches(1_000)
+        first, second = found
+        consumer.finish(second)
+        await consumer.commit()
+        assert broker.commits["g", "t", 0] == 0
+        consumer.finish(first)
+        await consumer.commit()
+        assert broker.commits["g", "t", 0] == 5
+
+    consuming(test, enable_auto_finish=False, enable_auto_commit=False)
 
 
 # What identifies a consumer.

@@ -10,8 +10,13 @@ import pytest
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import BrokerError, NoOffset
-from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
-from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.consumer.simulated_logs import WALL_MS, reading
@@ -108,3 +113,77 @@ def test_a_truncated_log_without_a_policy() -> None:
     cluster.logs[T0].epoch_ends = (1, 1)
     with pytest.raises(NoOffset, match="t-0: the log was truncated before offset 3, to 1"):
         cluster.read()
+
+
+def test_brokers_that_tell_no_consumer_where_epochs_end_are_trusted() -> None:
+    cluster = reading(T0)
+    cluster.simulation.newest[ApiKey.OFFSET_FOR_LEADER_EPOCH] = 2
+    cluster.logs[T0].append(b"a")
+    assert cluster.read() == [(0, 0)]
+    cluster.logs[T0].leader, cluster.logs[T0].epoch = 2, 2
+    cluster.logs[T0].append(b"b")
+    assert cluster.read() == [(0, 1)]
+    assert cluster.simulation.requests(OffsetForLeaderEpochRequest) == []
+
+
+def test_a_leader_that_does_not_know_the_epoch(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing tells where its log departs from what was read: the position is reset."""
+    cluster = reading(T0)
+    cluster.logs[T0].append(b"a")
+    assert cluster.read() == [(0, 0)]
+    log = cluster.logs[T0]
+    log.leader, log.epoch, log.epoch_ends = 2, 2, (-1, -1)
+    assert cluster.read() == [(0, 0)]
+    assert "t-0: the leader does not know epoch 1: reset to earliest" in caplog.messages
+
+
+def listed(code: ErrorCode) -> ListOffsetsResponse:
+    partition = ListOffsetsResponse.ListOffsetsPartitionResponse(0, code)
+    return ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse("t", [partition])])
+
+
+def checked(code: ErrorCode) -> OffsetForLeaderEpochResponse:
+    kind = OffsetForLeaderEpochResponse
+    partition = kind.EpochEndOffset(code, 0)
+    return kind(topics=[kind.OffsetForLeaderTopicResult("t", [partition])])
+
+
+@pytest.mark.parametrize(
+    ("api", "answer", "asks_metadata"),
+    [
+        (ListOffsetsRequest, ListOffsetsResponse(), False),
+        (ListOffsetsRequest, listed(ErrorCode.UNKNOWN_SERVER_ERROR), False),
+        (ListOffsetsRequest, listed(ErrorCode.OFFSET_NOT_AVAILABLE), False),
+        (ListOffsetsRequest, listed(ErrorCode.NOT_LEADER_OR_FOLLOWER), True),
+        (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse(), False),
+        (OffsetForLeaderEpochRequest, checked(ErrorCode.UNKNOWN_SERVER_ERROR), False),
+        (OffsetForLeaderEpochRequest, checked(ErrorCode.FENCED_LEADER_EPOCH), True),
+    ],
+)
+def test_a_look_up_that_fails_is_tried_again_after_a_pause(
+    api: type[Message], answer: Message, asks_metadata: bool
+) -> None:
+    commits = {T0: OffsetAndMetadata(1, leader_epoch=1)} if api is OffsetForLeaderEpochRequest else None
+    cluster = reading(T0, commits=commits)
+    cluster.logs[T0].append(b"a")
+    cluster.logs[T0].append(b"b")
+    usual = cluster.simulation.handlers[api]
+    cluster.simulation.handlers[api] = lambda request, version: answer
+    assert cluster.read(1_000) == []
+    assert 3 <= len(cluster.simulation.requests(api)) <= 6
+    assert (cluster.metadata_asked > 1) == asks_metadata
+    cluster.simulation.handlers[api] = usual
+    assert cluster.read(2_000) == ([(0, 1)] if commits else [(0, 0), (0, 1)])
+
+
+@pytest.mark.parametrize("api", [ListOffsetsRequest, OffsetForLeaderEpochRequest])
+def test_a_look_up_that_is_refused_for_good_is_raised_once(api: type[Message]) -> None:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    commits = {T0: OffsetAndMetadata(1, leader_epoch=1)} if api is OffsetForLeaderEpochRequest else None
+    cluster = reading(T0, commits=commits)
+    answer = listed(code) if commits is None else checked(code)
+    cluster.simulation.handlers[api] = lambda request, version: answer
+    with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
+        cluster.read()
+    assert cluster.read(5_000) == []
+    assert len(cluster.simulation.requests(api)) == 1

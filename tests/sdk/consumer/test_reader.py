@@ -80,6 +80,21 @@ def test_a_list_keeps_what_it_found_before_an_error(side: UserSide) -> None:
     assert side.reader.take_many(10) == {}
 
 
+def test_a_list_of_batches_keeps_what_it_found_before_an_error(side: UserSide) -> None:
+    damaged = bytearray(made(1, b"b"))
+    damaged[-1] ^= 1
+    side.put(T0, made(0, b"a") + bytes(damaged))
+    assert [batch.start_offset for batch in side.reader.take_batches(10)] == [0]
+    with pytest.raises(DecodeError, match="checksum"):
+        side.reader.take_batches(10)
+    assert side.finished(T0) == Position(1, 0)
+    assert side.reader.take_batches(10) == []
+    side.assignment.seek(T0, Position(1))
+    side.put(T0, bytes(damaged))
+    with pytest.raises(DecodeError, match="checksum"):
+        side.reader.take_batches(10)
+
+
 @pytest.mark.parametrize("tail", [marker(2, 7, is_commit=True), marker(2, 7, is_commit=False)])
 def test_the_position_passes_control_batches_at_the_end(side: UserSide, tail: bytes) -> None:
     """Otherwise a consumer that has read everything would lag by one for ever."""
@@ -206,6 +221,16 @@ def test_a_bounded_read_leaves_what_is_beyond(side: UserSide) -> None:
     assert side.take_all() == [0, 1]
     assert side.reader.is_at_end
     assert side.finished(T0) == Position(2, 0)
+
+
+def test_a_bounded_read_passes_over_batches_beyond(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b") + made(2, b"c") + made(3, b"d"))
+    side.reader.is_bounded = True
+    side.assignment.readings[T0].until = 2
+    side.assignment.readings[T1].until = 0
+    assert [batch.start_offset for batch in side.reader.take_batches(10)] == [0]
+    assert side.position(T0) == Position(2, 0)
+    assert side.reader.is_at_end
 
 
 def test_the_end_of_the_client(side: UserSide) -> None:

@@ -38,6 +38,15 @@ JAVA = {
     "admin-client-metrics": "request-rate",
 }
 
+#: Rates and totals that Kafka takes of the number of values, whatever they are; of the others it takes the sum.
+COUNTED = {
+    "-metrics": "connection-creation connection-close failed-authentication request response",
+    "-node-metrics": "response",
+    "producer-metrics": "batch-split",
+    "consumer-fetch-manager-metrics": "fetch",
+    "consumer-coordinator-metrics": "commit heartbeat join sync rebalance failed-rebalance",
+}
+
 
 def test_names_are_those_of_kafka() -> None:
     assert [
@@ -49,6 +58,11 @@ def test_names_are_those_of_kafka() -> None:
 def test_what_it_says() -> None:
     assert described("producer-metrics", "record-send-rate") == "records sent, retries included, per second"
     assert described("consumer-coordinator-metrics", "assigned-partitions") == "partitions that this consumer reads"
+
+
+def test_what_is_counted_and_what_is_summed() -> None:
+    counted = [(group, stem) for group, stems in COUNTED.items() for stem in stems.split()]
+    assert [(family.group, family.stem) for family in METRICS.values() if family.counts] == counted
 
 
 def names_of(kind: str) -> set[MetricName]:

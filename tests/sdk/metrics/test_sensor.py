@@ -29,6 +29,8 @@ def test_without_values() -> None:
         ([(0, 10.0), (31_000, 2.0), (40_000, 3.0)], 50_000, 15 / 50, 3 / 50, 5.0, 10.0),
         # The first window is a minute old.
         ([(0, 10.0), (31_000, 2.0)], 61_000, 2 / 30, 1 / 30, 2.0, 2.0),
+        # The second one begins when the first is 30 s old, and not later.
+        ([(0, 10.0), (30_000, 2.0)], 60_000, 2 / 30, 1 / 30, 2.0, 2.0),
         # After a long pause there is only the latest.
         ([(0, 10.0), (500_000, -4.0)], 500_000, -4 / 30, 1 / 30, -4.0, -4.0),
     ],

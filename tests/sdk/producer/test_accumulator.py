@@ -87,6 +87,24 @@ def test_records_without_a_key_fill_a_batch_s_worth_of_one_partition_after_the_o
     assert sum(counts.values()) <= 400 * 80 / 1024 + 4, "headers count, too"
 
 
+@pytest.mark.parametrize("records_each", [1, 3])
+def test_a_batch_s_worth_counts_over_batches_that_are_sent_early(records_each: int) -> None:
+    filled = Filled(partitions=9, batch_size=1024)
+    runs: list[tuple[int, int]] = []
+    for _ in range(60):
+        for _ in range(records_each):
+            filled.send("t", b"x" * 70)
+        (batch,) = (batch for batch in filled.batches() if filled.accumulator.is_open(batch))
+        number, size_bytes = batch.queue.partition.partition, batch.used_bytes
+        if runs and runs[-1][0] == number:
+            size_bytes += runs.pop()[1]
+        runs.append((number, size_bytes))
+        filled.accumulator.close(batch)
+    assert len(runs) >= 5
+    # Of the headers' bytes it does not matter whether they count.
+    assert all(1024 <= size_bytes <= 1024 * 2.5 for _, size_bytes in runs[:-1])
+
+
 def test_busy_partitions_get_less() -> None:
     filled = Filled(partitions=2, batch_size=256)
     for _ in range(100):
@@ -108,8 +126,11 @@ def test_memory_is_taken_as_a_batch_grows_and_given_back() -> None:
     accumulator = filled.accumulator
     filled.send("t", b"x")
     assert accumulator.bytes_held == 1024
+    taken = {1024: None}
     for _ in range(100):
         filled.send("t", b"x" * 100)
+        taken[accumulator.bytes_held] = None
+    assert list(taken) == [1024, 2048, 4096, 8192, 16384], "twice as much whenever it is not enough"
     (batch,) = filled.batches()
     assert batch.used_bytes <= accumulator.bytes_held <= 2 * batch.used_bytes
     accumulator.close(batch)

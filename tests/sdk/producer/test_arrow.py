@@ -14,6 +14,7 @@ import pytest
 
 from kafkawire import KafkaWireError, Producer, Record, sync
 from kafkawire.errors import EncodeError, LocalProtocolError, RecordTooLarge
+from kafkawire.sdk.producer import arrow
 from kafkawire.sdk.producer.arrow import arrow_rows
 from kafkawire.sdk.producer.engines.selection import native
 from kafkawire.sdk.records import walk
@@ -223,3 +224,10 @@ def test_the_extension_takes_rows_without_python(key: str | None) -> None:
         (rows,) = arrow_rows(table, value="value", key=key, headers=None, partition=None, timestamp=None)
         taken = appender.send_columns("t", rows, 0, 1_000)
         assert taken > 10 if native is not None else taken == 0
+
+
+def test_a_row_that_is_large_by_itself_is_a_part_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow, "_BYTES", 100)
+    table = pa.table({"value": pa.array([b"x" * size for size in (10, 300, 10, 10)], pa.binary())})
+    columns = {"value": "value", "key": None, "headers": None, "partition": None, "timestamp": None}
+    assert [(rows.first, rows.count) for rows in arrow_rows(table, **columns)] == [(0, 1), (1, 1), (2, 2)]

@@ -17,7 +17,7 @@ from kafkawire.sdk.errors import Closed, KafkaWireError, UnsupportedVersion
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.producer import Producer
 from kafkawire.sdk.protocol.connection import Request
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 #: A producer that is told to close keeps its limit within this.
@@ -229,11 +229,9 @@ def test_a_forked_process_is_told_to_make_its_own() -> None:
 
 
 def test_a_cluster_without_producer_ids() -> None:
-    supported = {key: api.versions for key, api in APIS.items() if "broker" in api.listeners}
-    del supported[ApiKey.INIT_PRODUCER_ID]
-
     async def run() -> None:
-        broker = StoringBroker({"t": 1}, supported)
+        broker = StoringBroker({"t": 1})
+        del broker.supported[ApiKey.INIT_PRODUCER_ID]
         async with Producer(str(BROKER), network=broker.network) as producer:
             assert (await producer.send("t", b"v")).offset == 0
         insistent = Producer(str(BROKER), network=broker.network, enable_idempotence=True)

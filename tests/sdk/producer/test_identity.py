@@ -71,6 +71,7 @@ def test_not_wanted() -> None:
     identity, simulation = asking(False)
     assert identity.ready.done
     assert not simulation.requests(InitProducerIdRequest)
+    assert identity.transaction_version == 0
 
 
 def test_refused(caplog: pytest.LogCaptureFixture) -> None:

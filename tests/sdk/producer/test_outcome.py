@@ -28,6 +28,7 @@ PLACE = TopicPartition("t", 3)
 def test_place(base_offset: int, log_append_time_ms: int, expected: tuple[int, int]) -> None:
     async def run() -> None:
         outcome = Outcome(PLACE)
+        assert (outcome.base_offset, outcome.log_append_time_ms) == (-1, -1)
         delivery = Delivery(outcome, 2, 500)
         waiting = [asyncio.ensure_future(_result(delivery)) for _ in range(2)]
         await asyncio.sleep(0)

@@ -11,12 +11,16 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import BrokerError, Closed, DeliveryTimedOut, RemoteProtocolError
+from kafkawire.sdk.errors import BrokerError, Closed, DeliveryTimedOut, KafkaWireError, RemoteProtocolError
+from kafkawire.sdk.producer.batch import ProducerId
 from kafkawire.sdk.producer.engine import Delivery
+from kafkawire.sdk.producer.identity import MAX_EPOCH
 from kafkawire.sdk.producer.outcome import RecordMetadata
+from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.client.simulation import SILENT
 from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, place_of, refused, sent
 
@@ -223,6 +227,60 @@ def test_a_dead_broker_delays_its_partitions_alone_and_is_named() -> None:
     assert "cannot connect to node-2:9092: refused" in str(error)
 
 
+def loading(request: InitProducerIdRequest, version: int) -> InitProducerIdResponse:
+    return InitProducerIdResponse(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+def test_batches_wait_for_the_producer_id_and_have_it() -> None:
+    producer = SimulatedProducer({"t": [1, 1]}, linger_ms=0)
+    usual = producer.simulation.handlers[InitProducerIdRequest]
+    producer.simulation.handlers[InitProducerIdRequest] = loading
+    deliveries = [producer.send("t", b"v", partition=number) for number in (0, 1)]
+    producer.run(2_000)
+    assert not producer.produced
+    producer.simulation.handlers[InitProducerIdRequest] = usual
+    producer.run(2_000)
+    assert [place_of(each).offset for each in deliveries] == [0, 0]
+    assert {(batch.producer_id, batch.base_sequence) for *_, batch in producer.produced} == {(7, 0)}
+
+
+@pytest.mark.parametrize("insists", [True, None])
+def test_batches_that_get_no_producer_id_fail_or_go_without(insists: bool | None) -> None:
+    producer = SimulatedProducer(linger_ms=0, enable_idempotence=insists)
+    producer.simulation.handlers[InitProducerIdRequest] = loading
+    waited = sent(producer, b"waited")
+    producer.simulation.handlers[InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(
+        0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    )
+    producer.run(2_000)
+    later = sent(producer, b"later")
+    if insists:
+        for delivery in (waited, later):
+            with pytest.raises(KafkaWireError, match="gives no producer id: CLUSTER_AUTHORIZATION_FAILED"):
+                raise outcome_of(delivery)  # type: ignore[misc]  # else this is a TypeError
+        assert not producer.produced
+    else:
+        assert [place_of(each).offset for each in (waited, later)] == [0, 1]
+        assert {(batch.producer_id, batch.base_sequence) for *_, batch in producer.produced} == {(-1, -1)}
+    assert producer.accumulator.bytes_held == 0
+
+
+def test_another_producer_id_follows_the_last_epoch() -> None:
+    producer = SimulatedProducer(linger_ms=0)
+    producer.learn()
+    producer.identity.current = ProducerId(7, MAX_EPOCH)
+    producer.refuse = refused(ErrorCode.INVALID_RECORD)
+    ids = iter([8])
+    producer.simulation.handlers[InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(
+        producer_id=next(ids)
+    )
+    for value in (b"refused", b"stored"):
+        sent(producer, value)
+    assert producer.values() == [b"stored"]
+    last = producer.produced[-1][3]
+    assert (last.producer_id, last.producer_epoch, last.base_sequence) == (8, 0, 0)
+
+
 def test_a_response_without_the_batch_fails_it() -> None:
     producer = SimulatedProducer(linger_ms=0)
     producer.learn()
@@ -251,6 +309,10 @@ def test_ending_the_client_settles_everything() -> None:
         producer.send("t", b"v")
     with pytest.raises(Closed):
         producer.flush().wait(0)
+    drained: Promise[None] = Promise()
+    producer.sender.drain(drained, producer.simulation.now_ms)
+    with pytest.raises(Closed):
+        drained.wait(0)
 
 
 def test_work_grows_with_what_is_ready_and_not_with_the_partitions(monkeypatch: pytest.MonkeyPatch) -> None:

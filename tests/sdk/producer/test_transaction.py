@@ -213,7 +213,7 @@ def test_an_abort_that_fails_does_not_hide_the_error(caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.parametrize("flush", [True, False])
-def test_close_aborts(flush: bool) -> None:
+def test_close_aborts(flush: bool, caplog: pytest.LogCaptureFixture) -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         await producer.begin_transaction()
         await producer.send("t", b"a")
@@ -226,6 +226,7 @@ def test_close_aborts(flush: bool) -> None:
         assert all(each.done for each in waiting)
 
     sending(test, batch_size=128)
+    assert caplog.text.count("the transaction was not ended before the producer was closed: ") == 1
 
 
 @pytest.mark.parametrize("flush", [True, False])

@@ -113,6 +113,20 @@ def test_sending_from_many_threads() -> None:
         assert numbers == list(range(count))
 
 
+def test_a_class_of_the_application_may_have_a_send_of_its_own() -> None:
+    class Counting(Producer):
+        count = 0
+
+        def send(self, *arguments: Any, **named: Any) -> Delivery:
+            self.count += 1
+            return super().send(*arguments, **named)
+
+    broker = StoringBroker({"t": 1})
+    with Counting(str(BROKER), network=broker.network, **QUICK) as producer:
+        assert producer.send("t", b"x").result().offset == 0
+        assert producer.count == 1
+
+
 def test_send_many_waits_for_room() -> None:
     broker = StoringBroker({"t": 1})
     with producer_of(broker, buffer_memory=10_000, batch_size=1_000) as producer:

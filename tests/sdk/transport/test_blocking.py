@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from struct import pack
 
 import pytest
 
@@ -28,6 +29,7 @@ def connected(timeout_seconds: float = 5) -> Iterator[tuple[FrameSocket, socket.
 
 def test_frames_cross_whole() -> None:
     with connected() as (ours, peer):
+        assert ours._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), "a small frame leaves at once"
         ours.send(frame(b"abc"), frame(b""))
         assert peer.recv(100) == b"\0\0\0\x03abc\0\0\0\0"
         peer.sendall(frame(b"x" * 100_000) + frame(b"second"))
@@ -63,3 +65,17 @@ def test_finish_sending_is_seen_by_the_peer() -> None:
         assert (peer.recv(10), peer.recv(10)) == (b"last", b"")
         peer.sendall(frame(b"answer"))
         assert ours.receive() == b"answer"
+
+
+def test_a_reset_is_an_end_too() -> None:
+    with connected() as (ours, peer):
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, pack("ii", 1, 0))  # closing resets the connection
+        peer.sendall(b"\0\0\0\x05ab")
+        assert ours._exactly(4) == b"\0\0\0\x05"
+        peer.close()
+        with pytest.raises(ConnectionEnded, match=r"after [02] of 5 bytes: .*reset"):
+            ours._exactly(5)
+        with pytest.raises(ConnectionEnded, match="while sending: "):
+            ours.send(b"more")
+        ours.close()
+        ours.close()

@@ -11,9 +11,11 @@ from struct import Struct
 
 import pytest
 
+from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.errors import (
     ConnectFailed,
     ConnectionLost,
+    KafkaWireError,
     LocalProtocolError,
     RemoteProtocolError,
     RequestTimedOut,
@@ -228,6 +230,29 @@ def test_a_response_that_cannot_be_decoded_ends_the_connection() -> None:
         assert not connection.is_open
 
     connected(test)
+
+
+def test_a_frame_that_breaks_the_protocol_ends_the_connection_with_that_error() -> None:
+    async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
+        ends: list[KafkaWireError] = []
+        connection.on_end = ends.append
+        pending = connection.send(FindCoordinatorRequest(), FindCoordinatorResponse)
+        broker.responders[ApiKey.FIND_COORDINATOR] = lambda request: None
+        error = RemoteProtocolError("4 GiB announced")
+        connection.connection_lost(error)
+        connection.connection_lost(None)
+        assert ends == [error]
+        with pytest.raises(RemoteProtocolError, match="4 GiB announced"):
+            await pending
+
+    connected(test)
+
+
+def test_defaults_are_those_of_the_options() -> None:
+    options = read_options(AdminOptions, str(BROKER), {})
+    settings = ConnectionSettings()
+    assert settings.connect_timeout_ms == options.connect_timeout_ms
+    assert settings.request_timeout_ms == options.request_timeout_ms
 
 
 def test_a_request_that_is_not_answered_in_time() -> None:

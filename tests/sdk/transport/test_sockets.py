@@ -74,7 +74,8 @@ def test_an_address_needs_no_thread_to_look_it_up(monkeypatch: pytest.MonkeyPatc
             raise AssertionError(host)
 
         monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
-        assert [str(each) for each in await resolve(Address("127.0.0.1", 1))] == ["127.0.0.1:1"]
+        assert await resolve(Address("127.0.0.1", 1)) == [Endpoint(socket.AF_INET, ("127.0.0.1", 1))]
+        assert await resolve(Address("::1", 1)) == [Endpoint(socket.AF_INET6, ("::1", 1, 0, 0))]
         assert [str(each) for each in await resolve(Address("::1", 1))] == ["[::1]:1"]
 
     asyncio.run(run())

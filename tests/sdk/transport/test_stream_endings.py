@@ -6,12 +6,13 @@ Method: over real sockets, with TLS and without.
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from kafkawire.sdk.protocol.frames import frame
 from kafkawire.sdk.transport import stream
-from kafkawire.sdk.transport.stream import TcpNetwork
+from kafkawire.sdk.transport.stream import FrameProtocol, TcpNetwork
 from kafkawire.sdk.transport.tls import PemFiles
 from tests.certificates import Certificates
 from tests.sdk.transport.test_stream import Notes, serve
@@ -28,6 +29,68 @@ def test_closing_does_not_wait_for_the_peer(certificates: Certificates) -> None:
             for _ in range(3):
                 await asyncio.sleep(0)
             assert client.lost.done()
+
+    asyncio.run(run())
+
+
+class Slow(asyncio.Transport):
+    """A transport that keeps some bytes, and calls its protocol as asyncio's own do."""
+
+    def __init__(self, protocol: FrameProtocol, unsent_bytes: int) -> None:
+        super().__init__()
+        self.protocol = protocol
+        self.unsent_bytes = unsent_bytes
+        self.limits: list[int | None] = []
+        self.is_paused = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.limits.append(high)
+        if high is not None and self.unsent_bytes > high and not self.is_paused:
+            self.is_paused = True
+            self.protocol.pause_writing()
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent_bytes
+
+    def is_closing(self) -> bool:
+        return False
+
+    def writelines(self, parts: Any) -> None:
+        self.unsent_bytes += sum(map(len, parts))
+
+    def send(self) -> None:
+        self.unsent_bytes = 0
+        self.protocol.resume_writing()
+
+
+def test_a_single_byte_that_is_unsent_is_waited_for() -> None:
+    async def run() -> None:
+        protocol = FrameProtocol(Notes)
+        transport = Slow(protocol, 1)
+        protocol.connection_made(transport)
+        sent = asyncio.ensure_future(protocol.sent())
+        await asyncio.sleep(0)
+        assert not sent.done()
+        transport.send()
+        await sent
+        assert transport.limits == [stream.WRITE_BUFFER_BYTES, 0, stream.WRITE_BUFFER_BYTES]
+
+    asyncio.run(run())
+
+
+def test_a_few_requests_may_be_unsent_before_writing_pauses() -> None:
+    async def run() -> None:
+        protocol = FrameProtocol(Notes)
+        transport = Slow(protocol, 0)
+        protocol.connection_made(transport)
+        for _ in range(3):
+            protocol.write([bytes(1024 * 1024)])
+            assert not protocol.is_congested
+        for _ in range(5):
+            protocol.write([bytes(1024 * 1024)])
+        assert protocol.is_congested
+        transport.send()
+        assert not protocol.is_congested
 
     asyncio.run(run())
 

@@ -5,6 +5,7 @@ Method: members that may be of either protocol, beside coordinators that offer o
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -67,7 +68,8 @@ def test_kip_848_is_used_if_it_is_offered() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_ID_NOT_FOUND])
-def test_the_classic_protocol_is_used_if_it_is_not(code: ErrorCode) -> None:
+def test_the_classic_protocol_is_used_if_it_is_not(code: ErrorCode, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "kafkawire.group")
     cluster = Cluster.of_classic()
     cluster.kafka.handlers[ConsumerGroupHeartbeatRequest] = None
     member = cluster.member("a", make=auto)
@@ -83,6 +85,7 @@ def test_the_classic_protocol_is_used_if_it_is_not(code: ErrorCode) -> None:
     signature = member.group.sign()
     assert signature is not None
     assert signature.member_id == "member-1"
+    assert sum("does not offer KIP-848" in message and code.name in message for message in caplog.messages) == 1
 
 
 def test_a_broker_that_does_not_know_kip_848_makes_it_classic() -> None:

@@ -52,6 +52,7 @@ def test_a_dynamic_member_leaves_with_a_reason() -> None:
     (leave,) = member.simulation.requests(LeaveGroupRequest)
     assert [(each.member_id, each.reason) for each in leave.members] == [("member-1", "the consumer was closed")]
     assert kinds(member) == ["Assigned", "Revoking"]
+    assert {event.generation for event in member.listener.events} == {1}
     sent = len(member.simulation.sent)
     cluster.run(30_000)
     assert len(member.simulation.sent) == sent

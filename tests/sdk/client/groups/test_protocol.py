@@ -15,7 +15,8 @@ from collections.abc import Callable
 import pytest
 
 from kafkawire.sdk.client.groups.commit_outcome import Outcome
-from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Revoking
+from kafkawire.sdk.client.groups.protocol import Assigned, Event, GroupSettings, Lost, Revoking
+from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConnectionLost, KafkaWireError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
@@ -191,3 +192,10 @@ def test_events_tell_the_generation_and_are_acknowledged_in_turn(kind: str) -> N
     assert signature is not None
     assert second.group.is_current(signature.generation_id)
     assert not second.group.is_current(signature.generation_id - 1)
+
+
+def test_defaults_of_a_membership_are_those_of_the_options() -> None:
+    options = read_options(ConsumerOptions, "node-1:9092", {})
+    for name, default in GroupSettings._field_defaults.items():
+        if name in vars(options):
+            assert getattr(options, name) == default, name

@@ -15,6 +15,8 @@ from kafkawire.sdk.client.groups.protocol import GroupSettings
 from kafkawire.sdk.client.groups.rebalance import Rebalance
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.consumer.assignors.sticky import StickyAssignor
+from kafkawire.sdk.consumer.consumer_protocol import decode_subscription
 from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
@@ -22,6 +24,7 @@ from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGro
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.client.groups.members import Cluster
 from tests.sdk.client.simulation import SILENT, Simulation, address, backoff, cluster, options
 
 JOINING = Joining(frozenset("t"), frozenset(), -1, None, frozenset(), -1)
@@ -207,7 +210,8 @@ def test_an_assignor_that_raises_is_told() -> None:
     scene.simulation.run(100)
     scene.lead(b"t", b"\xff")
     scene.begin()
-    assert scene.heard[-1] == ("assignor failed", UnicodeDecodeError)
+    scene.simulation.run(10_000)
+    assert scene.heard[1:] == [("assignor failed", UnicodeDecodeError)]
     assert scene.simulation.requests(SyncGroupRequest) == []
 
 
@@ -230,3 +234,15 @@ def test_a_cancelled_rebalance_is_not_heard_of(duration_ms: int) -> None:
     scene.rebalance.cancel()
     scene.simulation.run(60_000)
     assert scene.heard == heard
+
+
+def test_a_member_tells_the_leader_what_it_was_assigned_last() -> None:
+    """It has given everything up by then, but the sticky assignor gives it back what it had."""
+    cluster = Cluster.of_classic("sticky")
+    first = cluster.member("a")
+    cluster.settle(first)
+    had = first.reader.assigned
+    cluster.settle(first, cluster.member("b"))
+    join = first.simulation.requests(JoinGroupRequest)[-1]
+    told = decode_subscription(bytes(join.protocols[0].metadata)).user_data
+    assert told == StickyAssignor().user_data(sorted(had), 1)

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from kafkawire.sdk.client.groups.assignor import MemberSubscription, subscribed_topics
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.assignors.general_assignment_builder import GeneralAssignmentBuilder
+from kafkawire.sdk.consumer.assignors.general_assignment_builder import GeneralAssignmentBuilder, _Moves
 from kafkawire.sdk.consumer.assignors.ownership import Ownership
 from kafkawire.sdk.consumer.assignors.racks import Racks
 from tests.sdk.consumer.assignors.groups import (
@@ -103,3 +103,17 @@ def test_moves_that_improve_nothing_are_undone() -> None:
     owned = {"x": "a-0 a-1", "y": "b-0", "z": "b-1"}
     wanted = {"x": "a", "y": "a b", "z": "b"}
     assert built(wanted, {"a": 2, "b": 2}, owned) == {member: partitions(text) for member, text in owned.items()}
+
+
+def test_a_partition_goes_back_before_another_of_its_topic_moves() -> None:
+    moves = _Moves()
+    moves.note(partition("a-0"), "x", "y")
+    assert moves.instead(partition("a-1"), "y", "x") == partition("a-0")
+    assert moves.instead(partition("a-1"), "x", "y") == partition("a-1"), "not against its direction"
+    assert moves.instead(partition("b-0"), "y", "x") == partition("b-0"), "of another topic"
+    moves.note(partition("a-0"), "y", "z")
+    assert moves.instead(partition("a-1"), "y", "x") == partition("a-1"), "it has left y"
+    assert moves.instead(partition("a-1"), "z", "x") == partition("a-0"), "x had it first"
+    assert moves.instead(partition("a-0"), "z", "x") == partition("a-0")
+    moves.note(partition("a-0"), "z", "x")
+    assert moves.instead(partition("a-1"), "z", "x") == partition("a-1"), "it is back"

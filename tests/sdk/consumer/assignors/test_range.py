@@ -56,6 +56,18 @@ def test_co_partitioned_topics_are_assigned_alike_within_racks() -> None:
     }
 
 
+def test_co_partitioned_topics_go_to_the_first_of_several_members_in_the_rack() -> None:
+    subscriptions = {
+        "x": MemberSubscription(("a", "b"), rack_id="r0"),
+        "y": MemberSubscription(("a", "b"), rack_id="r1"),
+    }
+    racks = {topic: [["r0", "r1"], ["r1"]] for topic in "ab"}
+    assert ASSIGNOR.assign(subscriptions, {"a": 2, "b": 2}, racks) == {
+        "x": partitions("a-0 b-0"),
+        "y": partitions("a-1 b-1"),
+    }
+
+
 def test_balance_comes_before_racks() -> None:
     subscriptions = {"x": MemberSubscription(("a",), rack_id="r0"), "y": MemberSubscription(("a",), rack_id="r1")}
     racks = {"a": [["r1"], ["r1"], ["r1"], ["r0"]]}

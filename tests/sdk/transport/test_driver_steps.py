@@ -1,0 +1,412 @@
+"""What is asked of a driver is done once, or refused with its reason: past the limit, after the end, in a forked child.
+
+Method: a driver without an event loop, whose steps wait; one with a router that says what the test tells it to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import Any, cast
+
+import pytest
+
+from kafkawire.sdk.client.call import ANY_BROKER, Call, Purpose
+from kafkawire.sdk.client.link import Link
+from kafkawire.sdk.client.retry import Attempts, Backoff
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.errors import Closed, ConnectionLost, KafkaWireError, LocalProtocolError
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.transport import driver as driver_module
+from kafkawire.sdk.transport.driven import Open, Send, Shut
+from kafkawire.sdk.transport.driver import Driver, Step
+from kafkawire.sdk.transport.fork import Forked
+from kafkawire.sdk.transport.promise import Promise
+from tests.sdk.scripted_broker import BROKER, ScriptedBroker
+from tests.sdk.transport.test_driver import PATIENCE_SECONDS, SETTINGS, Client, Machine
+
+LINK = Link(BROKER, Purpose.DATA, Attempts(Backoff(10, 50, lambda: 0.5)))
+
+
+class Told:
+    """A router that says what it is told to, and writes down what is reported."""
+
+    def __init__(self) -> None:
+        self.actions: list[Any] = []
+        self.due: int | None = None
+        self.reported: list[tuple[str, Any]] = []
+        self.event = asyncio.Event()
+
+    def poll(self, now_ms: int) -> list[Any]:
+        actions, self.actions = self.actions, []
+        return actions
+
+    def due_ms(self, now_ms: int) -> int | None:
+        return self.due
+
+    def opened(self, link: Link, connection: object, now_ms: int) -> None:
+        self.report("opened", link)
+
+    def closed(self, link: Link, error: KafkaWireError, now_ms: int) -> None:
+        self.report("closed", error)
+
+    def answered(self, call: Call, response: Message | None, now_ms: int) -> None:
+        self.report("answered", response)
+
+    def failed(self, call: Call, error: KafkaWireError, now_ms: int) -> None:
+        self.report("failed", error)
+
+    def close(self, error: KafkaWireError, now_ms: int) -> None:
+        self.report("close", error)
+
+    def report(self, what: str, detail: object) -> None:
+        self.reported.append((what, detail))
+        self.event.set()
+
+    async def next(self) -> str:
+        """Return what is reported next."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await self.event.wait()
+        self.event.clear()
+        return self.reported[-1][0]
+
+
+def told(broker: ScriptedBroker, *machines: Machine) -> tuple[Told, Driver[Link, Call]]:
+    router = Told()
+    return router, Driver(cast("Any", router), machines, broker.network, SETTINGS)
+
+
+def asking() -> Call:
+    request = MetadataRequest([])
+    return Call(ANY_BROKER, lambda _: (request, None), MetadataResponse, monotonic_ms() + 9_000, lambda *_: None)
+
+
+def ignore(now_ms: int) -> None:
+    """Do nothing, as a step."""
+
+
+# --- steps
+
+
+def test_steps_are_done_in_order_and_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_module, "MAX_STEPS", 3)
+    done: list[int] = []
+
+    async def run() -> None:
+        _, driver = told(ScriptedBroker())
+        for number in range(3):
+            driver.run(lambda now_ms, number=number: done.append(number))  # type: ignore[misc]  # its default
+        with pytest.raises(LocalProtocolError, match="3 calls wait for the event loop, that is the limit"):
+            driver.run(ignore)
+        driver.start()
+        await asyncio.sleep(0)
+        assert done == [0, 1, 2]
+        driver.run(ignore)
+        await driver.end(Closed("the test is over"))
+
+    asyncio.run(run())
+
+
+def test_what_a_step_refuses_is_the_error_of_its_promise() -> None:
+    async def run() -> None:
+        _, driver = told(ScriptedBroker())
+        driver.start()
+
+        def refuse(promise: Promise[None], now_ms: int) -> None:
+            raise LocalProtocolError("no")
+
+        with pytest.raises(LocalProtocolError, match="no"):
+            await driver.ask(refuse)
+        assert await driver.ask(lambda promise, now_ms: promise.keep(7)) == 7, "the driver goes on"
+        await driver.end(Closed("the test is over"))
+
+    asyncio.run(run())
+
+
+def test_a_step_that_comes_with_the_end_is_done_or_refused_and_not_both() -> None:
+    done: list[str] = []
+    client = Client(ScriptedBroker())
+    client.driver.wake = lambda: client.driver.end(Closed("meanwhile"))  # type: ignore[method-assign, assignment]
+    client.driver.run(lambda now_ms: done.append("with the end"))
+    assert done == ["with the end"]
+
+    class Late(deque[Step]):
+        """Steps that get one more after the driver has done the last."""
+
+        def append(self, step: Step) -> None:
+            late.driver.end(Closed("before"))
+            super().append(step)
+
+    late = Client(ScriptedBroker())
+    late.driver._steps = Late()
+    with pytest.raises(Closed, match="before"):
+        late.driver.run(lambda now_ms: done.append("after the end"))
+    assert not late.driver._steps
+    assert done == ["with the end"]
+
+
+def test_work_that_is_refused_leaves_no_coroutine_behind() -> None:
+    ran: list[bool] = []
+
+    async def work() -> None:
+        ran.append(True)
+
+    waiting = Client(ScriptedBroker())
+    promise = waiting.driver.perform(work())
+    waiting.driver.end(Closed("before it began"))
+    with pytest.raises(Closed, match="before it began"):
+        promise.wait(PATIENCE_SECONDS)
+    with pytest.raises(Closed, match="before it began"):
+        waiting.driver.perform(work())  # a coroutine that is never closed is a warning, thus an error
+    assert not ran
+
+
+def test_work_returns_or_raises_and_machines_are_polled_after_it() -> None:
+    async def fails() -> None:
+        raise LocalProtocolError("no")
+
+    async def returns() -> int:
+        return 7
+
+    async def run() -> None:
+        machine = Machine()
+        _, driver = told(ScriptedBroker(), machine)
+        driver.start()
+        assert await driver.perform(returns()) == 7
+        await machine.turns(1)
+        with pytest.raises(LocalProtocolError, match="no"):
+            await driver.perform(fails())
+        await machine.turns(1)
+        await driver.end(Closed("the test is over"))
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_SECONDS))
+
+
+def test_an_interrupted_wake_up_does_not_stop_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        machine = Machine()
+        _, driver = told(ScriptedBroker(), machine)
+        driver.start()
+        await machine.turns(1)
+        loop = asyncio.get_running_loop()
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "call_soon", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                driver.wake()
+        driver.wake()
+        await machine.turns(1)
+        await driver.end(Closed("the test is over"))
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_SECONDS))
+
+
+def test_one_turn_follows_many_calls() -> None:
+    async def run() -> None:
+        machine = Machine()
+        _, driver = told(ScriptedBroker(), machine)
+        driver.start()
+        for _ in range(10):
+            driver.wake()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert len(machine.polls) == 1
+        await driver.end(Closed("the test is over"))
+        driver.wake()
+        await asyncio.sleep(0)
+        assert len(machine.polls) == 1, "no turn after the end"
+
+    asyncio.run(run())
+
+
+def test_a_forked_child_leaves_loop_and_connections_alone() -> None:
+    async def run() -> None:
+        machine = Machine()
+        router, driver = told(ScriptedBroker(), machine)
+        driver.start()
+        driver.forked(Forked("made before os.fork()"))
+        assert driver.end(Closed("in the child")).done
+        await asyncio.sleep(0)
+        assert (router.reported, machine.polls, machine.failures) == ([], [], [])
+        for use in (driver.wake, lambda: driver.run(ignore)):
+            with pytest.raises(Forked, match="made before"):
+                use()
+        assert not driver._steps
+
+    asyncio.run(run())
+
+
+# --- turns and what the router says
+
+
+def test_the_first_of_all_that_is_due_sets_the_timer() -> None:
+    async def run(router_ms: int | None, *machines_ms: int | None) -> int:
+        machines = [Machine() for _ in machines_ms]
+        router, driver = told(ScriptedBroker(), *machines)
+        started_ms = monotonic_ms()
+        router.due = None if router_ms is None else started_ms + router_ms
+        for machine, due_ms in zip(machines, machines_ms, strict=True):
+            machine.due = None if due_ms is None else started_ms + due_ms
+        driver.start()
+        await machines[0].turns(2)
+        await driver.end(Closed("the test is over"))
+        return machines[0].polls[-1] - started_ms
+
+    for case in ((60, 9_000, None), (9_000, 60, 9_000), (9_000, None, 60), (None, 9_000, 60)):
+        assert 60 <= asyncio.run(asyncio.wait_for(run(*case), PATIENCE_SECONDS)) < 5_000
+
+
+def test_a_driver_without_a_timer_is_not_late() -> None:
+    async def run() -> None:
+        machine = Machine()
+        router, driver = told(ScriptedBroker(), machine)
+        assert driver.lag_ms(monotonic_ms()) == 0
+        driver.start()
+        router.due = monotonic_ms() + 5
+        await machine.turns(1)
+        router.due = None
+        await machine.turns(1)
+        assert driver.lag_ms(monotonic_ms()) < 1_000 * PATIENCE_SECONDS
+        await driver.end(Closed("the test is over"))
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_SECONDS))
+
+
+def test_connections_open_carry_calls_and_are_shut() -> None:
+    async def run() -> None:
+        broker = ScriptedBroker()
+        router, driver = told(broker)
+        router.actions = [Open(LINK)]
+        driver.start()
+        assert await router.next() == "opened"
+        router.actions = [Send(LINK, asking())]
+        driver.wake()
+        assert await router.next() == "answered"
+        router.actions = [Shut(LINK), Send(LINK, asking())]
+        driver.wake()
+        assert await router.next() == "failed"
+        assert isinstance(lost := router.reported[-1][1], ConnectionLost)
+        assert str(lost) == f"connection to {BROKER} has ended"
+        await asyncio.sleep(0)
+        assert broker.links == []
+        assert [what for what, _ in router.reported] == ["opened", "answered", "failed"], "shut as it was told to"
+        await driver.end(Closed("the test is over"))
+        assert [what for what, _ in router.reported[3:]] == ["close"]
+
+    asyncio.run(run())
+
+
+def test_a_turn_follows_a_request_that_has_no_response() -> None:
+    """There is nobody to wake the machines later, and the router may have more to send."""
+
+    async def run() -> None:
+        broker, machine = ScriptedBroker(), Machine()
+        broker.responders[ApiKey.PRODUCE] = lambda request: None
+        router, driver = told(broker, machine)
+        router.actions = [Open(LINK)]
+        driver.start()
+        assert await router.next() == "opened"
+        await machine.turns(1)
+        request = ProduceRequest(acks=0, timeout_ms=1)
+        call = Call(ANY_BROKER, lambda _: (request, 9), None, monotonic_ms() + 9_000, lambda *_: None)
+        router.actions = [Send(LINK, call)]
+        driver.wake()
+        await machine.turns(2)
+        assert router.reported[-1] == ("answered", None)
+        wrong: Any = 5
+        unwritable = MetadataRequest([MetadataRequest.MetadataRequestTopic(name=wrong)])
+        call = Call(ANY_BROKER, lambda _: (unwritable, 4), MetadataResponse, monotonic_ms() + 9_000, lambda *_: None)
+        router.actions = [Send(LINK, call)]
+        driver.wake()
+        await machine.turns(2)
+        assert router.reported[-1][0] == "failed"
+        await driver.end(Closed("the test is over"))
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_SECONDS))
+
+
+def test_a_connection_that_is_lost_is_reported_once_with_its_calls() -> None:
+    async def run() -> None:
+        broker = ScriptedBroker()
+        broker.responders |= {key: lambda request: None for key in broker.responders if key.name == "METADATA"}
+        machine = Machine()
+        router, driver = told(broker, machine)
+        router.actions = [Open(LINK)]
+        driver.start()
+        assert await router.next() == "opened"
+        router.actions = [Send(LINK, asking())]
+        driver.wake()
+        await machine.turns(1)
+        await asyncio.sleep(0)
+        broker.links[0].wire.close()
+        await machine.turns(1)
+        assert [what for what, _ in router.reported] == ["opened", "closed", "failed"]
+        await driver.end(Closed("the test is over"))
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_SECONDS))
+
+
+def test_nothing_is_reported_after_the_end() -> None:
+    """Neither the connections that end nor their calls: the router was told to fail all of them."""
+
+    async def run() -> None:
+        broker = ScriptedBroker()
+        broker.responders |= {key: lambda request: None for key in broker.responders if key.name == "METADATA"}
+        router, driver = told(broker)
+        router.actions = [Open(LINK)]
+        driver.start()
+        await router.next()
+        router.actions = [Send(LINK, asking())]
+        driver.wake()
+        await asyncio.sleep(0)
+        await driver.end(Closed("the test is over"))
+        assert [what for what, _ in router.reported] == ["opened", "close"]
+        assert broker.links == [] or not broker.links[0].wire.is_open
+
+    asyncio.run(run())
+
+
+def test_one_defect_at_the_end_does_not_keep_the_rest_from_ending(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "kafkawire.client")
+    ends: list[str] = []
+
+    class Broken(Machine):
+        def fail(self, error: KafkaWireError, now_ms: int) -> None:
+            raise ZeroDivisionError
+
+    def raises(now_ms: int) -> None:
+        ends.append("step")
+        raise KeyError
+
+    def refused(now_ms: int) -> None:
+        raise Closed("as usual")
+
+    router, driver = told(ScriptedBroker(), Broken(), machine := Machine())
+    for step in (raises, refused):
+        driver.run(step)
+    driver.end(Closed("the test is over"))
+    assert ends == ["step"]
+    assert [what for what, _ in router.reported] == ["close"]
+    assert [str(error) for error in machine.failures] == ["the test is over"]
+    logged = [record.exc_info[0] for record in caplog.records if record.exc_info]
+    assert logged == [KeyError, ZeroDivisionError], "not what is raised as usual"
+
+
+def test_a_defect_in_a_task_ends_everything(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        router, driver = told(ScriptedBroker())
+        router.opened = lambda *_: 1 // 0  # type: ignore[method-assign, assignment]
+        router.actions = [Open(LINK)]
+        driver.start()
+        assert await router.next() == "close"
+        assert isinstance(router.reported[-1][1].__cause__, ZeroDivisionError)
+        await driver.end(Closed("the test is over"))
+
+    asyncio.run(run())
+    assert "the client has ended because of a defect" in caplog.text
