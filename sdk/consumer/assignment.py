@@ -388,17 +388,24 @@ class Assignment:
         else:
             reading.unfinished.finish_batch(start_offset, end_offset)
 
+    def fetch_again(self, reading: Reading) -> None:
+        """Drop what was fetched and not handed out."""
+        finished, position = reading.finished, reading.position
+        if position is not None:
+            self._restart(reading, position, finished)
+
     def _move(self, reading: Reading, place: Place) -> None:
         """Continue from another place; what was handed out is of no matter any more."""
         if reading.unfinished is not None:
             reading.unfinished.clear()
         self._restart(reading, place)
 
-    def _restart(self, reading: Reading, place: Place) -> None:
-        """Continue from a place, in a new epoch."""
+    def _restart(self, reading: Reading, place: Place, done: Position | None = None) -> None:
+        """Continue from a place, in a new epoch; what is before it is finished unless `done` says otherwise."""
         with self._lock:
             self._cut(reading)
             reading.begin(place)
+            reading.done = done or reading.done
             self._queue.forget(reading.partition)
         self._run(partial(self._fetching.seek, reading.partition, reading.epoch, place))
 

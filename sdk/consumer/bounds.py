@@ -1,17 +1,23 @@
-"""The ends of a bounded read: offsets, a time, or where the partitions end when it begins."""
+"""Bounded reads: up to offsets, to a time, or to where the partitions end when the read begins."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Generic, Self
 
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.records import Record
+from kafkawire.sdk.records.type_variables import Key, Value
 
 if TYPE_CHECKING:
     from kafkawire.sdk.consumer.core import ConsumerCore
+    from kafkawire.sdk.consumer.handout import Handout
 
-__all__ = ["Bounds"]
+__all__ = ["BoundedRecords", "Bounds"]
 
 #: The end of a partition that is not to be read.
 _NOTHING = 0
@@ -19,6 +25,8 @@ _NOTHING = 0
 
 class Bounds:
     """The ends of one bounded read of the partitions that are assigned when it begins.
+
+    They hold for every read of the consumer; those that are not bounded themselves wait for the end of this one.
 
     Args:
         core: of the consumer.
@@ -32,6 +40,7 @@ class Bounds:
         self._until = until
         self._stop_at_end = stop_at_end
         self._bounded: list[TopicPartition] = []
+        self.is_abandoned = False
 
     async def find(self, woken: Callable[[], Awaitable[object]]) -> None:
         """Look up the ends, and bound the partitions.
@@ -41,7 +50,12 @@ class Bounds:
 
         Raises:
             BrokerError: a partition does not exist, or may not be read.
+            LocalProtocolError: another bounded read has not ended.
         """
+        self._core.reader.lift_abandoned()
+        if self._core.reader.bounds is not None:
+            raise LocalProtocolError("a bounded read of this consumer has not ended: read it to its end, or close it")
+        self._core.reader.bounds = self
         queue = self._core.queue
         while queue.announces_reads and not (self._core.assignment.assigned or queue.errors or queue.failure):
             await woken()  # the group has not assigned anything yet
@@ -64,17 +78,66 @@ class Bounds:
             if reading is not None:
                 reading.until = end
                 self._bounded.append(partition)
-        self._core.reader.is_bounded = True
         self._core.queue.signal()
 
     def lift(self) -> None:
-        """Read on without an end; what was fetched beyond it is fetched again."""
-        self._core.reader.is_bounded = False
+        """Have reads go on without an end. What was cut at one is fetched again."""
+        if self._core.reader.bounds is not self:
+            return
+        self._core.reader.bounds = None
         for partition in self._bounded:
             reading = self._core.assignment.readings.get(partition)
-            if reading is None or reading.until is None:
-                continue
-            ended = reading.is_at_end
-            reading.until = None
-            if ended and reading.position is not None and self._core.queue.failure is None:
-                self._core.assignment.seek(partition, reading.position)
+            if reading is not None and reading.until is not None:
+                reading.until = None
+                if self._core.queue.failure is None:
+                    self._core.reader.fetch_again(reading)
+        self._core.queue.signal()
+
+    def abandon(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Lift the ends soon, by the next read at the latest; without a lock, as a collection may come anywhere."""
+        self.is_abandoned = True
+        with suppress(RuntimeError):  # the loop was closed
+            loop.call_soon_threadsafe(self.lift)
+
+
+class BoundedRecords(Generic[Key, Value]):
+    """The records up to an end, for `async for`; to drop it ends the read, as `aclose` does.
+
+    Args:
+        begin: finds the ends.
+        advance: waits for a record before them; None if there is no more.
+    """
+
+    def __init__(
+        self, begin: Callable[[], Awaitable[Bounds]], advance: Callable[[Bounds], Awaitable[Handout | None]]
+    ) -> None:
+        self._begin = begin
+        self._advance = advance
+        self._bounds: Bounds | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_over = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Record[Key, Value]:
+        if self._is_over:
+            raise StopAsyncIteration
+        if self._bounds is None:
+            self._loop = asyncio.get_running_loop()
+            self._bounds = await self._begin()
+        handout = await self._advance(self._bounds)
+        if handout is None:
+            await self.aclose()
+            raise StopAsyncIteration
+        return handout.take()
+
+    async def aclose(self) -> None:
+        """End the read; later ones go on from here."""
+        self._is_over = True
+        if self._bounds is not None:
+            self._bounds.lift()
+
+    def __del__(self) -> None:
+        if self._bounds is not None and self._loop is not None and not self._is_over:
+            self._bounds.abandon(self._loop)

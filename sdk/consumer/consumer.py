@@ -28,7 +28,7 @@ from kafkawire.sdk.transport.waiting import turn
 
 if TYPE_CHECKING:
     from kafkawire.sdk.client.groups.protocol import Event
-    from kafkawire.sdk.consumer.bounds import Bounds
+    from kafkawire.sdk.consumer.bounds import BoundedRecords, Bounds
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.handout import Handout, RecordIterator, RecordStream
     from kafkawire.sdk.consumer.listener import BlockingListenerCalls, ListenerCalls, RebalanceListener
@@ -194,10 +194,10 @@ class Consumer(ConsumerFace[Key, Value]):
         deadline_ms = monotonic_ms() + timeout_ms
         return await self._wait(core, lambda: core.reader.take_batches(limit) or None, deadline_ms) or []
 
-    async def records(
+    def records(
         self, *, until: Mapping[TopicPartition, int] | int | datetime | None = None, stop_at_end: bool = False
-    ) -> AsyncGenerator[Record[Key, Value], None]:
-        """Iterate over records up to an end.
+    ) -> BoundedRecords[Key, Value]:
+        """Iterate over records up to an end; one such read at a time. Others get nothing from beyond it meanwhile.
 
         Args:
             until: a time in ms since the epoch, or as a datetime with a time zone; or offsets by partition, which leave
@@ -206,14 +206,11 @@ class Consumer(ConsumerFace[Key, Value]):
 
         Raises:
             BrokerError: the ends could not be looked up.
-            LocalProtocolError: the time is negative, or has no time zone.
+            LocalProtocolError: the time is negative, or has no time zone; or another bounded read has not ended.
         """
-        bounds = await self._bounded(until, stop_at_end)
-        try:
-            async for record in self:
-                yield record
-        finally:
-            bounds.lift()
+        from kafkawire.sdk.consumer.bounds import BoundedRecords  # few programs read up to an end
+
+        return BoundedRecords(lambda: self._bounded(until, stop_at_end), self._advance)
 
     # Which partitions.
 
@@ -345,20 +342,20 @@ class Consumer(ConsumerFace[Key, Value]):
             raise StopAsyncIteration
         return handout.take()
 
-    async def _advance(self) -> Handout | None:
-        """Wait for a record that can be taken; None at the end of the client, or of a bounded read."""
+    async def _advance(self, bounds: Bounds | None = None) -> Handout | None:
+        """Wait for a record that can be taken; None at the end of the client, or of the read with these bounds."""
         core = self._core
         if core is None:
             return None
         try:
-            return await self._wait(core, core.reader.advance)
+            return await self._wait(core, core.reader.advance, bounds=bounds)
         except Forked:
             raise
         except Closed:
             return None
 
     async def _next_batch(self, core: ConsumerCore) -> ConsumerBatch | None:
-        """Wait for the next batch, and hand it out; None at the end of the client, or of a bounded read."""
+        """Wait for the next batch, and hand it out; None at the end of the client."""
         try:
             return await self._wait(core, core.reader.next_batch)
         except Forked:
@@ -367,7 +364,7 @@ class Consumer(ConsumerFace[Key, Value]):
             return None
 
     async def _bounded(self, until: Mapping[TopicPartition, int] | int | datetime | None, stop_at_end: bool) -> Bounds:
-        """Bound the reads that follow; `lift` ends it."""
+        """Begin a bounded read; `lift` ends it."""
         from kafkawire.sdk.consumer.bounds import Bounds
 
         core = self._started()
@@ -380,14 +377,20 @@ class Consumer(ConsumerFace[Key, Value]):
         return bounds
 
     async def _wait(
-        self, core: ConsumerCore, read: Callable[[], Result | None], deadline_ms: int | None = None
+        self,
+        core: ConsumerCore,
+        read: Callable[[], Result | None],
+        deadline_ms: int | None = None,
+        bounds: Bounds | None = None,
     ) -> Result | None:
-        """Call `read` until it finds something; None at the deadline, or at the end of a bounded read."""
+        """Call `read` until it finds something; None at the deadline, or at the end of the read with these bounds."""
+        if core.reader.bounds is not None:
+            core.reader.lift_abandoned()
         if core.reader.taken != self._seen:
             self._seen = core.reader.taken
             await turn()  # the application may never wait: let responses in and the next requests out
         while (found := self._read(core, read)) is None:
-            if (core.reader.is_bounded and core.reader.is_at_end) or not await self._woken(core, deadline_ms):
+            if (bounds is not None and core.reader.is_at_end) or not await self._woken(core, deadline_ms):
                 return None
             self._seen = core.reader.taken + 1  # what comes now was waited for
         return found

@@ -25,6 +25,7 @@ from kafkawire.sdk.errors import DecodeError, KafkaWireError
 from kafkawire.sdk.records import Batch, Record
 
 if TYPE_CHECKING:
+    from kafkawire.sdk.consumer.bounds import Bounds
     from kafkawire.sdk.consumer.hooks import ConsumerHooks
 
 __all__ = ["Reader"]
@@ -71,7 +72,7 @@ class Reader:
     Attributes:
         handout: the batch that is handed out record by record; None if there is none.
         taken: how many `Fetched` were taken from the queue.
-        is_bounded: whether the read that goes on has an end.
+        bounds: of the bounded read that goes on; None if there is none.
         stream: takes records from the handout without asking; set by the face.
         hooks: applied to records that are handed out one by one or in lists; set by the face, None for none.
     """
@@ -87,7 +88,7 @@ class Reader:
         self._handed_out = 0
         self.handout: Handout | None = None
         self.taken = 0
-        self.is_bounded = False
+        self.bounds: Bounds | None = None
         self.stream: RecordStream[Any, Any] | RecordIterator[Any, Any] | None = None
         self.hooks: ConsumerHooks[Any, Any] | None = None
         assignment.on_pause = self._set_aside
@@ -210,6 +211,16 @@ class Reader:
             if reading.finished is not None and not reading.halted:
                 self._assignment.seek(reading.partition, reading.finished)
 
+    def fetch_again(self, reading: Reading) -> None:
+        """Drop what was fetched of a partition and not handed out; what is not finished stays so."""
+        self._assignment.fetch_again(reading)
+        self._moved.add(reading)
+
+    def lift_abandoned(self) -> None:
+        """End a bounded read that was dropped before its end."""
+        if self.bounds is not None and self.bounds.is_abandoned:
+            self.bounds.lift()
+
     def abandon(self, error: KafkaWireError) -> None:
         """Hand out nothing more: every read raises an error."""
         if self.handout is not None:
@@ -223,9 +234,9 @@ class Reader:
     def is_at_end(self) -> bool:
         """Whether a bounded read has reached its end in every partition."""
         handout = self.handout
-        if not self.is_bounded or (handout is not None and handout.left):
+        if handout is not None and handout.left:
             return False
-        return all(reading.is_at_end for reading in self._assignment.readings.values())
+        return all(reading.is_at_end for reading in self._assignment.readings.values() if reading.until is not None)
 
     def _count(self) -> int:
         handout = self.handout

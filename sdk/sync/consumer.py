@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from kafkawire.sdk.client.groups.protocol import GroupMetadata
     from kafkawire.sdk.client.keywords import ConsumerKeywords
+    from kafkawire.sdk.consumer.bounds import Bounds
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.handout import RecordIterator
     from kafkawire.sdk.consumer.health import ConsumerHealth
@@ -137,7 +138,7 @@ class Consumer(Generic[Key, Value]):
         """Iterate over records up to an end; see `kafkawire.Consumer.records`."""
         bounds = result_of(self._inner.bounded, until, stop_at_end)
         try:
-            yield from self._inner.iterator()
+            yield from self._inner.iterate(bounds)
         finally:
             bounds.lift()
 
@@ -286,12 +287,24 @@ class _Inner(AsyncConsumer[Key, Value]):
 
     bounded = AsyncConsumer._bounded
 
-    def _new_stream(self) -> RecordIterator[Key, Value]:
+    def iterate(self, bounds: Bounds | None = None) -> RecordIterator[Key, Value]:
+        """Return what iterates over records, up to these bounds if there are any."""
         if self._hooks is None:
             from kafkawire.sdk.consumer.handout import RecordIterator
         else:
             from kafkawire.sdk.consumer.python_handout import RecordIterator
-        self._iterator = RecordIterator(lambda: self.take(self._advance) is not None)
+
+        def wait() -> bool:
+            found = self.take(self._advance, bounds)
+            if found is not None:
+                iterator.handout = found
+            return found is not None
+
+        iterator: RecordIterator[Key, Value] = RecordIterator(wait)
+        return iterator
+
+    def _new_stream(self) -> RecordIterator[Key, Value]:
+        self._iterator = self.iterate()
         return self._iterator
 
     def _listener_calls(self, core: ConsumerCore, listener: RebalanceListener) -> BlockingListenerCalls:

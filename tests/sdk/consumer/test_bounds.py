@@ -6,13 +6,15 @@ Method: the whole consumer against a scripted broker in memory.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.consumer import Consumer
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.records import Record
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -69,15 +71,73 @@ def test_a_time_after_the_last_record_ends_at_the_end() -> None:
     reading(test)
 
 
-def test_a_read_that_is_broken_off() -> None:
+@pytest.mark.parametrize("is_closed", [True, False])
+@pytest.mark.parametrize(("last", "end"), [(2, 15), (2, 5), (4, 5), (9, 10), (9, 15), (12, 15)])
+def test_a_read_that_is_broken_off(last: int, end: int, is_closed: bool) -> None:
+    """Whatever was fetched or cut, later reads go on after the last record that was handed out."""
+
     async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
-        bounded = consumer.records(until={T0: 15})
+        bounded = consumer.records(until={T0: end})
         async for record in bounded:
+            if record.offset == last:
+                break
+        if is_closed:
+            await bounded.aclose()
+        del bounded
+        assert await consumer.position(T0) == last + 1
+        rest = [record async for record in first(consumer, 19 - last + 5)]
+        assert [record.offset for record in rest if record.partition == 0] == list(range(last + 1, 20))
+
+    reading(test)
+
+
+async def first(consumer: Consumer, count: int) -> AsyncIterator[Record]:
+    """Yield so many records of a read without an end."""
+    async with asyncio.timeout(10):
+        for _ in range(count):
+            yield await anext(aiter(consumer))
+
+
+def test_the_last_record_of_a_read_that_is_broken_off_is_not_finished() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
+        async for record in consumer.records(until={T0: 5}):
             if record.offset == 2:
                 break
+        core = consumer._started()
+        finished = core.assignment.readings[T0].finished
+        assert finished is not None
+        assert finished.offset == 2
+        core.reader.finish()
+        finished = core.assignment.readings[T0].finished
+        assert finished is not None
+        assert finished.offset == 3
+
+    reading(test)
+
+
+def test_a_read_without_an_end_outlasts_a_bounded_one() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
+        endless = [record async for record in first(consumer, 3)]
+        waiting = asyncio.ensure_future(anext(aiter(consumer)))
+        found = await read(until={T0: 12, T1: 2})
+        endless += [await waiting] + [record async for record in first(consumer, 25 - 4 - len(found))]
+        assert sorted(found + [(record.partition, record.offset) for record in endless]) == (
+            [(0, offset) for offset in range(20)] + [(1, offset) for offset in range(5)]
+        )
+
+    reading(test)
+
+
+def test_one_bounded_read_at_a_time() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
+        bounded = consumer.records(stop_at_end=True)
+        assert (await anext(bounded)).offset == 0
+        with pytest.raises(LocalProtocolError, match="a bounded read of this consumer has not ended"):
+            await read(stop_at_end=True)
         await bounded.aclose()
-        rest = await read(stop_at_end=True)
-        assert [offset for partition, offset in rest if partition == 0] == list(range(3, 20))
+        with pytest.raises(StopAsyncIteration):
+            await anext(bounded)
+        assert len(await read(stop_at_end=True)) == 24
 
     reading(test)
 
