@@ -32,6 +32,7 @@ TYPES = {
     r"\bAsyncGenerator\[(.*), None\]$": r"Generator[\1, None, None]",
     r"\bAsyncIterator\b": "Iterator",
     r"\bRecordStream\b": "RecordIterator",
+    r"\bBoundedRecords\[(.*)\]$": r"Generator[Record[\1], None, None]",
     r"\bAbstractAsyncContextManager\b": "AbstractContextManager",
 }
 

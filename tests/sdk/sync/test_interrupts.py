@@ -194,6 +194,8 @@ def flat(found: Any) -> list[tuple[int, int]]:
     return [place for each in (found.values() if isinstance(found, dict) else found) for place in flat(each)]
 
 
+# Python itself ignores what is raised where it drops a generator.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("way", READS)
 def test_reads_interrupted_anywhere_lose_nothing(way: str) -> None:
     given: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 1, "retry_backoff_ms": 1}
