@@ -65,6 +65,7 @@ class Bounds:
                 reading.until = end
                 self._bounded.append(partition)
         self._core.reader.is_bounded = True
+        self._core.reader.take_back()
         self._core.queue.signal()
 
     def lift(self) -> None:
@@ -74,7 +75,7 @@ class Bounds:
             reading = self._core.assignment.readings.get(partition)
             if reading is None or reading.until is None:
                 continue
-            ended = reading.is_at_end
-            reading.until = None
-            if ended and reading.position is not None and self._core.queue.failure is None:
-                self._core.assignment.seek(partition, reading.position)
+            position, until, reading.until = reading.position, reading.until, None
+            if position is not None and position.offset >= until and self._core.queue.failure is None:
+                self._core.assignment.seek(partition, position)
+        self._core.reader.take_back()

@@ -180,6 +180,13 @@ class Reader:
             if reading.finished is not None and not reading.halted:
                 self._assignment.seek(reading.partition, reading.finished)
 
+    def take_back(self) -> None:
+        """Open anew what is being handed out: its partition is to end elsewhere."""
+        course = self._course
+        rest = self._rest()
+        if course is not None and rest is not None:
+            course.rest = rest
+
     def abandon(self, error: KafkaWireError) -> None:
         """Hand out nothing more: every read raises an error."""
         if self.handout is not None:
@@ -294,7 +301,7 @@ class Reader:
             reading = course.reading
             if course.rest is not None:
                 rest, course.rest = course.rest, None
-                return rest
+                return ConsumerBatch(reading.partition, rest.batch, rest.start_offset, reading.until)
             if reading.unfinished is not None:
                 reading.unfinished.check_room()
             try:

@@ -69,15 +69,29 @@ def test_a_time_after_the_last_record_ends_at_the_end() -> None:
     reading(test)
 
 
-def test_a_read_that_is_broken_off() -> None:
+@pytest.mark.parametrize("last", [2, 9, 12, 14])
+def test_a_read_that_is_broken_off(last: int) -> None:
     async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
         bounded = consumer.records(until={T0: 15})
         async for record in bounded:
-            if record.offset == 2:
+            if record.offset == last:
                 break
         await bounded.aclose()
         rest = await read(stop_at_end=True)
-        assert [offset for partition, offset in rest if partition == 0] == list(range(3, 20))
+        assert [offset for partition, offset in rest if partition == 0] == list(range(last + 1, 20))
+
+    reading(test)
+
+
+@pytest.mark.parametrize(("last", "end"), [(2, 5), (2, 10), (2, 15), (9, 15), (9, 10), (12, 15), (12, 5), (12, 20)])
+def test_what_is_being_handed_out_may_go_beyond_the_end(last: int, end: int) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
+        async for record in consumer:
+            if (record.partition, record.offset) == (0, last):
+                break
+        assert await read(until={T0: end}) == [(0, offset) for offset in range(last + 1, end)]
+        rest = await read(stop_at_end=True)
+        assert [offset for partition, offset in rest if partition == 0] == list(range(max(last + 1, end), 20))
 
     reading(test)
 
