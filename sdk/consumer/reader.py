@@ -88,8 +88,13 @@ class Reader:
         Raises:
             KafkaWireError: see `advance`.
         """
-        found = self.take_batches(1)
-        return found[0] if found else None
+        self.settle()
+        batch = self._rest() or self._next_batch()
+        if batch is None or self._course is None:
+            self.settle()  # what was passed over is finished, too
+            return None
+        self._hand_over(batch, self._course)
+        return batch
 
     def take_many(self, limit: int) -> dict[TopicPartition, list[Record[Any, Any]]]:
         """Hand out what is there, by partition; it is finished at the next read.
@@ -164,12 +169,12 @@ class Reader:
 
     def finish(self) -> None:
         """Count everything that was handed out as finished."""
+        if self._course is not None:
+            self._moved.add(self._course.reading)
         if self._moved:
             for reading in self._moved:
                 reading.settle()
             self._moved.clear()
-        if self._course is not None:
-            self._course.reading.settle()
 
     def rewind(self) -> None:
         """Hand out again what is not finished: a read was interrupted in the middle.
