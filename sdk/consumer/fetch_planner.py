@@ -360,9 +360,9 @@ class FetchPlanner:
     def _move(self, fetch: PartitionFetch, home: int | None) -> None:
         """Have a partition fetched from a node, or from none."""
         if fetch.home is not None and fetch.home != home:
-            node = self._nodes[fetch.home]
-            node.wanted.pop(fetch.partition, None)
-            node.session.change(fetch.partition)
+            former = self._nodes[fetch.home]
+            former.wanted.pop(fetch.partition, None)
+            former.session.change(fetch.partition)
         fetch.home = home
         if home is None:
             return
