@@ -169,12 +169,15 @@ class Reader:
 
     def finish(self) -> None:
         """Count everything that was handed out as finished."""
-        if self._course is not None:
-            self._moved.add(self._course.reading)
+        course = self._course
         if self._moved:
+            if course is not None:
+                self._moved.add(course.reading)
             for reading in self._moved:
                 reading.settle()
             self._moved.clear()
+        elif course is not None:
+            course.reading.settle()
 
     def rewind(self) -> None:
         """Hand out again what is not finished: a read was interrupted in the middle.
