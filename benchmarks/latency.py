@@ -57,7 +57,8 @@ class Paced:
 
 
 def _kafkawire(task: Paced) -> list[float]:
-    return kafkawire_plugin.latency(task)["lat"]
+    seconds: list[float] = kafkawire_plugin.CLIENTS["kafkawire"]["latency"](task)["lat"]
+    return seconds
 
 
 def _confluent(task: Paced) -> list[float]:

@@ -78,6 +78,7 @@ class Bounds:
             if reading is not None:
                 reading.until = end
                 self._bounded.append(partition)
+        self._core.reader.take_back()
         self._core.queue.signal()
 
     def lift(self) -> None:

@@ -11,54 +11,24 @@ Source: Apache Kafka, `FetchCollector`, `CompletedFetch`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.assignment import Assignment, Reading
 from kafkawire.sdk.consumer.batch import ConsumerBatch
-from kafkawire.sdk.consumer.fetch_queue import Fetched, FetchQueue
+from kafkawire.sdk.consumer.course import Course
+from kafkawire.sdk.consumer.fetch_queue import FetchQueue
 from kafkawire.sdk.consumer.fetched_batches import fetched_batches
 from kafkawire.sdk.consumer.handout import Handout, RecordIterator, RecordStream
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
-from kafkawire.sdk.records import Batch, Record
+from kafkawire.sdk.records import Record
 
 if TYPE_CHECKING:
     from kafkawire.sdk.consumer.bounds import Bounds
     from kafkawire.sdk.consumer.hooks import ConsumerHooks
 
 __all__ = ["Reader"]
-
-
-class _Course:
-    """One `Fetched` on its way to the application.
-
-    `batch` is what `reading.handout` hands out; `rest` comes first after a pause.
-    """
-
-    __slots__ = ("batch", "batches", "epoch", "fetched", "reading", "rest")
-
-    def __init__(self, reading: Reading, fetched: Fetched, batches: Iterator[Batch]) -> None:
-        self.reading = reading
-        self.epoch = fetched.epoch
-        self.fetched = fetched
-        self.batches = batches
-        self.batch: ConsumerBatch | None = None
-        self.rest: ConsumerBatch | None = None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more of it may be handed out."""
-        reading = self.reading
-        return reading.epoch != self.epoch or reading.stopped or (reading.until is not None and reading.is_at_end)
-
-    def end_of(self, batch: ConsumerBatch) -> Position:
-        """Return the position after a batch: after what follows, too, if that is not for the application."""
-        end = batch.next_offset
-        if end >= self.fetched.data_end:
-            return self.fetched.end
-        return Position(end, batch.leader_epoch)
 
 
 class Reader:
@@ -81,8 +51,8 @@ class Reader:
         self._assignment = assignment
         self._queue = queue
         self._check_crcs = check_crcs
-        self._course: _Course | None = None
-        self._paused: list[_Course] = []
+        self._course: Course | None = None
+        self._paused: list[Course] = []
         self._moved: set[Reading] = set()
         self._errors: deque[KafkaWireError] = deque()
         self._handed_out = 0
@@ -119,8 +89,13 @@ class Reader:
         Raises:
             KafkaWireError: see `advance`.
         """
-        found = self.take_batches(1)
-        return found[0] if found else None
+        self.settle()
+        batch = self._rest() or self._next_batch()
+        if batch is None or self._course is None:
+            self.settle()  # what was passed over is finished, too
+            return None
+        self._hand_over(batch, self._course)
+        return batch
 
     def take_many(self, limit: int) -> dict[TopicPartition, list[Record[Any, Any]]]:
         """Hand out what is there, by partition; it is finished at the next read.
@@ -195,12 +170,15 @@ class Reader:
 
     def finish(self) -> None:
         """Count everything that was handed out as finished."""
+        course = self._course
         if self._moved:
+            if course is not None:
+                self._moved.add(course.reading)
             for reading in self._moved:
                 reading.settle()
             self._moved.clear()
-        if self._course is not None:
-            self._course.reading.settle()
+        elif course is not None:
+            course.reading.settle()
 
     def rewind(self) -> None:
         """Hand out again what is not finished: a read was interrupted in the middle.
@@ -220,6 +198,13 @@ class Reader:
         """End a bounded read that was dropped before its end."""
         if self.bounds is not None and self.bounds.is_abandoned:
             self.bounds.lift()
+
+    def take_back(self) -> None:
+        """Open anew what is being handed out: its partition is to end elsewhere."""
+        course = self._course
+        rest = self._rest()
+        if course is not None and rest is not None:
+            course.rest = rest
 
     def abandon(self, error: KafkaWireError) -> None:
         """Hand out nothing more: every read raises an error."""
@@ -252,35 +237,37 @@ class Reader:
             if batch is None or course is None:
                 return None
             try:
-                records = batch.records
+                records = course.open(batch)
             except DecodeError:
                 self._damaged(course)
                 raise
-            course.batch = batch
-            leader_epoch, end, reading = batch.leader_epoch, course.end_of(batch), course.reading
+            leader_epoch, next_offset, reading = batch.leader_epoch, batch.next_offset, course.reading
             if reading.unfinished is not None and reading.start is not None:
                 reading.unfinished.began(reading.start, (record.offset for record in records), leader_epoch)
+            elif self.hooks is None and reading.until is None and next_offset < course.fetched.data_end:
+                next_offset = course.extend(records)
+            end = course.end_of(next_offset, leader_epoch)
             if self.hooks is None:
                 self._hand_out(course, Handout(records, end, leader_epoch))
             else:
                 self._hand_out(course, self._hooked(course, records, end, leader_epoch))
         return handout
 
-    def _hooked(self, course: _Course, records: list[Record], end: Position, leader_epoch: int) -> Handout:
+    def _hooked(self, course: Course, records: list[Record], end: Position, leader_epoch: int) -> Handout:
         from kafkawire.sdk.consumer.hooks import HookedHandout  # few programs have hooks
 
         assert self.hooks is not None
         return HookedHandout(records, end, leader_epoch, self.hooks, lambda: self._damaged(course))
 
-    def _hand_over(self, batch: ConsumerBatch, course: _Course) -> None:
+    def _hand_over(self, batch: ConsumerBatch, course: Course) -> None:
         unfinished, start = course.reading.unfinished, course.reading.start
         if unfinished is not None and start is not None:
             unfinished.began_batch(Position(batch.start_offset, start.leader_epoch), batch.next_offset)
-        course.reading.start = course.end_of(batch)
+        course.reading.start = course.end_of(batch.next_offset, batch.leader_epoch)
         self._moved.add(course.reading)
         self._handed_out += 1
 
-    def _hand_out(self, course: _Course, handout: Handout) -> None:
+    def _hand_out(self, course: Course, handout: Handout) -> None:
         course.reading.handout = handout
         self.handout = handout
         if self.stream is not None:
@@ -306,14 +293,13 @@ class Reader:
         if course is None or course.batch is None or not handout.left:
             self._leave(handout)
             return None
-        reading, batch = course.reading, course.batch
-        self._handed_out += handout.index
+        index = handout.index
+        self._handed_out += index
         self.handout = None
-        reading.leave()
+        course.reading.leave()
         handout.cut()
-        self._moved.add(reading)
-        assert reading.start is not None
-        return ConsumerBatch(batch.partition, batch.batch, reading.start.offset, reading.until)
+        self._moved.add(course.reading)
+        return course.rest_at(index)
 
     def _set_aside(self) -> None:
         """Keep what is being handed out of a partition that was paused, until it is resumed."""
@@ -331,14 +317,14 @@ class Reader:
                 course = self._course = self._next_course()
                 if course is None:
                     return None
+            reading = course.reading
             if course.rest is not None:
                 rest, course.rest = course.rest, None
-                return rest
-            reading = course.reading
+                return ConsumerBatch(reading.partition, rest.batch, rest.start_offset, reading.until)
             if reading.unfinished is not None:
                 reading.unfinished.check_room()
             try:
-                batch = next(course.batches, None)
+                batch = course.next()
             except DecodeError:
                 self._damaged(course)
                 raise
@@ -353,18 +339,18 @@ class Reader:
                 continue
             return ConsumerBatch(reading.partition, batch, start, reading.until)
 
-    def _end(self, course: _Course) -> None:
+    def _end(self, course: Course) -> None:
         """All batches of a fetch are handed out."""
         course.reading.start = course.fetched.end
         self._moved.add(course.reading)
         self._course = None
 
-    def _damaged(self, course: _Course) -> None:
+    def _damaged(self, course: Course) -> None:
         """Stop a partition until the application seeks past the damage: records are never skipped silently."""
         self._course = None
         self._assignment.halt(course.reading)
 
-    def _next_course(self) -> _Course | None:
+    def _next_course(self) -> Course | None:
         """Return what to hand out next; raise the error that comes instead.
 
         Errors come in the order in which they were met. What ends all reading does not wait for what was fetched:
@@ -392,5 +378,5 @@ class Reader:
                 self._moved.add(reading)
             if has_records:
                 self.taken += 1
-                return _Course(reading, fetched, fetched_batches(fetched, self._check_crcs))
+                return Course(reading, fetched, fetched_batches(fetched, self._check_crcs))
         return None

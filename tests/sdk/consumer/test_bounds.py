@@ -142,6 +142,19 @@ def test_one_bounded_read_at_a_time() -> None:
     reading(test)
 
 
+@pytest.mark.parametrize(("last", "end"), [(2, 5), (2, 10), (2, 15), (9, 15), (9, 10), (12, 15), (12, 5), (12, 20)])
+def test_what_is_being_handed_out_may_go_beyond_the_end(last: int, end: int) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
+        async for record in consumer:
+            if (record.partition, record.offset) == (0, last):
+                break
+        assert await read(until={T0: end}) == [(0, offset) for offset in range(last + 1, end)]
+        rest = await read(stop_at_end=True)
+        assert [offset for partition, offset in rest if partition == 0] == list(range(max(last + 1, end), 20))
+
+    reading(test)
+
+
 def test_a_group_is_waited_for() -> None:
     async def run() -> None:
         broker = StoringBroker({"t": 1})
