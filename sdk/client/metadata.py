@@ -148,7 +148,8 @@ class Metadata:
 
     def leader(self, partition: TopicPartition) -> int | None:
         """Return the node id of the leader; None if there is none or it is not known."""
-        known = self.partition(partition)
+        topic = self.topics.get(partition.topic)
+        known = None if topic is None else topic.partitions.get(partition.partition)
         return known.leader if known is not None and known.leader in self.brokers else None
 
     def topic_id(self, name: str) -> bytes:

@@ -213,6 +213,7 @@ class Accumulator:
             if self._grow(batch, batch.used_bytes + record.bound_bytes, partly=True):
                 break
             self.close(batch)
+            batch.queue.usual_bytes = batch.limit_bytes  # asked for at once: to grow later costs as much as a new batch
             self._tell(batch.queue)
         before_bytes = batch.used_bytes
         index = batch.builder.append(record.timestamp_ms, record.key, record.value, record.headers)
@@ -234,8 +235,7 @@ class Accumulator:
             return number
         count = len(topic.open)
         if (
-            number >= count
-            or number < 0
+            not 0 <= number < count
             or topic.sticky_bytes >= self._options.batch_size
             or not self._has_leader(topic.name, number)
         ):
@@ -294,8 +294,7 @@ class Accumulator:
         """Have an open batch hold so many bytes; return whether it may.
 
         Args:
-            batch: that grows.
-            needed_bytes: size of the batch.
+            needed_bytes: its size then.
             partly: whether to raise `BufferFull` if there is no room; otherwise the answer is no.
         """
         if needed_bytes <= batch.admitted_bytes:
@@ -337,6 +336,8 @@ class Accumulator:
 
     def close(self, batch: ProducerBatch) -> None:
         """Have a batch take no more records, and give back the memory that it does not need."""
+        if batch.is_closed:
+            return
         with self._lock:
             number = batch.queue.partition.partition
             topic = self.topics.get(batch.queue.partition.topic)
@@ -347,6 +348,7 @@ class Accumulator:
                     topic.sticky = None
             self.bytes_held -= batch.admitted_bytes - batch.used_bytes
             batch.admitted_bytes = batch.queue.usual_bytes = batch.used_bytes
+            batch.is_closed = True
 
     def is_open(self, batch: ProducerBatch) -> bool:
         """Return whether a batch takes records."""
@@ -425,8 +427,7 @@ class Accumulator:
 
     def note_failure(self, outcome: Outcome) -> None:
         """Remember the first failure: for `flush`, in case nobody asks for it, and for the end of a transaction."""
-        if self.failed is None:
-            self.failed = outcome
+        self.failed = self.failed or outcome
         if self.unobserved is None or self.unobserved.observed:
             self.unobserved = outcome
 

@@ -50,6 +50,8 @@ class ProducerBatch(Batch):
         deadline_ms: by when its outcome is settled.
         producer: whom its sequence number belongs to, None before it has one.
         sequence: of its first record, -1 before it has one.
+        is_closed: whether it was told to take no more records.
+        sealed_bytes: its size as it was last sent, after compression.
         on_wire: whether a request with it has no response yet.
     """
 
@@ -57,11 +59,13 @@ class ProducerBatch(Batch):
         "attempts",
         "created_ms",
         "deadline_ms",
+        "is_closed",
         "limit_bytes",
         "on_wire",
         "order",
         "producer",
         "queue",
+        "sealed_bytes",
         "sequence",
     )
 
@@ -84,6 +88,8 @@ class ProducerBatch(Batch):
         self.deadline_ms = attempts.deadline_ms
         self.producer: ProducerId | None = None
         self.sequence = NO_SEQUENCE
+        self.is_closed = False
+        self.sealed_bytes = 0
         self.on_wire = False
 
     def __str__(self) -> str:
@@ -98,7 +104,9 @@ class ProducerBatch(Batch):
 
     def sealed(self) -> Buffer:
         """Return the batch as it is sent; no more records can be added."""
-        return self.builder.seal()
+        sealed = self.builder.seal()
+        self.sealed_bytes = len(sealed)
+        return sealed
 
     def parts(self, size_bytes: int) -> Iterator[BatchBuilder]:
         """Yield builders that hold the records, in order, in batches of at most so many bytes where possible."""

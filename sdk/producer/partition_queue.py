@@ -24,7 +24,8 @@ class PartitionQueue:
         sequences: of the partition.
         on_wire: batches whose request has no response yet.
         due_ms: when it is to be looked at again, -1 if only an event can change anything.
-        usual_bytes: size of the last batch that was closed; the next one will probably have it too.
+        usual_bytes: size of the last batch that was closed, its limit if it was full; the next one will probably have
+            it too.
         node_id: the leader that it is ready for, None while it is not.
     """
 

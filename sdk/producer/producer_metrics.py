@@ -9,7 +9,6 @@ from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.metrics.catalogue import PRODUCER, TOPIC
 from kafkawire.sdk.metrics.registry import Registry
 from kafkawire.sdk.metrics.sensor import Sensor
-from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 
 if TYPE_CHECKING:
     from kafkawire.sdk.producer.accumulator import Accumulator
@@ -28,7 +27,8 @@ class _TopicMetrics:
 
     def __init__(self, registry: Registry, topic: str | None) -> None:
         group, tags = (PRODUCER, ()) if topic is None else (TOPIC, (("topic", topic),))
-        self.records = registry.sensor(group, "record-send", tags=tags)
+        per_request = () if topic is not None else ("records-per-request",)  # the same values, once a request
+        self.records = registry.sensor(group, "record-send", *per_request, tags=tags)
         self.retries = registry.sensor(group, "record-retry", tags=tags)
         self.errors = registry.sensor(group, "record-error", tags=tags)
         self.bytes = Sensor() if topic is None else registry.sensor(group, "byte", tags=tags)
@@ -54,7 +54,6 @@ class ProducerMetrics:
         self._batch_sizes = registry.sensor(PRODUCER, "batch-size")
         self._compression = registry.sensor(PRODUCER, "compression-rate")
         self._splits = registry.sensor(PRODUCER, "batch-split")
-        self._requests = registry.sensor(PRODUCER, "records-per-request")
         self._queue_times = registry.sensor(PRODUCER, "record-queue-time")
         registry.gauge(PRODUCER, "requests-in-flight", lambda _: in_flight())
         registry.gauge(PRODUCER, "buffer-total-bytes", lambda _: options.buffer_memory)
@@ -62,25 +61,20 @@ class ProducerMetrics:
             PRODUCER, "buffer-available-bytes", lambda _: max(0, options.buffer_memory - accumulator.bytes_held)
         )
 
-    def sent(self, request: ProduceRequest, batches: Iterable[ProducerBatch], now_ms: int) -> None:
-        """Count a request and its batches."""
+    def sent(self, batches: Iterable[ProducerBatch], now_ms: int) -> None:
+        """Count a request, given its batches as they were sealed for it."""
         records = before_bytes = after_bytes = 0
         for batch in batches:
-            count = batch.builder.count
-            self._topic(batch).records.record(count, now_ms)
+            count, size_bytes = batch.builder.count, batch.sealed_bytes
+            topic = self._topic(batch)
+            topic.records.record(count, now_ms)
+            topic.bytes.record(size_bytes, now_ms)
             self._queue_times.record(now_ms - batch.created_ms, now_ms)
+            self._batch_sizes.record(size_bytes, now_ms)
             records += count
             before_bytes += batch.used_bytes
-        for data in request.topic_data:
-            sizes = [len(partition.records or b"") for partition in data.partition_data]
-            for size_bytes in sizes:
-                self._batch_sizes.record(size_bytes, now_ms)
-            after_bytes += sum(sizes)
-            topic = self._topics.get(data.name)
-            if topic is not None:
-                topic.bytes.record(sum(sizes), now_ms)
+            after_bytes += size_bytes
         self._all.records.record(records, now_ms)
-        self._requests.record(records, now_ms)
         if before_bytes:
             self._compression.record(after_bytes / before_bytes, now_ms)
 

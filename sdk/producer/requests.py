@@ -64,20 +64,19 @@ def produce_request(
         versions: what the broker speaks.
         transaction: that the batches belong to, None without.
     """
-    topics: dict[str, list[ProduceRequest.PartitionProduceData]] = {}
+    partitions: dict[str, list[ProduceRequest.PartitionProduceData]] = {}
+    topics: list[ProduceRequest.TopicProduceData] = []
+    named = False
     for batch in batches:
-        topic, number = batch.outcome.partition
-        topics.setdefault(topic, []).append(ProduceRequest.PartitionProduceData(number, batch.sealed()))
-    request = ProduceRequest(
-        transactional_id=None if transaction is None else transaction.transactional_id,
-        acks=acks,
-        timeout_ms=timeout_ms,
-        topic_data=[
-            ProduceRequest.TopicProduceData(name, metadata.topic_id(name), partitions)
-            for name, partitions in topics.items()
-        ],
-    )
-    named = any(topic.topic_id == ZERO_UUID for topic in request.topic_data)
+        name, number = batch.outcome.partition
+        if name not in partitions:
+            partitions[name] = []
+            topic_id = metadata.topic_id(name)
+            named = named or topic_id == ZERO_UUID
+            topics.append(ProduceRequest.TopicProduceData(name, topic_id, partitions[name]))
+        partitions[name].append(ProduceRequest.PartitionProduceData(number, batch.sealed()))
+    transactional_id = None if transaction is None else transaction.transactional_id
+    request = ProduceRequest(transactional_id, acks, timeout_ms, topics)
     version = versions.version_for(ProduceRequest, (ProduceRequest.TopicProduceData, "name") if named else None)
     if transaction is not None and not transaction.joins_by_itself:
         version = min(version, PRODUCE_LAST_BEFORE_TV_2)

@@ -33,9 +33,12 @@ class Schedule:
         self.take_out(queue)
         if node_id is None:
             self.homeless[queue] = None
-        else:
-            queue.node_id = node_id
-            self.ready.setdefault(node_id, OrderedDict())[queue] = None
+            return
+        queue.node_id = node_id
+        queues = self.ready.get(node_id)
+        if queues is None:
+            queues = self.ready[node_id] = OrderedDict()
+        queues[queue] = None
 
     def first(self, node_id: int) -> PartitionQueue | None:
         """Return the partition that a leader serves next, None if there is none."""
@@ -58,7 +61,7 @@ class Schedule:
             if not queues:
                 del self.ready[queue.node_id]
             queue.node_id = None
-        else:
+        elif self.homeless:
             self.homeless.pop(queue, None)
 
     def due(self, now_ms: int) -> list[PartitionQueue]:

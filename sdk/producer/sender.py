@@ -9,7 +9,6 @@ Source: Apache Kafka, `Sender`, `RecordAccumulator`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
@@ -184,7 +183,8 @@ class Sender:
         while news:
             item = news.popleft()
             if isinstance(item, PartitionQueue):
-                self._place(item, now_ms)
+                if item.node_id is None:  # otherwise it waits for its leader already
+                    self._place(item, now_ms)
                 continue
             outcome = outcome_of(item)
             if outcome.done or outcome.places is not None:  # its topic has become known meanwhile
@@ -192,7 +192,7 @@ class Sender:
             self._unsettled.add(item)
             if isinstance(item, Held):
                 self._topics.want(item.topic, now_ms)
-            else:
+            elif item.queue.node_id is None:
                 self._place(item.queue, now_ms)
 
     def _follow_metadata(self, now_ms: int) -> None:
@@ -302,7 +302,7 @@ class Sender:
             made, version = produce_request(
                 batches, self._router.metadata, options.acks, options.request_timeout_ms, versions, self._transaction
             )
-            self._metrics.sent(made, batches, now_ms)
+            self._metrics.sent(batches, now_ms)
             return made, version
 
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
@@ -323,23 +323,21 @@ class Sender:
         for batch in batches:
             batch.on_wire = False
             batch.queue.on_wire -= 1
-        found: Iterable[Result]
-        if call.error is not None:
-            found = [Result(batch, call.error) for batch in batches]
-        elif call.result is None:
-            found = [Result(batch, None) for batch in batches]
-        else:
-            assert isinstance(call.result, ProduceResponse)
+        if isinstance(call.result, ProduceResponse):
             found = list(results(call.result, batches, self._router.metadata))
+        else:  # it failed, or it has no response
+            found = [Result(batch, call.error) for batch in batches]
         for result in found:
             self._judge(result, now_ms)
+        all_stored = all(result.error is None for result in found)
         if self._transaction is not None and self._transaction.refusal is not None:
             self.abandon(self._transaction.refusal, now_ms)
         waits = False
         for batch in batches:
             if batch.queue.waiting:
                 waits = True
-                self._place(batch.queue, now_ms)
+                if batch.queue.node_id is None or not all_stored:  # a batch that was stored holds up no other
+                    self._place(batch.queue, now_ms)
         self._progress.room(self._accumulator.bytes_held)
         waits = waits or self._progress.awaits_room
         call.turn = Turn.NOW if self._schedule.ready else Turn.SOON if waits else Turn.NONE
