@@ -20,6 +20,7 @@ from kafkawire.sdk.producer.transaction_partitions import TransactionPartitions
 from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.timing import random_fraction
+from kafkawire.sdk.transport.waiting import turn
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class ProducerCore:
         if self._transactions is not None:
             self.client.machines.append(self._transactions)
         self.is_transactional = self._transactions is not None
+        self._rested_ms = 0
         fork.watch(self)
 
     def forked(self, error: fork.Forked) -> None:
@@ -103,6 +105,17 @@ class ProducerCore:
             await self._identity.ready
 
         return self.client.perform(identified()) if self._options.enable_idempotence else started
+
+    async def rest(self) -> None:
+        """Let the driver go on if it has something to do, and whatever else the event loop runs each millisecond.
+
+        A caller that only sends in a loop would keep both from running; an iteration of the loop costs as much as 100
+        records.
+        """
+        now_ms = monotonic_ms()
+        if self.client.driver.is_due or now_ms != self._rested_ms:
+            await turn()
+            self._rested_ms = now_ms
 
     def flush(self) -> Promise[None]:
         """Have everything that was buffered so far settled."""

@@ -25,7 +25,6 @@ from kafkawire.sdk.records.content import HeadersInput, record_headers
 from kafkawire.sdk.records.type_variables import GivenKey, GivenValue
 from kafkawire.sdk.transport.fork import Forked
 from kafkawire.sdk.transport.promise import Promise
-from kafkawire.sdk.transport.waiting import turn
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
@@ -293,7 +292,8 @@ class Producer(Generic[GivenKey, GivenValue]):
         """
         from kafkawire.sdk.producer.arrow import arrow_rows, at_row
 
-        appender = self._started().accumulator.appender
+        core = self._started()
+        appender = core.accumulator.appender
         named = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
         count = 0
         for rows in arrow_rows(table, **named):
@@ -311,7 +311,7 @@ class Producer(Generic[GivenKey, GivenValue]):
                     row += 1
                 if row - rested >= _MANY or row == rows.count:
                     rested = row
-                    await turn()  # let full batches leave
+                    await core.rest()  # let full batches leave
             count += rows.count
         return count
 
@@ -331,7 +331,7 @@ class Producer(Generic[GivenKey, GivenValue]):
     async def drain(self) -> None:
         """Wait until at least half of `buffer_memory` is free; nothing lingers if that is all there is to wait for."""
         core = self._started()
-        await turn()  # a caller that only sends in a loop would keep the driver from running
+        await core.rest()
         if core.accumulator.bytes_held > self._options.buffer_memory // 2:
             await core.drain()
 

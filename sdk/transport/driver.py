@@ -98,6 +98,11 @@ class Driver(Generic[AnyLink, AnyCall]):
             self._loop.call_soon_threadsafe(self._end, error, ended)
         return ended
 
+    @property
+    def is_due(self) -> bool:
+        """Whether a turn comes as soon as the event loop goes on."""
+        return self._is_scheduled
+
     def wake(self) -> None:
         """Have a turn soon.
 

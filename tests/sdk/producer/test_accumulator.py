@@ -139,6 +139,17 @@ def test_memory_is_taken_as_a_batch_grows_and_given_back() -> None:
     assert accumulator.bytes_held == 0
 
 
+def test_after_a_full_batch_the_next_takes_its_memory_at_once() -> None:
+    filled = Filled(batch_size=4096)
+    while len(filled.batches()) < 2:
+        filled.send("t", b"x" * 100)
+    full, opened = filled.batches()
+    assert (full.admitted_bytes, opened.admitted_bytes) == (full.used_bytes, 4096)
+    filled.accumulator.close(opened)
+    filled.send("t", b"x" * 100)
+    assert filled.batches()[-1].admitted_bytes == 1024, "the one before was not full"
+
+
 def test_a_full_buffer_takes_no_more_than_its_limit() -> None:
     filled = Filled(partitions=5, batch_size=512, buffer_memory=4096)
     count = 0

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import Closed, KafkaWireError, UnsupportedVersion
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.producer import Producer
@@ -254,3 +255,43 @@ async def _awaited(delivery: Delivery) -> object:
 
 def _defect(now_ms: int) -> None:
     raise ZeroDivisionError
+
+
+def test_drain_gives_way_if_there_is_something_to_do_or_a_millisecond_has_passed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_ms = monotonic_ms()
+
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        others = 0
+
+        async def drains(count: int) -> int:
+            """Return how often another task had its turn."""
+            nonlocal others
+            others = 0
+            for _ in range(count):
+                await producer.drain()
+            return others
+
+        async def other() -> None:
+            nonlocal others
+            while True:
+                others += 1
+                await asyncio.sleep(0)
+
+        producer.send("t", b"first")
+        await producer.flush()
+        await turns()
+        task = asyncio.ensure_future(other())
+        monkeypatch.setattr("kafkawire.sdk.producer.core.monotonic_ms", lambda: now_ms)
+        await drains(1)
+        assert await drains(5) == 0
+        monkeypatch.setattr("kafkawire.sdk.producer.core.monotonic_ms", lambda: now_ms + 1)
+        assert await drains(5) == 1
+        producer.send("t", b"opens a batch")
+        assert await drains(5) == 1
+        producer.send("t", b"joins it")
+        assert await drains(5) == 0
+        task.cancel()
+
+    producing(test, linger_ms=60_000)

@@ -315,6 +315,16 @@ def test_ending_the_client_settles_everything() -> None:
         drained.wait(0)
 
 
+def test_a_partition_that_waits_for_its_leader_keeps_its_turn() -> None:
+    producer = SimulatedProducer({"t": [1, 1]}, linger_ms=0, max_in_flight=1, batch_size=1024, enable_idempotence=False)
+    producer.learn()
+    for number in (0, 1, 0, 1, 1):  # the first leaves at once; the last opens a batch because the one before is full
+        producer.send("t", b"x" * 900, partition=number)
+        producer.sender.poll(producer.simulation.now_ms)
+    (waiting,) = producer.sender._schedule.ready.values()
+    assert [queue.partition.partition for queue in waiting] == [1, 0]
+
+
 def test_work_grows_with_what_is_ready_and_not_with_the_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     producer = SimulatedProducer({"t": [1 + number % 3 for number in range(10_000)]}, linger_ms=100_000)
     producer.learn()
