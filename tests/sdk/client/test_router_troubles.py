@@ -121,3 +121,42 @@ def test_any_broker(simulation: Simulation) -> None:
     simulation.router.submit(call, simulation.now_ms)
     simulation.run(5_000)
     assert isinstance(call.result, HeartbeatResponse)
+
+
+def test_any_broker_is_the_one_with_the_least_to_do(simulation: Simulation) -> None:
+    simulation.run(100)
+    for node in (1, 2):
+        beating(simulation, Node(node))
+    simulation.run(100)
+    simulation.handlers[1, HeartbeatRequest] = lambda request, version: SILENT
+    beating(simulation, Node(1))
+    simulation.run(10)
+    call = beating(simulation, ANY_BROKER)
+    simulation.run(10)
+    assert isinstance(call.result, HeartbeatResponse)
+
+
+def test_a_call_fails_once_every_broker_has_been_tried_since_it_was_made(simulation: Simulation) -> None:
+    """One broker refuses connections at once, the other after a while: a call that comes in between waits for both."""
+    simulation.down.add(1)
+    simulation.stalled.add(2)
+    ends: list[tuple[int, int]] = []
+
+    def ask(made_ms: int) -> None:
+        call = Call(
+            ANY_BROKER,
+            lambda _: (HeartbeatRequest(), None),
+            HeartbeatResponse,
+            made_ms + 60_000,
+            lambda call, now_ms: ends.append((made_ms, now_ms)),
+            retries=False,
+        )
+        simulation.router.submit(call, made_ms)
+
+    for _ in range(30):
+        ask(simulation.now_ms)
+        simulation.run(997)
+    simulation.run(30_000)
+    assert len(ends) == 30
+    refused_ms = [at_ms for at_ms, node in simulation.opened if node == 1]
+    assert all(any(made_ms <= at_ms <= end_ms for at_ms in refused_ms) for made_ms, end_ms in ends)
