@@ -93,6 +93,25 @@ def test_small_frames(frames: list[bytes], step: int) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("cut", [0, 1, 2, 3, 4])
+def test_bytes_of_former_frames_are_no_length(cut: int) -> None:
+    """The buffer is used again: behind a length that is cut lies what came before."""
+
+    async def run() -> None:
+        protocol = FrameProtocol(Notes)
+        transport = NotingTransport()
+        protocol.connection_made(transport)
+        feed(protocol, frame(b"\xff" * 100), 200)
+        second, third = frame(b"abc"), frame(b"defg")
+        feed(protocol, second + third[:cut], 200)
+        feed(protocol, third[cut:], 200)
+        assert isinstance(protocol.receiver, Notes)
+        assert protocol.receiver.frames == [b"\xff" * 100, b"abc", b"defg"]
+        assert not transport.aborted
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("step", [997, 4096, RECEIVE_BUFFER_BYTES, 10**9])
 def test_big_frames_between_small_ones(step: int) -> None:
     async def run() -> None:
