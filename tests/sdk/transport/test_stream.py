@@ -18,7 +18,7 @@ from kafkawire.sdk.protocol.frames import FrameTooLarge, frame
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.transport import stream
 from kafkawire.sdk.transport.sockets import Endpoint
-from kafkawire.sdk.transport.stream import RECEIVE_BUFFER_BYTES, FrameProtocol, TcpNetwork
+from kafkawire.sdk.transport.stream import RECEIVE_BUFFER_BYTES, FrameProtocol, TcpNetwork, _after
 from kafkawire.sdk.transport.tls import PemFiles, tls_context
 from kafkawire.sdk.transport.wire import Address, Wire
 from tests.certificates import Certificates
@@ -262,6 +262,12 @@ def test_what_the_socket_does_not_take_follows_in_order(is_gathering: bool) -> N
             assert server.content == b"head" + b"x" * 1000 + b"a" * MUCH + b"b" + b"c" * 1000 + b"d"
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("sent_bytes", range(7))
+def test_what_is_left_of_several_parts(sent_bytes: int) -> None:
+    parts = [b"ab", b"", b"cde", b"f"]
+    assert b"".join(_after(parts, sent_bytes)) == b"abcdef"[sent_bytes:]
 
 
 def test_nothing_is_waited_for_if_nothing_is_unsent() -> None:
