@@ -41,8 +41,9 @@ def administering(test: Callable[[StoringBroker, Admin], Awaitable[None]]) -> No
 
     async def run() -> None:
         broker = StoringBroker({"t": 2})
-        options = {"retry_backoff_ms": 1, "request_timeout_ms": REQUEST_TIMEOUT_MS}
-        async with Admin(str(BROKER), network=broker.network, **options) as admin:
+        async with Admin(
+            str(BROKER), network=broker.network, retry_backoff_ms=1, request_timeout_ms=REQUEST_TIMEOUT_MS
+        ) as admin:
             await test(broker, admin)
 
     asyncio.run(run())
@@ -127,7 +128,7 @@ def test_delete_topics(highest: int) -> None:
         broker.supported[ApiKey.DELETE_TOPICS] = VersionRange(1, highest)
         async with Admin(str(BROKER), network=broker.network, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
             await test(broker, admin)
-            assert {each.timeout_ms for each in broker.asked(ApiKey.DELETE_TOPICS)} == {REQUEST_TIMEOUT_MS}
+            assert {each.message.timeout_ms for each in broker.requests} == {REQUEST_TIMEOUT_MS}
 
     asyncio.run(run())
 
@@ -228,7 +229,7 @@ def test_offsets() -> None:
         assert await admin.list_offsets({T0: OffsetTimestamp.LATEST}) == {T0: OffsetAndTimestamp(2, -1)}
         assert await admin.list_offsets({T0: datetime(1970, 1, 1, tzinfo=UTC)}) == {T0: OffsetAndTimestamp(0, -1)}
         assert await admin.list_group_offsets("g", [T0]) == {T0: OffsetAndMetadata(1)}
-        (asked,) = broker.asked(ApiKey.OFFSET_FETCH)
+        (asked,) = (each.message for each in broker.requests if each.api.key == ApiKey.OFFSET_FETCH)
         assert not asked.require_stable
 
     administering(test)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator, Node
+from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator, Node, Target
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, KafkaWireError
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -30,7 +30,7 @@ def simulation() -> Simulation:
     return simulation
 
 
-def beating(simulation: Simulation, target: Node | Coordinator, turn: Turn | None = None) -> Call:
+def beating(simulation: Simulation, target: Target, turn: Turn | None = None) -> Call:
     """Submit a heartbeat."""
     deadline_ms = simulation.now_ms + 60_000
     call = Call(target, lambda _: (HeartbeatRequest(), None), HeartbeatResponse, deadline_ms, lambda *_: None)

@@ -413,9 +413,10 @@ def test_what_ctrl_c_has_interrupted_is_told_again(monkeypatch: pytest.MonkeyPat
     assert list(filled.accumulator.news) == filled.batches() != []
     assert filled.wakes == 1
     filled.accumulator.topics.clear()
+    record = held()
     with monkeypatch.context() as patch:
         patch.setattr(filled.accumulator, "_tell", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            filled.accumulator.take(record := held(), TO_BE_CHOSEN)
+            filled.accumulator.take(record, TO_BE_CHOSEN)
     assert filled.accumulator.news[-1] is record
     assert filled.wakes == 2
