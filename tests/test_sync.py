@@ -128,7 +128,8 @@ def test_arguments_and_results_are_handed_over(asynchronous: type, blocking: typ
     for name, member in members(asynchronous).items():
         if name in NAMES or name in OF_THEIR_OWN:
             continue
-        face, inner = blocking.__new__(blocking), create_autospec(asynchronous, instance=True)
+        inner = create_autospec(asynchronous, instance=True)
+        face: Any = object.__new__(blocking)
         face._inner = inner
         if isinstance(member, property):
             assert getattr(face, name) is getattr(inner, name)

@@ -77,7 +77,7 @@ class ClientCore:
         if options.metrics_reporter is not None:
             interval_ms = options.metrics_report_interval_ms
             self.machines.append(MetricsReport(self.router.metrics, options.metrics_reporter, interval_ms))
-        self.operations = Operations(self.router, self.backoff, options.api_timeout_ms, self.driver.wake)
+        self.operations = Operations(self.router, options.api_timeout_ms, self.driver.wake)
 
     def start(self) -> Promise[None]:
         """Begin, and connect to the cluster.

@@ -12,7 +12,6 @@ from typing import TypeVar, cast
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Target
 from kafkawire.sdk.client.metadata import Topic
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
@@ -32,20 +31,14 @@ class Operations:
 
     Args:
         router: carries them.
-        backoff: the pauses of `attempts`.
         timeout_ms: for a whole operation, retries included.
         wake: has the driver look at the router and the machines.
     """
 
-    def __init__(self, router: Router, backoff: Backoff, timeout_ms: int, wake: Callable[[], None]) -> None:
+    def __init__(self, router: Router, timeout_ms: int, wake: Callable[[], None]) -> None:
         self.router = router
-        self._backoff = backoff
         self._timeout_ms = timeout_ms
         self.wake = wake
-
-    def attempts(self) -> Attempts:
-        """Return the attempts at an operation that begins now."""
-        return Attempts(self._backoff, monotonic_ms() + self._timeout_ms)
 
     async def request(
         self,

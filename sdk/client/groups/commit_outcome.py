@@ -54,11 +54,10 @@ OnDone = Callable[[Outcome | KafkaWireError, int], None]
 class CommitWaiter:
     """A commit that somebody waits for."""
 
-    __slots__ = ("cause", "deadline_ms", "error", "left", "offsets", "on_done", "rebalanced")
+    __slots__ = ("cause", "error", "left", "offsets", "on_done", "rebalanced")
 
-    def __init__(self, partitions: Collection[TopicPartition], deadline_ms: int, on_done: OnDone) -> None:
+    def __init__(self, partitions: Collection[TopicPartition], on_done: OnDone) -> None:
         self.left = set(partitions)
-        self.deadline_ms = deadline_ms
         self.on_done = on_done
         self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         self.rebalanced: set[TopicPartition] = set()

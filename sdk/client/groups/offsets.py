@@ -146,7 +146,7 @@ class Offsets:
         if self.member is not None and self.member.failure is not None:
             on_done(self.member.failure, now_ms)
             return
-        waiter = CommitWaiter(offsets, deadline_ms, on_done)
+        waiter = CommitWaiter(offsets, on_done)
         if not offsets:
             on_done(waiter.outcome(), now_ms)
             return

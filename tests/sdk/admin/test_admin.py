@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from kafkawire.sdk.admin.actions import _assignment
 from kafkawire.sdk.admin.admin import Admin
 from kafkawire.sdk.admin.descriptions import ConfigEntry, GroupListing, NewTopic
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.consumer.consumer_protocol import encode_assignment
-from kafkawire.sdk.errors import BrokerError, Closed, LocalProtocolError
+from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -24,6 +25,7 @@ from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsResp
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsResponse
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
+from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -41,8 +43,9 @@ def administering(test: Callable[[StoringBroker, Admin], Awaitable[None]]) -> No
 
     async def run() -> None:
         broker = StoringBroker({"t": 2})
-        options = {"retry_backoff_ms": 1, "request_timeout_ms": REQUEST_TIMEOUT_MS}
-        async with Admin(str(BROKER), network=broker.network, **options) as admin:
+        async with Admin(
+            str(BROKER), network=broker.network, retry_backoff_ms=1, request_timeout_ms=REQUEST_TIMEOUT_MS
+        ) as admin:
             await test(broker, admin)
 
     asyncio.run(run())
@@ -127,7 +130,7 @@ def test_delete_topics(highest: int) -> None:
         broker.supported[ApiKey.DELETE_TOPICS] = VersionRange(1, highest)
         async with Admin(str(BROKER), network=broker.network, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
             await test(broker, admin)
-            assert {each.timeout_ms for each in broker.asked(ApiKey.DELETE_TOPICS)} == {REQUEST_TIMEOUT_MS}
+            assert {each.message.timeout_ms for each in broker.requests} == {REQUEST_TIMEOUT_MS}
 
     asyncio.run(run())
 
@@ -206,6 +209,47 @@ def test_groups_of_a_broker_that_has_joined_since() -> None:
     administering(test)
 
 
+def test_a_cluster_is_described_as_it_is_now() -> None:
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        assert list((await admin.describe_cluster()).brokers) == [1]
+        broker.responders[ApiKey.METADATA] = lambda request: with_nodes(1, 2)
+        assert list((await admin.describe_cluster()).brokers) == [1, 2]
+
+    administering(test)
+
+
+def test_errors_of_groups_and_of_their_offsets() -> None:
+    kind = DescribeGroupsResponse.DescribedGroup
+    refused = DescribeGroupsResponse(groups=[kind(ErrorCode.GROUP_AUTHORIZATION_FAILED, "said the broker", "h")])
+
+    def offsets(request: Request) -> OffsetFetchResponse:
+        partition = OffsetFetchResponse.OffsetFetchResponsePartitions(0, -1, error_code=code)
+        topic = OffsetFetchResponse.OffsetFetchResponseTopics("t", topic_id_of("t"), [partition])
+        return OffsetFetchResponse(groups=[OffsetFetchResponse.OffsetFetchResponseGroup("g", [topic])])
+
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        broker.responders[ApiKey.DESCRIBE_GROUPS] = lambda request: refused
+        with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED: group h: said the broker"):
+            await admin.describe_groups("h")
+        broker.responders[ApiKey.OFFSET_FETCH] = offsets
+        with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: committed offset of group g in t-0"):
+            await admin.list_group_offsets("g", [T0])
+
+    administering(test)
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"\0\1"])
+def test_an_assignment_that_is_empty(data: bytes) -> None:
+    assert _assignment(data) == ()
+
+
+def test_an_assignment_of_no_version() -> None:
+    with pytest.raises(KafkaWireError, match="-1"):
+        _assignment(b"\xff\xff" + encode_assignment([T0])[2:])
+
+
 def test_an_assignment_of_a_later_version_is_read_as_the_newest_known() -> None:
     assignment = (99).to_bytes(2, "big") + encode_assignment([T0])[2:] + b"later fields"
 
@@ -228,7 +272,7 @@ def test_offsets() -> None:
         assert await admin.list_offsets({T0: OffsetTimestamp.LATEST}) == {T0: OffsetAndTimestamp(2, -1)}
         assert await admin.list_offsets({T0: datetime(1970, 1, 1, tzinfo=UTC)}) == {T0: OffsetAndTimestamp(0, -1)}
         assert await admin.list_group_offsets("g", [T0]) == {T0: OffsetAndMetadata(1)}
-        (asked,) = broker.asked(ApiKey.OFFSET_FETCH)
+        (asked,) = (each.message for each in broker.requests if each.api.key == ApiKey.OFFSET_FETCH)
         assert not asked.require_stable
 
     administering(test)
@@ -274,5 +318,26 @@ def test_start_and_close() -> None:
         await admin.close()
         with pytest.raises(Closed):
             await admin.describe_cluster()
+        async with admin:
+            assert await admin.list_topics() == {}
+        with pytest.raises(Closed):
+            await admin.describe_cluster()
+
+    asyncio.run(run())
+
+
+def test_a_start_that_fails_leaves_nothing_behind() -> None:
+    async def run() -> None:
+        broker = StoringBroker()
+        broker.stop()
+        admin = Admin(str(BROKER), network=broker.network, retry_backoff_ms=1, api_timeout_ms=50)
+        with pytest.raises(ConnectFailed):
+            await admin.start()
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        broker.start()
+        await admin.start()
+        assert await admin.list_topics() == {}
+        await admin.close()
 
     asyncio.run(run())

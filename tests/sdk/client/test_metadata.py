@@ -138,3 +138,14 @@ def test_a_leader_named_in_another_response(partition: TopicPartition, leader: i
     metadata = filled()
     assert metadata.move_leader(partition, leader, epoch) is moved
     assert metadata.leader(T0) == (2 if moved else 1)
+
+
+def test_a_topic_that_is_dropped_is_neither_known_nor_wanted() -> None:
+    metadata = filled()
+    metadata.wanted = {"t", "u"}
+    metadata.drop("t")
+    assert metadata.wanted == {"u"}
+    assert (metadata.topics, metadata.partition(T0)) == ({}, None)
+    metadata.wanted = None
+    metadata.drop("u")
+    assert metadata.wanted is None

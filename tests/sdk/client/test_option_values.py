@@ -17,6 +17,8 @@ from kafkawire.sdk.client.option_values import (
     read_acks,
     read_compression,
     read_isolation_level,
+    read_metrics_reporter,
+    read_optional_flag,
 )
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.errors import ConfigurationError
@@ -28,6 +30,23 @@ def test_members_and_their_names() -> None:
     for name, level in ISOLATION_LEVELS.items():
         assert read_isolation_level("isolation_level", name) is read_isolation_level("isolation_level", level) is level
     assert [read_acks("acks", given) for given in ACKS] == list(ACKS.values())
+
+
+@pytest.mark.parametrize("level", ["read", 1, None, ["read_committed"]])
+def test_no_isolation_level(level: object) -> None:
+    with pytest.raises(ConfigurationError, match="expected one of read_uncommitted, read_committed"):
+        read_isolation_level("isolation_level", level)
+
+
+def test_what_may_be_left_open() -> None:
+    assert [read_optional_flag("option", given) for given in (True, False, None)] == [True, False, None]
+    for wrong in (1, "true"):
+        with pytest.raises(ConfigurationError, match="expected True, False or None"):
+            read_optional_flag("option", wrong)
+    for reporter in (print, None):
+        assert read_metrics_reporter("option", reporter) is reporter
+    with pytest.raises(ConfigurationError, match="expected a function of a mapping"):
+        read_metrics_reporter("option", "print")
 
 
 def test_names_that_may_be_left_out() -> None:

@@ -89,6 +89,18 @@ def test_what_belongs_to_a_paused_partition_waits_and_takes_no_room() -> None:
     assert setting.queue.size_bytes == 0
 
 
+def test_what_was_set_aside_for_a_partition_that_is_given_up_is_dropped() -> None:
+    setting = Setting()
+    setting.put(T0, 0)
+    setting.readings[T0].paused = True
+    assert setting.take() is None
+    setting.queue.forget(T0)
+    setting.readings[T0].paused = False
+    setting.queue.unpark(T0)
+    assert setting.take() is None
+    setting.queue.forget(T0)
+
+
 def test_whoever_waits_is_woken_once_something_comes() -> None:
     setting = Setting()
     first, second = setting.queue.wait(), setting.queue.wait()

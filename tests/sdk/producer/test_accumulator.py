@@ -18,6 +18,7 @@ from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.errors import BufferFull, Closed, EncodeError, KafkaWireError, LocalProtocolError, RecordTooLarge
 from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.batch import ProducerBatch
+from kafkawire.sdk.producer.contents import TO_BE_CHOSEN, Held
 from kafkawire.sdk.producer.producer_topic import ProducerTopic
 from kafkawire.sdk.producer.settings import read_producer_options
 from kafkawire.sdk.records import RecordBatch
@@ -391,3 +392,42 @@ def test_errors_of_a_held_record() -> None:
     assert str(delivery.exception()) == "gone"
     assert filled.accumulator.bytes_held == 0
     assert not filled.accumulator.topics["new"].held
+
+
+def held(value: bytes = b"v") -> Held:
+    return Held("t", None, value, (), 0, 5, 100)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_record_that_comes_with_the_end_is_refused(is_known: bool) -> None:
+    """The engine has looked before: whatever happens in between is seen under the lock."""
+    filled = Filled()
+    if not is_known:
+        filled.accumulator.topics.clear()
+    filled.accumulator.refuse_all(Closed("over"))
+    with pytest.raises(Closed, match="over"):
+        filled.accumulator.take(held(), 0)
+    assert (filled.accumulator.bytes_held, len(filled.accumulator.news)) == (0, 0)
+
+
+def test_what_ctrl_c_has_interrupted_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch is there, but perhaps the sender has not heard of it."""
+    filled = Filled()
+
+    def interrupted(what: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(filled.accumulator, "_tell", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            filled.accumulator.take(held(), 0)
+    assert list(filled.accumulator.news) == filled.batches() != []
+    assert filled.wakes == 1
+    filled.accumulator.topics.clear()
+    record = held()
+    with monkeypatch.context() as patch:
+        patch.setattr(filled.accumulator, "_tell", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            filled.accumulator.take(record, TO_BE_CHOSEN)
+    assert filled.accumulator.news[-1] is record
+    assert filled.wakes == 2

@@ -40,6 +40,7 @@ def test_no_content(given: Any) -> None:
 def test_headers(given: Any, expected: Any) -> None:
     pairs, size = header_pairs(given)
     assert pairs == expected
+    assert {type(value) for _, value in pairs} <= {bytes, type(None)}, "what the application may change is copied"
     assert size >= sum(len(name) + len(value or b"") for name, value in expected)
 
 

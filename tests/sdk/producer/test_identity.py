@@ -79,6 +79,7 @@ def test_refused(caplog: pytest.LogCaptureFixture) -> None:
         identity, _ = asking(None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     assert not identity.enabled
     assert identity.error is None
+    assert identity.ready.done
     assert caplog.text.count("sending without idempotence") == 1
 
 

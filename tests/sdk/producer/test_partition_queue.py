@@ -24,6 +24,11 @@ def test_by_age(orders: list[tuple[int, ...]]) -> None:
     assert [each.order for each in queue.waiting] == sorted(orders)
 
 
+def test_it_begins_empty() -> None:
+    queue = PartitionQueue(TopicPartition("t", 0))
+    assert (len(queue.waiting), queue.on_wire, queue.usual_bytes) == (0, 0, 0)
+
+
 def test_remove() -> None:
     queue = PartitionQueue(TopicPartition("t", 0))
     batches = [batch(queue, number) for number in range(3)]

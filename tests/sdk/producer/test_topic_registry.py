@@ -114,6 +114,16 @@ def test_idle_topics_are_forgotten_and_found_again() -> None:
     assert [batch.base_sequence for *_, at, batch in producer.produced if at == ("t7", 0)] == [0, 1]
 
 
+def test_a_topic_with_records_that_wait_is_not_forgotten() -> None:
+    producer = SimulatedProducer({"t": [None]}, metadata_max_idle_ms=5_000, delivery_timeout_ms=120_000)
+    delivery = producer.send("t", b"v")
+    producer.run(30_000)
+    assert not delivery.done
+    producer.leaders["t"] = [2]
+    producer.run(5_000)
+    assert place_of(delivery).offset == 0
+
+
 def test_a_topic_that_may_not_be_used_fails_at_once() -> None:
     producer = SimulatedProducer({"t": [1]}, linger_ms=0)
     answer = producer.simulation.handlers[MetadataRequest]

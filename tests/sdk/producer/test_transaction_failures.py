@@ -233,7 +233,7 @@ def test_a_batch_that_follows_another_one_is_retried_with_it(version: int) -> No
 
 
 @BOTH
-def test_another_producer_fences_this_one(version: int) -> None:
+def test_another_producer_fences_this_one(version: int, caplog: pytest.LogCaptureFixture) -> None:
     producer = TransactionalProducer(version)
     producer.begin()
     producer.send("t", b"v", partition=0)
@@ -248,6 +248,7 @@ def test_another_producer_fences_this_one(version: int) -> None:
     )
     assert isinstance(outcome_of(delivery), BrokerError)
     assert producer.all_committed() == []
+    assert caplog.text.count("no transaction is possible any more: ") == 1
 
 
 @BOTH

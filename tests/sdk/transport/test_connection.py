@@ -248,6 +248,20 @@ def test_a_frame_that_breaks_the_protocol_ends_the_connection_with_that_error() 
     connected(test)
 
 
+def test_an_ended_connection_leaves_no_timer() -> None:
+    async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
+        broker.responders[ApiKey.FIND_COORDINATOR] = lambda request: None
+        pending = connection.send(FindCoordinatorRequest(), FindCoordinatorResponse)
+        timer = connection._timer
+        assert timer is not None
+        connection.close()
+        assert timer.cancelled()
+        with pytest.raises(ConnectionLost):
+            await pending
+
+    connected(test)
+
+
 def test_defaults_are_those_of_the_options() -> None:
     options = read_options(AdminOptions, str(BROKER), {})
     settings = ConnectionSettings()

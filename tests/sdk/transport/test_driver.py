@@ -385,6 +385,8 @@ def test_a_congested_connection_takes_no_calls_until_it_has_room(monkeypatch: py
         await client.metadata()
         held = client.metadata()
         await machine.turns(1)
+        for _ in range(50):
+            await asyncio.sleep(0)
         assert not held.done
         monkeypatch.setattr(MemoryWire, "is_congested", False)
         room.set()

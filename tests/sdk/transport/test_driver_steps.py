@@ -130,7 +130,7 @@ def test_what_a_step_refuses_is_the_error_of_its_promise() -> None:
 def test_a_step_that_comes_with_the_end_is_done_or_refused_and_not_both() -> None:
     done: list[str] = []
     client = Client(ScriptedBroker())
-    client.driver.wake = lambda: client.driver.end(Closed("meanwhile"))  # type: ignore[method-assign, assignment]  # it ends meanwhile
+    client.driver.wake = lambda: client.driver.end(Closed("meanwhile"))  # type: ignore[method-assign, assignment]  # ends instead
     client.driver.run(lambda now_ms: done.append("with the end"))
     assert done == ["with the end"]
 
@@ -401,7 +401,7 @@ def test_one_defect_at_the_end_does_not_keep_the_rest_from_ending(caplog: pytest
 def test_a_defect_in_a_task_ends_everything(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         router, driver = told(ScriptedBroker())
-        router.opened = lambda *_: 1 // 0  # type: ignore[method-assign, assignment]  # a defect
+        router.opened = lambda *_: 1 // 0  # type: ignore[method-assign, assignment]  # has a defect
         router.actions = [Open(LINK)]
         driver.start()
         assert await router.next() == "close"

@@ -18,7 +18,7 @@ from kafkawire.sdk.protocol.frames import FrameTooLarge, frame
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.transport import stream
 from kafkawire.sdk.transport.sockets import Endpoint
-from kafkawire.sdk.transport.stream import RECEIVE_BUFFER_BYTES, FrameProtocol, TcpNetwork
+from kafkawire.sdk.transport.stream import RECEIVE_BUFFER_BYTES, FrameProtocol, TcpNetwork, _after
 from kafkawire.sdk.transport.tls import PemFiles, tls_context
 from kafkawire.sdk.transport.wire import Address, Wire
 from tests.certificates import Certificates
@@ -89,6 +89,25 @@ def test_small_frames(frames: list[bytes], step: int) -> None:
         feed(protocol, b"".join(map(frame, frames)), step)
         assert isinstance(protocol.receiver, Notes)
         assert protocol.receiver.frames == frames
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2, 3, 4])
+def test_bytes_of_former_frames_are_no_length(cut: int) -> None:
+    """The buffer is used again: behind a length that is cut lies what came before."""
+
+    async def run() -> None:
+        protocol = FrameProtocol(Notes)
+        transport = NotingTransport()
+        protocol.connection_made(transport)
+        feed(protocol, frame(b"\xff" * 100), 200)
+        second, third = frame(b"abc"), frame(b"defg")
+        feed(protocol, second + third[:cut], 200)
+        feed(protocol, third[cut:], 200)
+        assert isinstance(protocol.receiver, Notes)
+        assert protocol.receiver.frames == [b"\xff" * 100, b"abc", b"defg"]
+        assert not transport.aborted
 
     asyncio.run(run())
 
@@ -243,6 +262,12 @@ def test_what_the_socket_does_not_take_follows_in_order(is_gathering: bool) -> N
             assert server.content == b"head" + b"x" * 1000 + b"a" * MUCH + b"b" + b"c" * 1000 + b"d"
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("sent_bytes", range(7))
+def test_what_is_left_of_several_parts(sent_bytes: int) -> None:
+    parts = [b"ab", b"", b"cde", b"f"]
+    assert b"".join(_after(parts, sent_bytes)) == b"abcdef"[sent_bytes:]
 
 
 def test_nothing_is_waited_for_if_nothing_is_unsent() -> None:

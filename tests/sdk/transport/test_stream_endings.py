@@ -55,8 +55,8 @@ class Slow(asyncio.Transport):
     def is_closing(self) -> bool:
         return False
 
-    def writelines(self, parts: Any) -> None:
-        self.unsent_bytes += sum(map(len, parts))
+    def writelines(self, list_of_data: Any) -> None:
+        self.unsent_bytes += sum(map(len, list_of_data))
 
     def send(self) -> None:
         self.unsent_bytes = 0

@@ -6,6 +6,7 @@ Method: operations that finish when the test lets them.
 from __future__ import annotations
 
 import asyncio
+import gc
 import traceback
 from threading import get_ident
 
@@ -74,6 +75,32 @@ def test_each_caller_gets_an_error_of_its_own() -> None:
         assert len({id(error) for error in errors}) == 1_000
         assert all(isinstance(error.__cause__, OSError) for error in errors)
         assert len({len(traceback.extract_tb(error.__traceback__)) for error in errors}) == 1
+
+    asyncio.run(run())
+
+
+def test_an_error_that_nobody_waits_for_is_no_news() -> None:
+    """Otherwise asyncio would log, some time later, that nobody has looked at it."""
+
+    async def run() -> None:
+        reported: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
+        leave = asyncio.Event()
+
+        async def fail() -> None:
+            await leave.wait()
+            raise ConnectionLost("no")
+
+        flight: SingleFlight[None] = SingleFlight()
+        caller = asyncio.ensure_future(flight.run(1, fail))
+        await asyncio.sleep(0)
+        caller.cancel()
+        leave.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert caller.cancelled()
+        gc.collect()
+        assert reported == []
 
     asyncio.run(run())
 

@@ -33,7 +33,9 @@ def test_a_coroutine_runs_without_a_loop() -> None:
 
 def test_a_loop_of_the_caller_is_blocked_and_goes_on() -> None:
     async def run() -> int:
+        loop = asyncio.get_running_loop()
         found = result_of(doubled, 4)
+        assert asyncio.get_running_loop() is loop
         await asyncio.sleep(0)
         return found
 

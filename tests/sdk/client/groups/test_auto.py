@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import logging
 from typing import Any
+from unittest.mock import Mock, create_autospec
 
 import pytest
 
 from kafkawire.sdk.client.groups.auto import AutoGroup
 from kafkawire.sdk.client.groups.classic import ClassicGroup
-from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup
-from kafkawire.sdk.client.groups.protocol import GroupProtocol, GroupSettings
+from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup, State
+from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupProtocol, GroupSettings
 from kafkawire.sdk.client.groups.subscription import Subscription
-from kafkawire.sdk.errors import BrokerError, UnsupportedVersion
+from kafkawire.sdk.errors import BrokerError, Closed, UnsupportedVersion
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.client.groups.members import Cluster, Member, classic, consumer, refusal
 
 
@@ -65,6 +67,52 @@ def test_kip_848_is_used_if_it_is_offered() -> None:
     stopped = member.stop()
     cluster.until(lambda: stopped.done)
     assert member.group.due_ms(cluster.now_ms) is None
+
+
+def test_everything_reaches_the_protocol_in_use() -> None:
+    used = create_autospec(ConsumerGroup, instance=True)
+    used.last_heartbeat_ms, used.failure, used.state = None, Closed("over"), State.JOINING
+    group = AutoGroup(lambda subscription, on_failure: used, Mock(), Subscription(["t"]), Mock())
+    assert (group.last_heartbeat_ms, group.failure, group.state) == (None, used.failure, State.JOINING)
+    calls: dict[str, tuple[object, ...]] = {
+        "start": (1,),
+        "subscribe": (Subscription(["u"]), 2),
+        "acknowledge": (Event(frozenset(), 1), 3),
+        "sign": (),
+        "is_current": (7,),
+        "rejected": (GroupMetadata("g"), used.failure, 4),
+        "stop": (5, Promise[None](), 6),
+        "poll": (8,),
+        "due_ms": (9,),
+        "fail": (used.failure, 10),
+    }
+    for name, given in calls.items():
+        result, method = getattr(group, name)(*given), getattr(used, name)
+        method.assert_called_once_with(*given)
+        assert result in (method.return_value, None)
+    assert group.due_ms(11) is used.due_ms.return_value
+    assert group.is_current(7) is used.is_current.return_value
+    assert group.sign() is used.sign.return_value
+
+
+@pytest.mark.parametrize("last", ["stop", "fail"])
+def test_a_member_that_is_at_its_end_does_not_begin_with_the_other_protocol(last: str) -> None:
+    failures, classic_group = Mock(), Mock()
+    used = create_autospec(ConsumerGroup, instance=True)
+    told: list[Any] = []
+
+    def make(subscription: Subscription, on_failure: Any) -> GroupProtocol:
+        told.append(on_failure)
+        used.last_heartbeat_ms = None
+        group: GroupProtocol = used
+        return group
+
+    group = AutoGroup(make, classic_group, Subscription(["t"]), failures)
+    getattr(group, last)(*((5, Promise[None](), 6) if last == "stop" else (Closed("over"), 6)))
+    error = BrokerError(ErrorCode.UNSUPPORTED_VERSION)
+    told[0](error, 7)
+    classic_group.assert_not_called()
+    failures.assert_called_once_with(error, 7)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_ID_NOT_FOUND])

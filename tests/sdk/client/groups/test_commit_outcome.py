@@ -11,7 +11,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def test_the_worst_outcome_counts() -> None:
-    waiter = CommitWaiter([T0, T1], 1_000, lambda outcome, now_ms: None)
+    waiter = CommitWaiter([T0, T1], lambda outcome, now_ms: None)
     assert waiter.left == {T0, T1}
     waiter.offsets[T0] = OffsetAndMetadata(3)
     assert waiter.outcome() == Committed({T0: OffsetAndMetadata(3)})

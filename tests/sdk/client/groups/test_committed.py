@@ -157,6 +157,16 @@ def test_a_look_up_can_be_withdrawn() -> None:
     assert client.committed.due_ms(client.simulation.now_ms) is None
 
 
+def test_a_look_up_that_is_withdrawn_before_the_coordinator_is_known_is_not_sent() -> None:
+    client = Client()
+    withdraw = client.find(T0)
+    client.simulation.run(1)
+    assert client.asked == []
+    withdraw()
+    client.simulation.run(10_000)
+    assert (client.asked, client.found) == ([], {})
+
+
 def test_the_end_of_the_client_ends_every_look_up() -> None:
     client = Client()
     client.silent = True

@@ -26,6 +26,7 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.client.groups.committing import T0, T1, Client, sent
+from tests.sdk.client.groups.members import refusal
 from tests.sdk.client.simulation import SILENT
 
 
@@ -302,6 +303,15 @@ def test_automatic_commits_do_not_pile_up() -> None:
     client.simulation.break_connections(2)
     client.simulation.run(2_000)
     assert client.reader.stored[T0].offset == 1
+
+
+def test_an_automatic_commit_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    client = Client(interval_ms=100)
+    client.answer = lambda request: refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    client.reader.read()
+    client.simulation.run(2_000)
+    failed = [message for message in caplog.messages if "group g: the automatic commit failed: GROUP_AUTH" in message]
+    assert len(failed) == 1, "seldom, however often it is tried"
 
 
 def test_too_many_commits_are_refused() -> None:

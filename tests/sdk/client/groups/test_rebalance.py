@@ -246,3 +246,15 @@ def test_a_member_tells_the_leader_what_it_was_assigned_last() -> None:
     join = first.simulation.requests(JoinGroupRequest)[-1]
     told = decode_subscription(bytes(join.protocols[0].metadata)).user_data
     assert told == StickyAssignor().user_data(sorted(had), 1)
+
+
+def test_an_assignment_shows_that_the_coordinator_knows_the_member() -> None:
+    cluster = Cluster.of_classic()
+    member = cluster.member("a")
+    member.simulation.latency_ms = 200
+    cluster.until(lambda: member.state == "syncing")
+    joined_ms = member.now_ms
+    cluster.until(lambda: member.reader.assigned != frozenset())
+    assert member.now_ms >= joined_ms + 100
+    assert member.group.last_heartbeat_ms is not None
+    assert member.group.last_heartbeat_ms >= member.now_ms - 10

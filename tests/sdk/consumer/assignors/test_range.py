@@ -74,5 +74,9 @@ def test_balance_comes_before_racks() -> None:
     assert ASSIGNOR.assign(subscriptions, {"a": 4}, racks) == {"x": partitions("a-2 a-3"), "y": partitions("a-0 a-1")}
 
 
+def test_members_give_up_everything_before_they_join() -> None:
+    assert not ASSIGNOR.cooperative
+
+
 def test_user_data() -> None:
     assert ASSIGNOR.user_data(partitions("a-0"), 1) is None

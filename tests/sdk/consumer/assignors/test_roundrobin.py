@@ -37,5 +37,9 @@ def test_members_that_do_not_subscribe_to_a_topic_are_skipped() -> None:
     }
 
 
+def test_members_give_up_everything_before_they_join() -> None:
+    assert not ASSIGNOR.cooperative
+
+
 def test_user_data() -> None:
     assert ASSIGNOR.user_data(partitions("a-0"), 1) is None
