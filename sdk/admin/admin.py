@@ -10,6 +10,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from kafkawire.sdk.admin.arguments import checked_new_topics, checked_resource
 from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
     ConfigEntry,
@@ -17,8 +18,10 @@ from kafkawire.sdk.admin.descriptions import (
     GroupListing,
     NewTopic,
 )
+from kafkawire.sdk.client.arguments import checked_names, checked_partitions, checked_text, checked_times
 from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.transport.promise import Result
@@ -117,9 +120,7 @@ class Admin:
             BrokerError: the error of the first topic that was not created, TOPIC_ALREADY_EXISTS for example; others may
                 have been created.
         """
-        given = [topics] if isinstance(topics, NewTopic | str) else topics
-        wanted = [NewTopic(topic) if isinstance(topic, str) else topic for topic in given]
-        return await self._do(self._actions.create_topics(wanted))
+        return await self._do(self._actions.create_topics(checked_new_topics(topics)))
 
     async def delete_topics(self, names: Iterable[str] | str) -> None:
         """Delete topics and all their records.
@@ -130,7 +131,7 @@ class Admin:
         Raises:
             BrokerError: the error of the first topic that was not deleted; others may have been deleted.
         """
-        await self._do(self._actions.delete_topics(_listed(names)))
+        await self._do(self._actions.delete_topics(_topics(names)))
 
     async def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
         """Return all topics by name.
@@ -149,7 +150,7 @@ class Admin:
         Raises:
             BrokerError: the error of the first topic that does not exist, or may not be described.
         """
-        return await self._do(self._actions.describe_topics(_listed(names)))
+        return await self._do(self._actions.describe_topics(_topics(names)))
 
     async def describe_cluster(self) -> ClusterDescription:
         """Return the cluster id, the controller and the brokers."""
@@ -172,7 +173,7 @@ class Admin:
         Raises:
             BrokerError: the error of the first group that cannot be described.
         """
-        return await self._do(self._actions.describe_groups(_listed(group_ids)))
+        return await self._do(self._actions.describe_groups(checked_names("group_id", group_ids)))
 
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int | datetime]
@@ -190,7 +191,7 @@ class Admin:
         Raises:
             BrokerError: a partition does not exist, or may not be read.
         """
-        return await self._do(self._actions.list_offsets(timestamps))
+        return await self._do(self._actions.list_offsets(checked_times(timestamps, special=True)))
 
     async def list_group_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None
@@ -207,7 +208,8 @@ class Admin:
         Raises:
             BrokerError: the group or a partition may not be read.
         """
-        return await self._do(self._actions.list_group_offsets(group_id, partitions))
+        chosen = None if partitions is None else checked_partitions(partitions)
+        return await self._do(self._actions.list_group_offsets(checked_text("group_id", group_id), chosen))
 
     async def describe_configs(
         self, resource_type: enums.ConfigResourceType, name: str, keys: Collection[str] | None = None
@@ -216,7 +218,7 @@ class Admin:
 
         Args:
             resource_type: the kind of resource.
-            name: the topic or group; the node id of a broker, as text.
+            name: the topic or group; the node id of a broker, as text, or an empty text for what holds for all brokers.
             keys: names of the entries to return; None for all.
 
         Returns:
@@ -224,8 +226,11 @@ class Admin:
 
         Raises:
             BrokerError: the resource does not exist, or may not be described.
+            LocalProtocolError: there is no such kind of resource, or a broker's name is no node id.
         """
-        return await self._do(self._actions.describe_configs(resource_type, name, keys))
+        resource = checked_resource(resource_type, name)
+        chosen = None if keys is None else checked_names("key", keys)
+        return await self._do(self._actions.describe_configs(resource, chosen))
 
     @property
     def client_id(self) -> str:
@@ -253,6 +258,5 @@ class Admin:
         return await self._started[0].perform(action)
 
 
-def _listed(names: Iterable[str] | str) -> list[str]:
-    """Return one name, or several, as a list."""
-    return [names] if isinstance(names, str) else list(names)
+def _topics(names: object) -> list[str]:
+    return [checked_topic(name) for name in checked_names("topic", names)]

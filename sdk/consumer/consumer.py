@@ -13,8 +13,17 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from kafkawire.sdk.client.arguments import (
+    MAX_INT32,
+    checked_end,
+    checked_number,
+    checked_partition,
+    checked_partitions,
+    checked_timeout_ms,
+    checked_times,
+)
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.client.times import to_ms
+from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.face import ConsumerFace
@@ -126,6 +135,7 @@ class Consumer(ConsumerFace[Key, Value]):
         Raises:
             Exception: what the listener has raised meanwhile.
         """
+        checked_timeout_ms(timeout_ms)
         core, is_listener = self._core, self._calls is not None and self._calls.let_go()
         if self._closing is not None and not is_listener:
             await self._closing
@@ -176,8 +186,8 @@ class Consumer(ConsumerFace[Key, Value]):
             Records by partition, in the order of their offsets; empty if none arrived in time.
         """
         core = self._started()
-        limit = self._options.max_poll_records if max_records is None else max_records
-        deadline_ms = monotonic_ms() + timeout_ms
+        limit = self._most("max_records", max_records)
+        deadline_ms = monotonic_ms() + checked_timeout_ms(timeout_ms)
         return await self._wait(core, lambda: core.reader.take_many(limit) or None, deadline_ms) or {}
 
     async def getbatches(self, timeout_ms: int = 0, max_batches: int | None = None) -> list[ConsumerBatch]:
@@ -190,8 +200,8 @@ class Consumer(ConsumerFace[Key, Value]):
             max_batches: the most batches to return; None for `max_poll_records`.
         """
         core = self._started()
-        limit = self._options.max_poll_records if max_batches is None else max_batches
-        deadline_ms = monotonic_ms() + timeout_ms
+        limit = self._most("max_batches", max_batches)
+        deadline_ms = monotonic_ms() + checked_timeout_ms(timeout_ms)
         return await self._wait(core, lambda: core.reader.take_batches(limit) or None, deadline_ms) or []
 
     async def records(
@@ -242,7 +252,7 @@ class Consumer(ConsumerFace[Key, Value]):
         Raises:
             BrokerError: it does not exist, or may not be read.
         """
-        return await self._started().partitions_for(topic)
+        return await self._started().partitions_for(checked_topic(topic))
 
     # Positions.
 
@@ -254,6 +264,7 @@ class Consumer(ConsumerFace[Key, Value]):
             KafkaWireError: the position is not known yet, and looking it up failed.
         """
         core = self._started()
+        partition = checked_partition(partition)
         deadline_ms = monotonic_ms() + self._options.api_timeout_ms
         offset = core.position(partition)
         while offset is None:
@@ -269,7 +280,7 @@ class Consumer(ConsumerFace[Key, Value]):
             LocalProtocolError: there is no `group_id`.
             BrokerError: a partition may not be read.
         """
-        return await self._started_group().committed(partitions)
+        return await self._started_group().committed(checked_partitions(partitions))
 
     async def commit(
         self,
@@ -325,7 +336,7 @@ class Consumer(ConsumerFace[Key, Value]):
             BrokerError: a partition does not exist, or may not be read.
             LocalProtocolError: a time is negative, or has no time zone.
         """
-        found = await self._started().look_up({each: to_ms(time) for each, time in times.items()})
+        found = await self._started().look_up(checked_times(times))
         return {partition: place if place.offset >= 0 else None for partition, place in found.items()}
 
     # Internals.
@@ -337,6 +348,9 @@ class Consumer(ConsumerFace[Key, Value]):
             from kafkawire.sdk.consumer.python_handout import RecordStream
         self._stream = RecordStream(self._next_record)
         return self._stream
+
+    def _most(self, name: str, given: int | None) -> int:
+        return self._options.max_poll_records if given is None else checked_number(name, given, 0, MAX_INT32)
 
     async def _next_record(self) -> Record[Key, Value]:
         """Wait for the next record of an iteration, and hand it out."""
@@ -372,7 +386,7 @@ class Consumer(ConsumerFace[Key, Value]):
         from kafkawire.sdk.consumer.bounds import Bounds
 
         core = self._started()
-        bounds = Bounds(core, to_ms(until) if isinstance(until, int | datetime) else until, stop_at_end)
+        bounds = Bounds(core, None if until is None else checked_end(until), stop_at_end)
         try:
             await bounds.find(lambda: self._woken(core, None))
         except BaseException:
@@ -405,7 +419,7 @@ class Consumer(ConsumerFace[Key, Value]):
             core.queue.cancel(promise)
 
     async def _offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        found = await self._started().look_up(dict.fromkeys(partitions, timestamp))
+        found = await self._started().look_up(dict.fromkeys(checked_partitions(partitions), timestamp))
         return {partition: place.offset for partition, place in found.items()}
 
     def _started_group(self) -> ConsumerCore:

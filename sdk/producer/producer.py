@@ -13,6 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
+from kafkawire.sdk.client.arguments import checked_timeout_ms
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError
@@ -135,6 +136,8 @@ class Producer(Generic[GivenKey, GivenValue]):
         Raises:
             KafkaWireError: see `flush`; `Closed` if there was no time for some records.
         """
+        if timeout_ms is not None:
+            checked_timeout_ms(timeout_ms)
         core = self._core
         if self._closing is not None:
             await self._closing

@@ -127,7 +127,7 @@ def test_positions_that_are_not_known(setting: Setting) -> None:
         setting.core.position(T0)
     with pytest.raises(LocalProtocolError, match="t-0 is not assigned"):
         setting.core.lag(T0)
-    with pytest.raises(LocalProtocolError, match="expected 0 or more"):
+    with pytest.raises(LocalProtocolError, match="expected 0 to"):
         setting.core.seek_to_offset(T0, -1)
 
 
