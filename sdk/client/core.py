@@ -77,7 +77,7 @@ class ClientCore:
         if options.metrics_reporter is not None:
             interval_ms = options.metrics_report_interval_ms
             self.machines.append(MetricsReport(self.router.metrics, options.metrics_reporter, interval_ms))
-        self.operations = Operations(self.router, self.backoff, options.api_timeout_ms, self.driver.wake)
+        self.operations = Operations(self.router, options.api_timeout_ms, self.driver.wake)
 
     def start(self) -> Promise[None]:
         """Begin, and connect to the cluster.
@@ -116,7 +116,7 @@ class ClientCore:
         return self.router.metrics.read(monotonic_ms())
 
     def end(self, error: KafkaWireError | None = None) -> Promise[None]:
-        """Fail everything that is unsettled, and disconnect; `released` must follow.
+        """Fail everything that is unsettled, and disconnect; the I/O thread goes on, see `finish`.
 
         If a broker wants metrics, they are pushed first, for `LAST_PUSH_MS` at most.
         """
@@ -139,9 +139,5 @@ class ClientCore:
         try:
             await self.end(error)
         finally:
-            self.released()
-
-    def released(self) -> None:
-        """Let go of the I/O thread, once the promise of `end` is settled."""
-        if self._thread is not None:
-            self._thread.stop()
+            if self._thread is not None:
+                self._thread.stop()

@@ -19,6 +19,7 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.waiting import result_of
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -51,8 +52,7 @@ class Setting:
 
     def close(self) -> None:
         """End it."""
-        self.core.client.end(Closed("the consumer was closed")).wait(WAIT_SECONDS)
-        self.core.client.released()
+        result_of(self.core.client.finish, Closed("the consumer was closed"))
 
 
 @pytest.fixture
