@@ -307,7 +307,8 @@ class DeserializationFailed(KafkaWireError):
 class Closed(LocalProtocolError):
     """A client or connection was used before it was started or after it was closed.
 
-    Use clients inside `async with`. A closed client is not started again: create a new one.
+    Use clients inside `async with`. A closed client is not started again: create a new one. One that could not be
+    started may be.
     """
 
 

@@ -67,6 +67,7 @@ class Admin:
         self._options = read_options(AdminOptions, servers, options)
         self._network = network
         self._started: tuple[ClientCore, Actions] | None = None
+        self._is_closed = False
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -83,7 +84,10 @@ class Admin:
         Raises:
             ConnectFailed: none of the bootstrap servers can be reached.
             LocalProtocolError: the admin was started already.
+            Closed: it was closed; a closed admin is not started again.
         """
+        if self._is_closed:
+            raise Closed("the admin was closed; create a new one")
         if self._started is not None:
             raise LocalProtocolError("the admin was started already")
         from kafkawire.sdk.admin.actions import Actions  # what connects is loaded here, not by the import
@@ -93,17 +97,19 @@ class Admin:
         core = ClientCore("admin", self._options, self._network)
         queries = OffsetQueries(core.router, self._options, core.backoff)
         core.machines.append(queries)
+        self._started = core, Actions(core.operations, queries, self._options.request_timeout_ms)
         try:
             await core.start()
         except BaseException:
-            await core.finish()
+            self._started = None
+            await core.finish(Closed("the admin could not be started"))
             raise
-        self._started = core, Actions(core.operations, queries, self._options.request_timeout_ms)
 
     async def close(self) -> None:
         """Disconnect; calls that have not ended raise `Closed`."""
         started, self._started = self._started, None
         if started is not None:
+            self._is_closed = True
             core, _ = started
             await core.finish()
 

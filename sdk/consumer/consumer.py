@@ -14,9 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from kafkawire.sdk.client.arguments import (
-    MAX_INT32,
     checked_end,
-    checked_number,
     checked_partition,
     checked_partitions,
     checked_timeout_ms,
@@ -99,7 +97,10 @@ class Consumer(ConsumerFace[Key, Value]):
             ConnectFailed: none of the bootstrap servers can be reached.
             BrokerError: a topic may not be read. One that does not exist is read once it does.
             LocalProtocolError: the consumer was started already.
+            Closed: it was closed; a closed consumer is not started again.
         """
+        if self._is_closed:
+            raise Closed("the consumer was closed; create a new one")
         if self._core is not None:
             raise LocalProtocolError("the consumer was started already")
         from kafkawire.sdk.consumer.core import ConsumerCore  # what connects is loaded here, not by the import
@@ -112,17 +113,21 @@ class Consumer(ConsumerFace[Key, Value]):
             core.topics = self._subscription.names
         try:
             await core.start()
+            if core.group is not None and self._listener is not None:
+                self._calls = self._listener_calls(core, self._listener)
+                core.group.notify = self._calls.notify
+            if self._subscription is not None:
+                await core.subscribe(self._subscription)
+            if self._by_hand:
+                self.assign(self._by_hand)
         except BaseException:
-            self._core = None
-            await core.client.finish(Closed("the consumer could not be started"))
+            calls, self._calls, self._core = self._calls, None, None
+            try:
+                await core.client.finish(Closed("the consumer could not be started"))
+            finally:
+                if calls is not None:
+                    await calls.end()
             raise
-        if core.group is not None and self._listener is not None:
-            self._calls = self._listener_calls(core, self._listener)
-            core.group.notify = self._calls.notify
-        if self._subscription is not None:
-            await core.subscribe(self._subscription)
-        if self._by_hand:
-            self.assign(self._by_hand)
 
     async def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
         """Commit finished records (with `enable_auto_commit`), tell the listener, leave the group and disconnect.
@@ -141,6 +146,7 @@ class Consumer(ConsumerFace[Key, Value]):
             await self._closing
         if core is None or self._closing is not None:
             return
+        self._is_closed = True
         closing = self._closing = Promise()
         try:
             with suppress(Closed):  # by a defect, which every read has raised
@@ -349,9 +355,6 @@ class Consumer(ConsumerFace[Key, Value]):
         self._stream = RecordStream(self._next_record)
         return self._stream
 
-    def _most(self, name: str, given: int | None) -> int:
-        return self._options.max_poll_records if given is None else checked_number(name, given, 0, MAX_INT32)
-
     async def _next_record(self) -> Record[Key, Value]:
         """Wait for the next record of an iteration, and hand it out."""
         if not await self._advance():
@@ -421,12 +424,6 @@ class Consumer(ConsumerFace[Key, Value]):
     async def _offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         found = await self._started().look_up(dict.fromkeys(checked_partitions(partitions), timestamp))
         return {partition: place.offset for partition, place in found.items()}
-
-    def _started_group(self) -> ConsumerCore:
-        core = self._started()
-        if core.group is None:
-            raise LocalProtocolError("committed offsets belong to a group: set group_id")
-        return core
 
     def _listener_calls(self, core: ConsumerCore, listener: RebalanceListener) -> ListenerCalls | BlockingListenerCalls:
         from kafkawire.sdk.consumer.listener import ListenerCalls  # few programs listen

@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic
 
-from kafkawire.sdk.client.arguments import checked_partition, checked_partitions, checked_text
+from kafkawire.sdk.client.arguments import (
+    MAX_INT32,
+    checked_number,
+    checked_partition,
+    checked_partitions,
+    checked_text,
+)
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
@@ -69,6 +75,7 @@ class ConsumerFace(Generic[Key, Value]):
         self._calls: ListenerCalls | BlockingListenerCalls | None = None
         self._raised: Exception | None = None
         self._closing: Promise[None] | None = None
+        self._is_closed = False
         self._stream: RecordStream[Key, Value] | None = None
         self._seen = 0
 
@@ -237,3 +244,12 @@ class ConsumerFace(Generic[Key, Value]):
         if self._core is None:
             raise Closed("the consumer is not started, or is closed")
         return self._core
+
+    def _started_group(self) -> ConsumerCore:
+        core = self._started()
+        if core.group is None:
+            raise LocalProtocolError("committed offsets belong to a group: set group_id")
+        return core
+
+    def _most(self, name: str, given: int | None) -> int:
+        return self._options.max_poll_records if given is None else checked_number(name, given, 0, MAX_INT32)
