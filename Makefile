@@ -25,7 +25,7 @@ title = @printf '\n== %s\n' '$(1)'
 
 .PHONY: help
 help: ## list the commands
-	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "make %-16s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | awk -F'\t' '{ printf "make %-16s %s\n", $$1, $$2 }'
 
 # --- set-up ------------------------------------------------------------------------------------------------------------
 

@@ -110,8 +110,8 @@ class UnsupportedVersion(LocalProtocolError):
 class DecodeError(RemoteProtocolError):
     """Bytes cannot be decoded.
 
-    They are damaged, cut off, or of another format or version. A consumer that raises it has paused the partition: to
-    lose only the damaged batch, `seek` past it and `resume` the partition.
+    They are damaged, cut off, or of another format or version. In a consumer, the partition has stopped. `seek` past
+    the damaged batch to lose nothing else, or `resume` the partition to try again.
 
     Args:
         path: the field that could not be read, for example `topics[3].partitions[0].index`.
@@ -273,7 +273,8 @@ class RecordTooLarge(LocalProtocolError):
 class NoOffset(KafkaWireError):
     """A partition has no position to start from, and `auto_offset_reset` is "none".
 
-    The partition is paused. `seek` to the offset to start from and `resume` it, or choose another `auto_offset_reset`.
+    The partition has stopped. `seek` to where reading should continue, or `resume` it to look for a committed offset
+    again; or choose another `auto_offset_reset`.
     """
 
 
@@ -306,7 +307,8 @@ class DeserializationFailed(KafkaWireError):
 class Closed(LocalProtocolError):
     """A client or connection was used before it was started or after it was closed.
 
-    Use clients inside `async with`. A closed client is not started again: create a new one.
+    Use clients inside `async with`. A closed client is not started again: create a new one. One that could not be
+    started may be.
     """
 
 

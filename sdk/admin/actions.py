@@ -6,9 +6,9 @@ Each sends requests to the broker in charge. Retriable errors are tried again un
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
+from kafkawire.sdk.admin.arguments import ConfigResource
 from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
     ConfigEntry,
@@ -21,7 +21,6 @@ from kafkawire.sdk.client.call import ANY_BROKER, CONTROLLER, Coordinator, Node
 from kafkawire.sdk.client.groups.offset_requests import TopicNames, fetch_request, fetch_results
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.requests import carries, check
-from kafkawire.sdk.client.times import to_ms
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.schema import Message
@@ -129,23 +128,18 @@ class Actions:
         groups = await together(self._describe_group(group_id) for group_id in group_ids)
         return {group.group_id: group for group in groups}
 
-    async def describe_configs(
-        self, resource_type: enums.ConfigResourceType, name: str, keys: Collection[str] | None
-    ) -> dict[str, ConfigEntry]:
+    async def describe_configs(self, resource: ConfigResource, keys: list[str] | None) -> dict[str, ConfigEntry]:
         """Return a configuration; see `Admin.describe_configs`."""
-        resource = messages.DescribeConfigsRequest.DescribeConfigsResource(
-            resource_type, name, None if keys is None else list(keys)
-        )
-        detail = f"configuration of {resource_type.name.lower()} {name}"
+        asked = messages.DescribeConfigsRequest.DescribeConfigsResource(resource.kind, resource.name, keys)
+        detail = f"configuration of {resource.kind.name.lower()} {resource.name}"
 
         def read(response: messages.DescribeConfigsResponse) -> None:
             for result in response.results:
                 check(result.error_code, _said(detail, result.error_message))
 
-        of_broker = resource_type == enums.ConfigResourceType.BROKER
         response = await self._operations.request(
-            Node(int(name)) if of_broker else ANY_BROKER,
-            messages.DescribeConfigsRequest([resource]),
+            ANY_BROKER if resource.node_id is None else Node(resource.node_id),
+            messages.DescribeConfigsRequest([asked]),
             messages.DescribeConfigsResponse,
             read,
             final=_NO_SUCH_TOPIC,
@@ -176,16 +170,13 @@ class Actions:
         )
         return GroupDescription(group.group_id, group.group_state, group.protocol_data, members)
 
-    async def list_offsets(
-        self, timestamps: Mapping[TopicPartition, int | datetime]
-    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+    async def list_offsets(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the first record at or after a time, for each partition; see `Admin.list_offsets`."""
         answer: Promise[dict[TopicPartition, OffsetAndTimestamp]] = Promise()
-        times = {each: to_ms(time) if isinstance(time, datetime) else time for each, time in timestamps.items()}
         self._queries.ask(times, answer, monotonic_ms())
         self._operations.wake()
         found = await answer
-        return {partition: found[partition] for partition in timestamps}
+        return {partition: found[partition] for partition in times}
 
     async def list_group_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None

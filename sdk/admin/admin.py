@@ -10,6 +10,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from kafkawire.sdk.admin.arguments import checked_new_topics, checked_resource
 from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
     ConfigEntry,
@@ -17,8 +18,10 @@ from kafkawire.sdk.admin.descriptions import (
     GroupListing,
     NewTopic,
 )
+from kafkawire.sdk.client.arguments import checked_names, checked_partitions, checked_text, checked_times
 from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.transport.promise import Result
@@ -64,6 +67,7 @@ class Admin:
         self._options = read_options(AdminOptions, servers, options)
         self._network = network
         self._started: tuple[ClientCore, Actions] | None = None
+        self._is_closed = False
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -80,7 +84,10 @@ class Admin:
         Raises:
             ConnectFailed: none of the bootstrap servers can be reached.
             LocalProtocolError: the admin was started already.
+            Closed: it was closed; a closed admin is not started again.
         """
+        if self._is_closed:
+            raise Closed("the admin was closed; create a new one")
         if self._started is not None:
             raise LocalProtocolError("the admin was started already")
         from kafkawire.sdk.admin.actions import Actions  # what connects is loaded here, not by the import
@@ -90,17 +97,19 @@ class Admin:
         core = ClientCore("admin", self._options, self._network)
         queries = OffsetQueries(core.router, self._options, core.backoff)
         core.machines.append(queries)
+        self._started = core, Actions(core.operations, queries, self._options.request_timeout_ms)
         try:
             await core.start()
         except BaseException:
-            await core.finish()
+            self._started = None
+            await core.finish(Closed("the admin could not be started"))
             raise
-        self._started = core, Actions(core.operations, queries, self._options.request_timeout_ms)
 
     async def close(self) -> None:
         """Disconnect; calls that have not ended raise `Closed`."""
         started, self._started = self._started, None
         if started is not None:
+            self._is_closed = True
             core, _ = started
             await core.finish()
 
@@ -117,9 +126,7 @@ class Admin:
             BrokerError: the error of the first topic that was not created, TOPIC_ALREADY_EXISTS for example; others may
                 have been created.
         """
-        given = [topics] if isinstance(topics, NewTopic | str) else topics
-        wanted = [NewTopic(topic) if isinstance(topic, str) else topic for topic in given]
-        return await self._do(self._actions.create_topics(wanted))
+        return await self._do(self._actions.create_topics(checked_new_topics(topics)))
 
     async def delete_topics(self, names: Iterable[str] | str) -> None:
         """Delete topics and all their records.
@@ -130,7 +137,7 @@ class Admin:
         Raises:
             BrokerError: the error of the first topic that was not deleted; others may have been deleted.
         """
-        await self._do(self._actions.delete_topics(_listed(names)))
+        await self._do(self._actions.delete_topics(_topics(names)))
 
     async def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
         """Return all topics by name.
@@ -149,7 +156,7 @@ class Admin:
         Raises:
             BrokerError: the error of the first topic that does not exist, or may not be described.
         """
-        return await self._do(self._actions.describe_topics(_listed(names)))
+        return await self._do(self._actions.describe_topics(_topics(names)))
 
     async def describe_cluster(self) -> ClusterDescription:
         """Return the cluster id, the controller and the brokers."""
@@ -172,7 +179,7 @@ class Admin:
         Raises:
             BrokerError: the error of the first group that cannot be described.
         """
-        return await self._do(self._actions.describe_groups(_listed(group_ids)))
+        return await self._do(self._actions.describe_groups(checked_names("group_id", group_ids)))
 
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int | datetime]
@@ -190,7 +197,7 @@ class Admin:
         Raises:
             BrokerError: a partition does not exist, or may not be read.
         """
-        return await self._do(self._actions.list_offsets(timestamps))
+        return await self._do(self._actions.list_offsets(checked_times(timestamps, special=True)))
 
     async def list_group_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None
@@ -207,7 +214,8 @@ class Admin:
         Raises:
             BrokerError: the group or a partition may not be read.
         """
-        return await self._do(self._actions.list_group_offsets(group_id, partitions))
+        chosen = None if partitions is None else checked_partitions(partitions)
+        return await self._do(self._actions.list_group_offsets(checked_text("group_id", group_id), chosen))
 
     async def describe_configs(
         self, resource_type: enums.ConfigResourceType, name: str, keys: Collection[str] | None = None
@@ -216,7 +224,7 @@ class Admin:
 
         Args:
             resource_type: the kind of resource.
-            name: the topic or group; the node id of a broker, as text.
+            name: the topic or group; the node id of a broker, as text, or an empty text for what holds for all brokers.
             keys: names of the entries to return; None for all.
 
         Returns:
@@ -224,8 +232,11 @@ class Admin:
 
         Raises:
             BrokerError: the resource does not exist, or may not be described.
+            LocalProtocolError: there is no such kind of resource, or a broker's name is no node id.
         """
-        return await self._do(self._actions.describe_configs(resource_type, name, keys))
+        resource = checked_resource(resource_type, name)
+        chosen = None if keys is None else checked_names("key", keys)
+        return await self._do(self._actions.describe_configs(resource, chosen))
 
     @property
     def client_id(self) -> str:
@@ -253,6 +264,5 @@ class Admin:
         return await self._started[0].perform(action)
 
 
-def _listed(names: Iterable[str] | str) -> list[str]:
-    """Return one name, or several, as a list."""
-    return [names] if isinstance(names, str) else list(names)
+def _topics(names: object) -> list[str]:
+    return [checked_topic(name) for name in checked_names("topic", names)]

@@ -116,7 +116,7 @@ class ClientCore:
         return self.router.metrics.read(monotonic_ms())
 
     def end(self, error: KafkaWireError | None = None) -> Promise[None]:
-        """Fail everything that is unsettled, and disconnect; `released` must follow.
+        """Fail everything that is unsettled, and disconnect; the I/O thread goes on, see `finish`.
 
         If a broker wants metrics, they are pushed first, for `LAST_PUSH_MS` at most.
         """
@@ -139,9 +139,5 @@ class ClientCore:
         try:
             await self.end(error)
         finally:
-            self.released()
-
-    def released(self) -> None:
-        """Let go of the I/O thread, once the promise of `end` is settled."""
-        if self._thread is not None:
-            self._thread.stop()
+            if self._thread is not None:
+                self._thread.stop()

@@ -108,7 +108,7 @@ class Metadata:
 
         Args:
             response: replaces the brokers, and the topics it mentions; other topics stay as they are.
-            now_ms: the current time, on any clock that `is_stale` shares.
+            now_ms: the current time, on the clock of `stale_ms`.
             is_complete: whether all topics were asked for, so that any other topic no longer exists.
         """
         self.brokers = {
@@ -132,10 +132,6 @@ class Metadata:
         if self._updated_ms is None or is_lacking:
             return 0
         return self._updated_ms + self._max_age_ms
-
-    def is_stale(self, now_ms: int) -> bool:
-        """Return whether it is time to ask again."""
-        return self._updated_ms is None or now_ms - self._updated_ms >= self._max_age_ms
 
     def invalidate(self) -> None:
         """Become stale now: an error has shown that the metadata is outdated."""

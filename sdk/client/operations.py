@@ -6,12 +6,11 @@ machines. Retries are the router's: an operation says what counts as an error an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import TypeVar, cast
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Target
 from kafkawire.sdk.client.metadata import Topic
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
@@ -122,19 +121,3 @@ class Operations:
         await self.request(ANY_BROKER, request, MetadataResponse, check, deadline_ms=deadline_ms, final=final)
         chosen = metadata.topics if names is None else names
         return {name: metadata.topics[name] for name in chosen if name in metadata.topics}
-
-    def leaders(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """Return partitions by the node id of their leader.
-
-        Raises:
-            BrokerError: a partition has no leader now, or does not exist.
-        """
-        found: dict[int, list[TopicPartition]] = {}
-        for partition in partitions:
-            leader = self.router.metadata.leader(partition)
-            if leader is None:
-                known = self.router.metadata.partition(partition) is not None
-                code = ErrorCode.LEADER_NOT_AVAILABLE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                raise BrokerError(code, f"partition {partition}")
-            found.setdefault(leader, []).append(partition)
-        return found

@@ -60,8 +60,8 @@ ON_THE_ROADMAP: Final[Mapping[str, str]] = {
 #: Names of options that have no counterpart, by what to do instead.
 MISSING: Final[Mapping[str, str]] = {
     "topics follow the servers: Consumer(servers, 'orders', 'payments')": "topic topics",
-    "pass bytes or text to send": "key.serializer value.serializer",
-    "records hold bytes; decode record.key and record.value": "key.deserializer value.deserializer",
+    "pass functions to Producer: key_serializer=, value_serializer=": "key.serializer value.serializer",
+    "pass functions to Consumer: key_deserializer=, value_deserializer=": "key.deserializer value.deserializer",
     "versions are negotiated with each broker": (
         "api.version api.version.request api.version.request.timeout.ms api.version.fallback.ms "
         "api.version.auto.timeout.ms broker.version.fallback"
@@ -83,9 +83,7 @@ MISSING: Final[Mapping[str, str]] = {
     ),
     "pass listener to Consumer": "rebalance.cb on.assign on.revoke on.lost",
     "await commit, which raises the error": "offset.commit.cb on.commit default.offset.commit.callback",
-    "a record is stored as finished when the next one is asked for; commit others with commit(offsets)": (
-        "enable.auto.offset.store"
-    ),
+    "set enable_auto_finish=False, and call finish with the records that are done": "enable.auto.offset.store",
     "read with records(stop_at_end=True)": "enable.partition.eof",
     "use getmany(timeout_ms=…), or asyncio.timeout around a read": "consumer.timeout.ms",
     "fetch_max_bytes also limits what is fetched ahead": (
@@ -114,7 +112,7 @@ MISSING: Final[Mapping[str, str]] = {
     "metrics are always counted, in two windows of 30 s": (
         "metrics.enabled metrics.num.samples metrics.recording.level metrics.sample.window.ms metric.group.prefix"
     ),
-    "wrap the calls of the client": "interceptor.classes interceptors plugin.library.paths",
+    "pass interceptors to Producer or Consumer": "interceptor.classes interceptors plugin.library.paths",
     "an admin needs bootstrap_servers": "bootstrap.controllers",
     'choose security_protocol "SSL" or "SASL_SSL"': "ssl",
     "set it on an ssl.SSLContext, and pass that as ssl_context": (

@@ -13,8 +13,15 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from kafkawire.sdk.client.arguments import (
+    checked_end,
+    checked_partition,
+    checked_partitions,
+    checked_timeout_ms,
+    checked_times,
+)
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.client.times import to_ms
+from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.face import ConsumerFace
@@ -90,7 +97,10 @@ class Consumer(ConsumerFace[Key, Value]):
             ConnectFailed: none of the bootstrap servers can be reached.
             BrokerError: a topic may not be read. One that does not exist is read once it does.
             LocalProtocolError: the consumer was started already.
+            Closed: it was closed; a closed consumer is not started again.
         """
+        if self._is_closed:
+            raise Closed("the consumer was closed; create a new one")
         if self._core is not None:
             raise LocalProtocolError("the consumer was started already")
         from kafkawire.sdk.consumer.core import ConsumerCore  # what connects is loaded here, not by the import
@@ -103,17 +113,21 @@ class Consumer(ConsumerFace[Key, Value]):
             core.topics = self._subscription.names
         try:
             await core.start()
+            if core.group is not None and self._listener is not None:
+                self._calls = self._listener_calls(core, self._listener)
+                core.group.notify = self._calls.notify
+            if self._subscription is not None:
+                await core.subscribe(self._subscription)
+            if self._by_hand:
+                self.assign(self._by_hand)
         except BaseException:
-            self._core = None
-            await core.client.finish(Closed("the consumer could not be started"))
+            calls, self._calls, self._core = self._calls, None, None
+            try:
+                await core.client.finish(Closed("the consumer could not be started"))
+            finally:
+                if calls is not None:
+                    await calls.end()
             raise
-        if core.group is not None and self._listener is not None:
-            self._calls = self._listener_calls(core, self._listener)
-            core.group.notify = self._calls.notify
-        if self._subscription is not None:
-            await core.subscribe(self._subscription)
-        if self._by_hand:
-            self.assign(self._by_hand)
 
     async def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
         """Commit finished records (with `enable_auto_commit`), tell the listener, leave the group and disconnect.
@@ -126,11 +140,13 @@ class Consumer(ConsumerFace[Key, Value]):
         Raises:
             Exception: what the listener has raised meanwhile.
         """
+        checked_timeout_ms(timeout_ms)
         core, is_listener = self._core, self._calls is not None and self._calls.let_go()
         if self._closing is not None and not is_listener:
             await self._closing
         if core is None or self._closing is not None:
             return
+        self._is_closed = True
         closing = self._closing = Promise()
         try:
             with suppress(Closed):  # by a defect, which every read has raised
@@ -176,8 +192,8 @@ class Consumer(ConsumerFace[Key, Value]):
             Records by partition, in the order of their offsets; empty if none arrived in time.
         """
         core = self._started()
-        limit = self._options.max_poll_records if max_records is None else max_records
-        deadline_ms = monotonic_ms() + timeout_ms
+        limit = self._most("max_records", max_records)
+        deadline_ms = monotonic_ms() + checked_timeout_ms(timeout_ms)
         return await self._wait(core, lambda: core.reader.take_many(limit) or None, deadline_ms) or {}
 
     async def getbatches(self, timeout_ms: int = 0, max_batches: int | None = None) -> list[ConsumerBatch]:
@@ -190,8 +206,8 @@ class Consumer(ConsumerFace[Key, Value]):
             max_batches: the most batches to return; None for `max_poll_records`.
         """
         core = self._started()
-        limit = self._options.max_poll_records if max_batches is None else max_batches
-        deadline_ms = monotonic_ms() + timeout_ms
+        limit = self._most("max_batches", max_batches)
+        deadline_ms = monotonic_ms() + checked_timeout_ms(timeout_ms)
         return await self._wait(core, lambda: core.reader.take_batches(limit) or None, deadline_ms) or []
 
     def records(
@@ -239,7 +255,7 @@ class Consumer(ConsumerFace[Key, Value]):
         Raises:
             BrokerError: it does not exist, or may not be read.
         """
-        return await self._started().partitions_for(topic)
+        return await self._started().partitions_for(checked_topic(topic))
 
     # Positions.
 
@@ -251,6 +267,7 @@ class Consumer(ConsumerFace[Key, Value]):
             KafkaWireError: the position is not known yet, and looking it up failed.
         """
         core = self._started()
+        partition = checked_partition(partition)
         deadline_ms = monotonic_ms() + self._options.api_timeout_ms
         offset = core.position(partition)
         while offset is None:
@@ -266,7 +283,7 @@ class Consumer(ConsumerFace[Key, Value]):
             LocalProtocolError: there is no `group_id`.
             BrokerError: a partition may not be read.
         """
-        return await self._started_group().committed(partitions)
+        return await self._started_group().committed(checked_partitions(partitions))
 
     async def commit(
         self,
@@ -322,7 +339,7 @@ class Consumer(ConsumerFace[Key, Value]):
             BrokerError: a partition does not exist, or may not be read.
             LocalProtocolError: a time is negative, or has no time zone.
         """
-        found = await self._started().look_up({each: to_ms(time) for each, time in times.items()})
+        found = await self._started().look_up(checked_times(times))
         return {partition: place if place.offset >= 0 else None for partition, place in found.items()}
 
     # Internals.
@@ -368,7 +385,7 @@ class Consumer(ConsumerFace[Key, Value]):
         from kafkawire.sdk.consumer.bounds import Bounds
 
         core = self._started()
-        bounds = Bounds(core, to_ms(until) if isinstance(until, int | datetime) else until, stop_at_end)
+        bounds = Bounds(core, None if until is None else checked_end(until), stop_at_end)
         try:
             await bounds.find(lambda: self._woken(core, None))
         except BaseException:
@@ -407,14 +424,8 @@ class Consumer(ConsumerFace[Key, Value]):
             core.queue.cancel(promise)
 
     async def _offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        found = await self._started().look_up(dict.fromkeys(partitions, timestamp))
+        found = await self._started().look_up(dict.fromkeys(checked_partitions(partitions), timestamp))
         return {partition: place.offset for partition, place in found.items()}
-
-    def _started_group(self) -> ConsumerCore:
-        core = self._started()
-        if core.group is None:
-            raise LocalProtocolError("committed offsets belong to a group: set group_id")
-        return core
 
     def _listener_calls(self, core: ConsumerCore, listener: RebalanceListener) -> ListenerCalls | BlockingListenerCalls:
         from kafkawire.sdk.consumer.listener import ListenerCalls  # few programs listen

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from kafkawire.sdk.client.arguments import checked_offset, checked_offsets, checked_timeout_ms
 from kafkawire.sdk.client.call import ANY_BROKER, Call
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.groups.subscription import Subscription
@@ -24,7 +25,7 @@ from kafkawire.sdk.consumer.fetch_queue import FetchQueue
 from kafkawire.sdk.consumer.position import Place, Position
 from kafkawire.sdk.consumer.reader import Reader
 from kafkawire.sdk.consumer.subscription import SubscribedTopics
-from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError
+from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
@@ -170,7 +171,11 @@ class ConsumerCore:
     def to_commit(
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | Record | ConsumerBatch | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return exactly what to commit; see `Consumer.commit` for the argument."""
+        """Return exactly what to commit; see `Consumer.commit` for the argument.
+
+        Raises:
+            LocalProtocolError: no such offsets can be committed.
+        """
         if offsets is None:
             self.reader.finish()
             return self.assignment.to_commit()
@@ -178,10 +183,7 @@ class ConsumerCore:
             return self._up_to(TopicPartition(offsets.topic, offsets.partition), offsets.offset + 1)
         if isinstance(offsets, ConsumerBatch):
             return self._up_to(offsets.partition, offsets.next_offset)
-        return {
-            partition: offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-            for partition, offset in offsets.items()
-        }
+        return checked_offsets(offsets)
 
     def _up_to(self, partition: TopicPartition, offset: int) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return what to commit for an offset, with its leader epoch if it is the position."""
@@ -192,7 +194,8 @@ class ConsumerCore:
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int | None) -> Promise[None]:
         """Commit offsets; see `Consumer.commit`."""
-        group, limit_ms = self._member(), self._options.api_timeout_ms if timeout_ms is None else timeout_ms
+        group = self._member()
+        limit_ms = self._options.api_timeout_ms if timeout_ms is None else checked_timeout_ms(timeout_ms)
         return self.driver.ask(lambda promise, now_ms: group.commit(offsets, limit_ms, promise, now_ms))
 
     def committed(self, partitions: Collection[TopicPartition]) -> Promise[dict[TopicPartition, OffsetAndMetadata]]:
@@ -265,11 +268,9 @@ class ConsumerCore:
         """Continue a partition from an offset.
 
         Raises:
-            LocalProtocolError: the offset is negative, or the partition is not assigned.
+            LocalProtocolError: it can be no offset, or the partition is not assigned.
         """
-        if offset < 0:
-            raise LocalProtocolError(f"seek in {partition} to {offset}: expected 0 or more")
-        self.assignment.seek(partition, Position(offset))
+        self.assignment.seek(partition, Position(checked_offset(partition, offset)))
 
     def position(self, partition: TopicPartition) -> int | None:
         """Return the offset of the next record to hand out, None until it was looked up.

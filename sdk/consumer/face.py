@@ -10,12 +10,20 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic
 
+from kafkawire.sdk.client.arguments import (
+    MAX_INT32,
+    checked_number,
+    checked_partition,
+    checked_partitions,
+    checked_text,
+)
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.times import to_ms
 from kafkawire.sdk.client.topics import checked_topics
 from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
@@ -28,7 +36,6 @@ if TYPE_CHECKING:
 
     from kafkawire.sdk.client.groups.protocol import GroupMetadata
     from kafkawire.sdk.client.keywords import ConsumerKeywords
-    from kafkawire.sdk.consumer.batch import ConsumerBatch
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.handout import RecordStream
     from kafkawire.sdk.consumer.health import ConsumerHealth
@@ -68,6 +75,7 @@ class ConsumerFace(Generic[Key, Value]):
         self._calls: ListenerCalls | BlockingListenerCalls | None = None
         self._raised: Exception | None = None
         self._closing: Promise[None] | None = None
+        self._is_closed = False
         self._stream: RecordStream[Key, Value] | None = None
         self._seen = 0
 
@@ -85,11 +93,11 @@ class ConsumerFace(Generic[Key, Value]):
             partitions: replace those assigned before.
 
         Raises:
-            LocalProtocolError: the consumer subscribes to topics.
+            LocalProtocolError: the consumer subscribes to topics, or one of them can be no partition.
         """
         if self._subscription is not None:
             raise LocalProtocolError("assign: this consumer subscribes to topics; create one without topics")
-        self._by_hand = [TopicPartition(*partition) for partition in partitions]
+        self._by_hand = checked_partitions(partitions)
         if self._core is not None:
             self._core.assignment.assign(self._by_hand)
 
@@ -99,7 +107,7 @@ class ConsumerFace(Generic[Key, Value]):
         Raises:
             LocalProtocolError: one is not assigned.
         """
-        self._started().assignment.pause(partitions)
+        self._started().assignment.pause(checked_partitions(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Resume reading of paused partitions, and of those that an error has stopped.
@@ -107,7 +115,7 @@ class ConsumerFace(Generic[Key, Value]):
         Raises:
             LocalProtocolError: a partition is not assigned.
         """
-        self._started().assignment.resume(partitions)
+        self._started().assignment.resume(checked_partitions(partitions))
 
     def finish(self, *done: Record | ConsumerBatch) -> None:
         """Count records, or whole batches, as finished, in any order and from any thread.
@@ -120,14 +128,16 @@ class ConsumerFace(Generic[Key, Value]):
             done: what was processed. Records of a batch that was handed out whole are finished with the batch.
 
         Raises:
-            LocalProtocolError: `enable_auto_finish` is on, or a record was handed out in a batch.
+            LocalProtocolError: `enable_auto_finish` is on, a record was handed out in a batch, or it is neither.
         """
         assignment = self._started().assignment
         for each in done:
             if isinstance(each, Record):
                 assignment.finish(TopicPartition(each.topic, each.partition), each.offset)
-            else:
+            elif isinstance(each, ConsumerBatch):
                 assignment.finish(each.partition, each.start_offset, each.next_offset)
+            else:
+                raise LocalProtocolError(f"finish: expected records or batches of this consumer, got {each!r:.100}")
 
     # Positions.
 
@@ -141,18 +151,19 @@ class ConsumerFace(Generic[Key, Value]):
         Raises:
             LocalProtocolError: the offset is negative, the time has no time zone, or the partition is not assigned.
         """
+        core, chosen = self._started(), checked_partition(partition)
         if isinstance(place, datetime):
-            self._started().seek([partition], to_ms(place))
+            core.seek([chosen], to_ms(place))
         else:
-            self._started().seek_to_offset(partition, place)
+            core.seek_to_offset(chosen, place)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Continue from the first record of each partition; of all assigned ones if none is given."""
-        self._started().seek(partitions, OffsetTimestamp.EARLIEST)
+        self._started().seek(checked_partitions(partitions), OffsetTimestamp.EARLIEST)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Continue after the last record of each partition; of all assigned ones if none is given."""
-        self._started().seek(partitions, OffsetTimestamp.LATEST)
+        self._started().seek(checked_partitions(partitions), OffsetTimestamp.LATEST)
 
     def seek_to_time(self, time: int | datetime, *partitions: TopicPartition) -> None:
         """Continue from the first record at or after a time, or else after the last record.
@@ -164,7 +175,7 @@ class ConsumerFace(Generic[Key, Value]):
         Raises:
             LocalProtocolError: the time is negative or has no time zone, or a partition is not assigned.
         """
-        self._started().seek(partitions, to_ms(time))
+        self._started().seek(checked_partitions(partitions), to_ms(time))
 
     def lag(self, partition: TopicPartition) -> int | None:
         """Return how many offsets are between the position and the end of a partition, as far as both are known.
@@ -172,7 +183,7 @@ class ConsumerFace(Generic[Key, Value]):
         Raises:
             LocalProtocolError: the partition is not assigned.
         """
-        return self._started().lag(partition)
+        return self._started().lag(checked_partition(partition))
 
     # How it is.
 
@@ -222,6 +233,8 @@ class ConsumerFace(Generic[Key, Value]):
         """
         if self._by_hand:
             raise LocalProtocolError("subscribe: partitions were assigned by hand")
+        if pattern is not None:
+            checked_text("pattern", pattern)
         subscription = Subscription(checked_topics(topics), pattern)
         if self._options.group_id is None or self._options.group_protocol != "consumer":
             subscription.check()
@@ -231,3 +244,12 @@ class ConsumerFace(Generic[Key, Value]):
         if self._core is None:
             raise Closed("the consumer is not started, or is closed")
         return self._core
+
+    def _started_group(self) -> ConsumerCore:
+        core = self._started()
+        if core.group is None:
+            raise LocalProtocolError("committed offsets belong to a group: set group_id")
+        return core
+
+    def _most(self, name: str, given: int | None) -> int:
+        return self._options.max_poll_records if given is None else checked_number(name, given, 0, MAX_INT32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from kafkawire.sdk.client.arguments import MAX_INT32, checked_number, checked_offsets, checked_text, checked_timeout_ms
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
@@ -161,12 +162,9 @@ class ProducerCore:
     ) -> Promise[None]:
         """Have offsets of a group committed with the open transaction."""
         transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
-        exact = {
-            TopicPartition(*partition): offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-            for partition, offset in offsets.items()
-        }
+        exact, member = checked_offsets(offsets), _checked_member(group)
         return self.client.driver.ask(
-            lambda promise, now_ms: transactions.send_offsets(exact, group, limit_ms, promise, now_ms)
+            lambda promise, now_ms: transactions.send_offsets(exact, member, limit_ms, promise, now_ms)
         )
 
     def _transactional(self) -> Transactions:
@@ -175,7 +173,7 @@ class ProducerCore:
         return self._transactions
 
     def _limit_ms(self, timeout_ms: int | None) -> int:
-        return self._options.api_timeout_ms if timeout_ms is None else timeout_ms
+        return self._options.api_timeout_ms if timeout_ms is None else checked_timeout_ms(timeout_ms)
 
     def refuse(self, error: KafkaWireError) -> None:
         """Take no records from now on; those that are buffered go their way."""
@@ -186,3 +184,21 @@ class ProducerCore:
         outcome, self.accumulator.unobserved = self.accumulator.unobserved, None
         if outcome is not None and not outcome.observed and (error := outcome.exception(0)) is not None:
             raise error
+
+
+def _checked_member(given: object) -> GroupMetadata:
+    """Return what identifies a member of a group.
+
+    Raises:
+        LocalProtocolError: it is no `GroupMetadata`.
+    """
+    from kafkawire.sdk.client.groups.protocol import GroupMetadata  # only transactions that consume need it
+
+    if not isinstance(given, GroupMetadata):
+        raise LocalProtocolError(f"group: expected a GroupMetadata, got {given!r:.100}")
+    return GroupMetadata(
+        checked_text("group_id", given.group_id),
+        checked_number("generation_id", given.generation_id, -1, MAX_INT32),
+        checked_text("member_id", given.member_id),
+        None if given.group_instance_id is None else checked_text("group_instance_id", given.group_instance_id),
+    )

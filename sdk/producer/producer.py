@@ -13,6 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
+from kafkawire.sdk.client.arguments import checked_timeout_ms
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError
@@ -77,7 +78,7 @@ class Producer(Generic[GivenKey, GivenValue]):
         self._options = read_producer_options(servers, options)
         self._network = network
         self._core: ProducerCore | None = None
-        self._is_open = False
+        self._is_open = self._is_closed = False
         self._closing: Promise[None] | None = None
         self._hooks: ProducerHooks[GivenKey, GivenValue] | None = None
         if key_serializer is not None or value_serializer is not None or interceptors is not None:
@@ -103,7 +104,10 @@ class Producer(Generic[GivenKey, GivenValue]):
             RequestTimedOut: `transactional_id` is set, and its coordinator was not ready within `api_timeout_ms`.
             UnsupportedVersion: `enable_idempotence=True`, and the cluster gives no producer ids.
             LocalProtocolError: the producer was started already.
+            Closed: it was closed; a closed producer is not started again.
         """
+        if self._is_closed:
+            raise Closed("the producer was closed; create a new one")
         if self._core is not None:
             raise LocalProtocolError("the producer was started already")
         from kafkawire.sdk.producer.core import ProducerCore  # what connects is loaded here, not by the import
@@ -134,12 +138,14 @@ class Producer(Generic[GivenKey, GivenValue]):
         Raises:
             KafkaWireError: see `flush`; `Closed` if there was no time for some records.
         """
+        if timeout_ms is not None:
+            checked_timeout_ms(timeout_ms)
         core = self._core
         if self._closing is not None:
             await self._closing
         if core is None or not self._is_open:
             return
-        self._is_open = False
+        self._is_open, self._is_closed = False, True
         closing = self._closing = Promise()
         core.refuse(Closed("the producer is closed"))
         try:

@@ -150,6 +150,8 @@ class Driver(Generic[AnyLink, AnyCall]):
     def ask(self, step: Callable[[Promise[Result], int], None]) -> Promise[Result]:
         """Have something done on the driver's side that settles a promise; what it raises settles the promise, too.
 
+        What is no `KafkaWireError` is a defect, and ends the client.
+
         Raises:
             Closed: the driver has ended.
         """
@@ -160,6 +162,9 @@ class Driver(Generic[AnyLink, AnyCall]):
                 step(promise, now_ms)
             except KafkaWireError as error:
                 promise.fail(error)
+            except Exception as defect:  # the turn ends the client, which no longer knows of the promise
+                promise.fail(_ended_by(defect))
+                raise
 
         self.run(settle)
         return promise
@@ -333,8 +338,13 @@ class Driver(Generic[AnyLink, AnyCall]):
 
     def _lost(self, link: AnyLink, error: KafkaWireError) -> None:
         self._connections.pop(link, None)
-        if self._ended is None:
+        if self._ended is not None:
+            return
+        try:
             self._router.closed(link, error, monotonic_ms())
+        except Exception as defect:
+            self._defect(defect)
+        else:
             self.wake()
 
     async def _perform(self, work: Coroutine[Any, Any, Result], promise: Promise[Result]) -> None:
@@ -373,6 +383,11 @@ class Driver(Generic[AnyLink, AnyCall]):
     def _defect(self, error: BaseException) -> None:
         """End the client: something raised what it should not, so nothing that it decides can be relied upon."""
         logger.error("the client has ended because of a defect", exc_info=error)
-        failure = KafkaWireError(f"the client has ended because of a defect: {error!r}")
-        failure.__cause__ = error
-        self._stop(failure)
+        self._stop(_ended_by(error))
+
+
+def _ended_by(defect: BaseException) -> KafkaWireError:
+    """Return what everything that is unsettled fails with when a defect ends the client."""
+    failure = KafkaWireError(f"the client has ended because of a defect: {defect!r}")
+    failure.__cause__ = defect
+    return failure

@@ -1,4 +1,4 @@
-"""Sleep, threads, random numbers and shared operations, for code that must not import asyncio, time or random.
+"""Threads, random numbers and shared operations, for code that must not import asyncio, time or random.
 
 `client/` imports none of these; what its asynchronous part needs of them is here.
 """
@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from kafkawire.sdk.errors import KafkaWireError
 
-__all__ = ["SingleFlight", "in_thread", "random_fraction", "random_text", "sleep_ms", "together"]
+__all__ = ["SingleFlight", "in_thread", "random_fraction", "random_text", "together"]
 
 Result = TypeVar("Result")
 
@@ -21,11 +21,6 @@ _TEXT_BYTES = 18
 
 #: As many whole bytes as a float keeps.
 _FRACTION_BYTES = 6
-
-
-async def sleep_ms(duration_ms: float) -> None:
-    """Sleep for `duration_ms` milliseconds."""
-    await asyncio.sleep(duration_ms / 1000)
 
 
 def random_fraction() -> float:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.producer.outcome import RecordMetadata
     from kafkawire.sdk.producer.producer import Producer
     from kafkawire.sdk.producer.transaction import Transaction
-    from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource
+    from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, OffsetTimestamp
     from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
     from kafkawire.sdk.protocol.values import Buffer
     from kafkawire.sdk.records import Batch, Compression, Headers, Record, TimestampType
@@ -85,6 +85,7 @@ __all__ = [
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "OffsetTimestamp",
     "OutgoingRecord",
     "Partition",
     "PartitionCounts",
@@ -142,6 +143,7 @@ _HOMES = {
     "NewTopic": "sdk.admin.descriptions",
     "OffsetAndMetadata": "sdk.client.partitions",
     "OffsetAndTimestamp": "sdk.client.partitions",
+    "OffsetTimestamp": "sdk.protocol.tables.enums",
     "OutgoingRecord": "sdk.producer.hooks",
     "Partition": "sdk.client.metadata",
     "PartitionCounts": "sdk.client.groups.assignor",

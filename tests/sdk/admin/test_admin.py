@@ -302,6 +302,20 @@ def test_configs() -> None:
     administering(test)
 
 
+def test_started_twice_at_once() -> None:
+    async def run() -> None:
+        broker = StoringBroker()
+        admin = Admin(str(BROKER), network=broker.network)
+        first, second = await asyncio.gather(admin.start(), admin.start(), return_exceptions=True)
+        assert first is None
+        assert isinstance(second, LocalProtocolError)
+        await admin.close()
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
+
+
 def test_start_and_close() -> None:
     async def run() -> None:
         broker = StoringBroker()

@@ -18,6 +18,7 @@ from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRe
 from kafkawire.sdk.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.waiting import result_of
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
 
 IO: Any = pytest.mark.parametrize("io", ["loop", "thread"])
@@ -37,8 +38,7 @@ def test_start_and_end(io: Any) -> None:
         assert len((await client.perform(client.operations.describe(["t"])))["t"].partitions) == 3
         with pytest.raises(LocalProtocolError, match="the reader was started already"):
             client.start()
-        await client.end()
-        client.released()
+        await client.finish()
         with pytest.raises(Closed, match="the reader is not started, or is closed"):
             client.perform(client.operations.describe(["t"]))
 
@@ -73,8 +73,7 @@ def test_nothing_listens(io: Any) -> None:
         client = core(broker, io)
         with pytest.raises(ConnectFailed, match=r"any broker: .*nothing listens"):
             await client.start()
-        await client.end()
-        client.released()
+        await client.finish()
 
     asyncio.run(run())
 
@@ -93,8 +92,7 @@ def test_every_connection_logs_in(io: Any, code: ErrorCode) -> None:
         else:
             with pytest.raises(AuthenticationFailed, match=r"sasl: .*wrong password"):
                 await client.start()
-        await client.end()
-        client.released()
+        await client.finish()
         assert broker.asked(ApiKey.SASL_AUTHENTICATE) == [SaslAuthenticateRequest(b"\0alice\0pencil")]
 
     asyncio.run(run())
@@ -107,8 +105,7 @@ def test_certificates_that_cannot_be_used(io: Any) -> None:
         client = ClientCore("reader", read_options(ClientOptions, "localhost:1", given), None)
         with pytest.raises(ConfigurationError, match="No such file"):
             await client.start()
-        await client.end()
-        client.released()
+        await client.finish()
 
     asyncio.run(run())
 
@@ -117,8 +114,7 @@ def test_a_blocking_caller_needs_no_event_loop() -> None:
     client = core(ScriptedBroker({"t": 1}), "thread")
     client.start().wait(5)
     assert set(client.perform(client.operations.describe(None)).wait(5)) == {"t"}
-    client.end().wait(5)
-    client.released()
+    result_of(client.finish)
 
 
 @IO
@@ -132,8 +128,7 @@ def test_a_defect_of_an_operation_is_raised_where_it_was_asked_for(io: Any) -> N
         with pytest.raises(TypeError, match="wrong argument"):
             await client.perform(broken())
         assert await client.perform(client.operations.describe(["t"])), "the client goes on"
-        await client.end()
-        client.released()
+        await client.finish()
 
     asyncio.run(run())
 
@@ -163,8 +158,7 @@ def test_a_login_that_is_refused_in_the_first_turn_is_not_repeated(monkeypatch: 
         monkeypatch.setattr(client.driver, "start", start_slowly)
         with pytest.raises(AuthenticationFailed):
             await client.start()
-        await client.end()
-        client.released()
+        await client.finish()
         assert len(broker.asked(ApiKey.SASL_AUTHENTICATE)) == 1
 
     asyncio.run(run())

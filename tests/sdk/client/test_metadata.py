@@ -112,16 +112,15 @@ def test_a_nameless_topic_is_found_by_its_id() -> None:
     assert set(metadata.topics) == {"t"}
 
 
-@pytest.mark.parametrize(("now_ms", "stale"), [(0, False), (999, False), (1000, True)])
-def test_age(now_ms: int, stale: bool) -> None:
-    assert filled().is_stale(now_ms) is stale
-
-
-def test_nothing_known_and_invalidated_are_stale() -> None:
-    assert Metadata().is_stale(0)
+def test_when_it_is_stale() -> None:
+    assert Metadata().stale_ms() == 0
     metadata = filled()
+    assert metadata.stale_ms() == 1000
+    metadata.wanted = {"t", "u"}
+    assert metadata.stale_ms() == 0, "a topic is missing"
+    metadata.wanted = {"t"}
     metadata.invalidate()
-    assert metadata.is_stale(0)
+    assert metadata.stale_ms() == 0
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,7 @@ def test_a_whole_client(io: Any) -> None:
         options = read_options(ProducerOptions, str(BROKER), {"io": io, "metrics_reporter": seen.append})
         client = ClientCore("producer", options, ScriptedBroker().network)
         await client.start()
-        await client.end()
-        client.released()
+        await client.finish()
         assert seen[-1][MetricName("producer-metrics", "request-total")] >= 1
 
     asyncio.run(run())

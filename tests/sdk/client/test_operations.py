@@ -13,7 +13,6 @@ import pytest
 from kafkawire.sdk.client.call import ANY_BROKER
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import ClientOptions, read_options
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -78,22 +77,6 @@ def test_describing_topics() -> None:
         assert await operations.describe(()) == {}
         with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION: topic gone"):
             await operations.describe(["t", "gone"])
-
-    operating(test)
-
-
-def test_leaders() -> None:
-    async def test(broker: ScriptedBroker, core: ClientCore) -> None:
-        operations = core.operations
-        with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION: partition t-0"):
-            operations.leaders([TopicPartition("t", 0)])
-        await operations.describe(["t"])
-        both = [TopicPartition("t", 0), TopicPartition("t", 1)]
-        assert operations.leaders(both) == {1: both}
-        metadata = core.router.metadata
-        metadata.topics["t"].partitions[1] = metadata.topics["t"].partitions[1]._replace(leader=None)
-        with pytest.raises(BrokerError, match="LEADER_NOT_AVAILABLE: partition t-1"):
-            operations.leaders(both)
 
     operating(test)
 

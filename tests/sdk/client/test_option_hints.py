@@ -6,6 +6,7 @@ of the installed kafka-python, asked in a process of its own because it uses dep
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkawire import Admin, Consumer, Producer
 from kafkawire.sdk.client.option_hints import MISSING, ON_THE_ROADMAP, SYNONYMS, hint, synonyms
 from kafkawire.sdk.client.options import CLIENTS, ConsumerOptions, ProducerOptions, read_options
 from kafkawire.sdk.errors import ConfigurationError
@@ -54,7 +56,12 @@ print(json.dumps({name: list(client.DEFAULT_CONFIG) for name, client in clients.
         ("Consumer", "sasl.mechanisms", "no such option; here it is sasl_mechanism"),
         ("Producer", "ssl_ciphers", "no such option; set it on an ssl.SSLContext, and pass that as ssl_context"),
         ("Producer", "sasl.login.class", "no such option; pass a function as sasl_oauthbearer_token"),
-        ("Producer", "value_serializer", "no such option; pass bytes or text to send"),
+        (
+            "Producer",
+            "key.serializer",
+            "no such option; pass functions to Producer: key_serializer=, value_serializer=",
+        ),
+        ("Consumer", "interceptor.classes", "no such option; pass interceptors to Producer or Consumer"),
         ("Consumer", "topics", "no such option; topics follow the servers: Consumer(servers, 'orders', 'payments')"),
         ("Producer", "dr_cb", "no such option; await the Delivery that send returns, or pass on_delivery to send"),
         ("Producer", "opaque", "no such option; kafkawire has nothing like it"),
@@ -95,6 +102,19 @@ def test_tables_hold_no_option_of_our_own_and_no_name_twice() -> None:
     assert [name for name in own for prefix in named if prefix.endswith(".") and name.startswith(prefix)] == []
     assert len(named) == len(set(named))
     assert all(name == name.lower() and "_" not in name for name in named)
+
+
+def test_hints_name_what_a_constructor_takes() -> None:
+    """What a constructor takes is not said to be missing; its hint, or what keeps it out of the tables, names it."""
+    parameters = {
+        name.replace("_", "."): name
+        for client in (Producer, Consumer, Admin)
+        for name in inspect.signature(client).parameters
+    }
+    denied = [
+        (advice, parameters[name]) for advice, names in MISSING.items() for name in names.split() if name in parameters
+    ]
+    assert [name for advice, name in denied if name not in advice] == []
 
 
 def all_names(kind: type[Options]) -> set[str]:

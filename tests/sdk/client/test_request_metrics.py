@@ -94,8 +94,7 @@ def test_bytes(io: str) -> None:
         client = ClientCore("admin", read_options(AdminOptions, str(BROKER), {"io": io}), broker.network)
         await client.start()
         metrics = client.metrics()
-        await client.end()
-        client.released()
+        await client.finish()
         found = {name.name: value for name, value in metrics.items() if name.group == "admin-client-metrics"}
         assert (found["request-total"], found["response-total"]) == (1, 1)
         assert found["outgoing-byte-total"] == found["request-size-max"] > 20

@@ -331,8 +331,7 @@ def test_a_whole_client(io: str, is_on: bool) -> None:
         await client.start()
         while is_on and not client._telemetry.is_subscribed:
             await asyncio.sleep(0)
-        await client.end(Closed("done"))
-        client.released()
+        await client.finish(Closed("done"))
         pushes = broker.asked(ApiKey.PUSH_TELEMETRY)
         assert len(pushes) == int(is_on)
         assert len(broker.asked(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS)) == int(is_on)

@@ -150,7 +150,7 @@ def test_seek() -> None:
         assert [record.value for record in await read(consumer, 2)] == values(2)
         consumer.seek_to_end(T)
         assert await consumer.position(T) == 30
-        with pytest.raises(LocalProtocolError, match="expected 0 or more"):
+        with pytest.raises(LocalProtocolError, match="expected 0 to"):
             consumer.seek(T, -1)
         with pytest.raises(LocalProtocolError, match="x-0 is not assigned"):
             consumer.seek(TopicPartition("x", 0), 1)

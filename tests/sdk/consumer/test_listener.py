@@ -225,16 +225,19 @@ def test_coroutine_functions_are_refused() -> None:
     assert "Listener.on_revoked is a coroutine function" in str(errors[0])
 
 
-def test_events_are_handled_while_something_is_waited_for() -> None:
+def test_events_are_handled_while_something_is_waited_for_and_not_after_the_end() -> None:
     promise: Promise[None] = Promise()
-    calls = BlockingListenerCalls(Plain(), lambda event, error: promise.keep(None), lambda: None)
+    listener = Plain()
+    calls = BlockingListenerCalls(listener, lambda event, error: promise.keep(None), lambda: None)
     thread = Thread(target=lambda: calls.notify(EVENTS[1]))
     thread.start()
     result_of(calls.until, promise)
     thread.join()
+    assert [what for what, _ in listener.told] == ["revoked"]
     calls.notify(EVENTS[0])
     result_of(calls.end)
     calls.run()
+    assert [what for what, _ in listener.told] == ["revoked"], "nothing after the end"
 
 
 def test_a_call_that_closes_lets_the_group_go_on() -> None:

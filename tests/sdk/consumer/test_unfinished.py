@@ -145,6 +145,9 @@ def test_a_partition_that_was_given_up_is_ignored(side: UserSide) -> None:
     side.assignment.assign([])
     side.assignment.finish(T0, 0)
     side.assignment.finish(TopicPartition("x", 0), 0)
+    assert side.assignment.to_commit() == {}
+    side.assignment.assign([T0])
+    assert side.assignment.to_commit().get(T0) is None, "what was finished before counts for nothing"
 
 
 def test_it_is_asked_for() -> None:

@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import Closed
+from kafkawire.sdk.errors import Closed, KafkaWireError
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.wire import Address, Wire
 from tests.sdk.scripted_broker import ScriptedBroker
-from tests.sdk.transport.test_driver import PATIENCE_SECONDS, Client, on_loop
+from tests.sdk.transport.test_driver import PATIENCE_SECONDS, Client, driven, on_loop
 
 
 def test_a_connection_that_ends_with_the_last_response_of_its_gate_is_not_used() -> None:
@@ -66,3 +67,73 @@ def test_work_that_had_no_time_to_begin_settles_its_promise(turns: int) -> None:
                 await promise
 
     asyncio.run(run())
+
+
+def fail_by_defect(promise: Promise[None], now_ms: int) -> None:
+    raise TypeError("a bug")
+
+
+DEFECT = r"^the client has ended because of a defect: TypeError\('a bug'\)$"
+
+
+def test_a_defect_in_a_step_fails_its_promise_and_every_other_on_the_loop() -> None:
+    broker = ScriptedBroker()
+    broker.responders[ApiKey.METADATA] = lambda request: None
+
+    async def test(client: Client) -> None:
+        promises = [client.metadata(), client.driver.ask(fail_by_defect), client.metadata()]
+        for promise in promises:
+            with pytest.raises(KafkaWireError, match=DEFECT) as caught:
+                await promise
+            assert isinstance(caught.value.__cause__, TypeError)
+        with pytest.raises(Closed, match=DEFECT):
+            client.metadata()
+
+    on_loop(broker, test)
+
+
+def test_a_defect_in_a_step_fails_its_promise_and_every_other_on_a_thread() -> None:
+    broker = ScriptedBroker()
+    broker.responders[ApiKey.METADATA] = lambda request: None
+    with driven(Client(broker)) as client:
+        for promise in [client.metadata(), client.driver.ask(fail_by_defect)]:
+            with pytest.raises(KafkaWireError, match=DEFECT):
+                promise.wait(PATIENCE_SECONDS)
+
+
+def test_a_defect_in_a_step_that_runs_while_the_client_ends_fails_its_promise() -> None:
+    async def run() -> None:
+        client = Client(ScriptedBroker())
+        client.driver.start()
+        ended = client.driver.end(Closed("the test is over"))
+        promise = client.driver.ask(fail_by_defect)
+        client.driver._stop(Closed("the test is over"))  # before the turn
+        await ended
+        with pytest.raises(KafkaWireError, match=DEFECT):
+            promise.wait(0)
+
+    asyncio.run(run())
+
+
+def test_a_defect_in_the_router_when_a_connection_is_lost_ends_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = ScriptedBroker()
+    asked = asyncio.Event()
+
+    def silent(request: Request) -> None:
+        asked.set()
+
+    broker.responders[ApiKey.METADATA] = silent
+
+    def closed(*_: object) -> None:
+        raise TypeError("a bug")
+
+    async def test(client: Client) -> None:
+        answer = client.metadata()
+        await asked.wait()
+        monkeypatch.setattr(client.router, "closed", closed)
+        for link in list(broker.links):
+            link.wire.close()
+        with pytest.raises(KafkaWireError, match=DEFECT):
+            await answer
+
+    on_loop(broker, test)

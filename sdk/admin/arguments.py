@@ -1,0 +1,96 @@
+"""What applications pass to an admin: topics to create, and whose configuration to describe, checked on their side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from kafkawire.sdk.admin.descriptions import NewTopic
+from kafkawire.sdk.client.arguments import MAX_INT32, checked_mapping, checked_number, checked_text
+from kafkawire.sdk.client.topics import checked_topic
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+
+__all__ = ["ConfigResource", "checked_new_topics", "checked_resource"]
+
+#: The largest replication factor, of 2 bytes on the wire.
+_MAX_INT16: Final = (1 << 15) - 1
+
+#: What one broker alone can answer.
+_OF_A_BROKER: Final = frozenset({ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER})
+
+
+class ConfigResource(NamedTuple):
+    """What has a configuration.
+
+    Attributes:
+        kind: of resource.
+        name: of the resource.
+        node_id: the broker that knows it; None if any does.
+    """
+
+    kind: ConfigResourceType
+    name: str
+    node_id: int | None
+
+
+def checked_new_topics(given: object) -> list[NewTopic]:
+    """Return one topic to create, or several; a bare name takes the broker's defaults.
+
+    Raises:
+        LocalProtocolError: something is neither a `NewTopic` nor a name, or has an attribute of the wrong type.
+    """
+    if isinstance(given, NewTopic | str):
+        return [_checked_new_topic(given)]
+    if isinstance(given, bytes) or not isinstance(given, Iterable):
+        raise LocalProtocolError(f"topics: expected NewTopic or names, got {given!r:.100}")
+    return [_checked_new_topic(topic) for topic in given]
+
+
+def checked_resource(kind: object, name: object) -> ConfigResource:
+    """Return what has a configuration.
+
+    Raises:
+        LocalProtocolError: there is no such kind of resource, the name is no text, or that of a broker no node id.
+    """
+    chosen, text = _kind(kind), checked_text("name", name)
+    if not chosen:
+        kinds = ", ".join(each.name for each in ConfigResourceType if each)
+        raise LocalProtocolError(f"resource_type: expected a ConfigResourceType ({kinds}), got {kind!r:.100}")
+    if chosen not in _OF_A_BROKER or (chosen is ConfigResourceType.BROKER and not text):
+        return ConfigResource(chosen, text, None)
+    if not (text.isascii() and text.isdecimal()):
+        raise LocalProtocolError(f"name of a {chosen.name}: expected a node id, as text, got {text!r:.100}")
+    return ConfigResource(chosen, text, checked_number("node id", int(text), 0, MAX_INT32))
+
+
+def _kind(given: object) -> ConfigResourceType:
+    try:
+        return ConfigResourceType(given) if isinstance(given, int) else ConfigResourceType.UNKNOWN
+    except ValueError:
+        return ConfigResourceType.UNKNOWN
+
+
+def _checked_new_topic(given: object) -> NewTopic:
+    if not isinstance(given, NewTopic):
+        return NewTopic(checked_topic(given))
+    name = checked_topic(given.name)
+    return NewTopic(
+        name,
+        checked_number(f"partitions of {name}", given.partitions, -1, MAX_INT32),
+        checked_number(f"replication_factor of {name}", given.replication_factor, -1, _MAX_INT16),
+        {
+            checked_text(f"config of {name}", key): None if value is None else checked_text(f"{key} of {name}", value)
+            for key, value in checked_mapping(f"configs of {name}", given.configs).items()
+        },
+        {
+            checked_number(f"partition of {name}", number, 0, MAX_INT32): _checked_replicas(name, number, nodes)
+            for number, nodes in checked_mapping(f"assignments of {name}", given.assignments).items()
+        },
+    )
+
+
+def _checked_replicas(topic: str, partition: int, nodes: object) -> tuple[int, ...]:
+    if not isinstance(nodes, Iterable):
+        raise LocalProtocolError(f"replicas of {topic}-{partition}: expected node ids, got {nodes!r:.100}")
+    return tuple(checked_number(f"replica of {topic}-{partition}", node, 0, MAX_INT32) for node in nodes)

@@ -1,0 +1,193 @@
+"""What applications pass to the methods of the clients, checked before anything is done with it.
+
+The machines rely on it: what is wrong there is a defect, and ends the client. So every public method that takes a
+partition, an offset, a time, a limit or a name passes it through here. A plain tuple will do for a partition, and any
+integer type but bool for a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from operator import index
+from typing import Any, Final
+
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.client.times import to_ms
+from kafkawire.sdk.client.topics import checked_topic
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+
+__all__ = [
+    "MAX_INT32",
+    "checked_end",
+    "checked_mapping",
+    "checked_names",
+    "checked_number",
+    "checked_offset",
+    "checked_offsets",
+    "checked_partition",
+    "checked_partitions",
+    "checked_text",
+    "checked_timeout_ms",
+    "checked_times",
+]
+
+#: The largest number of a partition or node, of 4 bytes on the wire.
+MAX_INT32: Final = (1 << 31) - 1
+
+#: The largest offset, of 8 bytes on the wire.
+_MAX_OFFSET: Final = (1 << 63) - 1
+
+#: The longest time limit; added to the time, it still is a number of 8 bytes.
+_MAX_TIMEOUT_MS: Final = 1 << 62
+
+_SPECIAL_TIMES: Final = frozenset(OffsetTimestamp)
+
+
+def checked_number(what: str, given: object, first: int, last: int) -> int:
+    """Return a number.
+
+    Args:
+        what: it is, for the error.
+        given: the number.
+        first, last: it may be.
+
+    Raises:
+        LocalProtocolError: it is no integer from `first` to `last`.
+    """
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        raise LocalProtocolError(f"{what}: expected an integer, got {given!r:.100}")
+    number = index(given)
+    if not first <= number <= last:
+        raise LocalProtocolError(f"{what}: expected {first} to {last}, got {number}")
+    return number
+
+
+def checked_timeout_ms(given: object) -> int:
+    """Return a time limit in milliseconds.
+
+    Raises:
+        LocalProtocolError: it is no integer from 0.
+    """
+    return checked_number("timeout_ms", given, 0, _MAX_TIMEOUT_MS)
+
+
+def checked_text(what: str, given: object) -> str:
+    """Return a text.
+
+    Raises:
+        LocalProtocolError: it is no string.
+    """
+    if not isinstance(given, str):
+        raise LocalProtocolError(f"{what}: expected a string, got {given!r:.100}")
+    return given
+
+
+def checked_names(what: str, given: object) -> list[str]:
+    """Return one name, or several, as a list.
+
+    Raises:
+        LocalProtocolError: it is neither a string nor some strings.
+    """
+    if isinstance(given, str):
+        return [given]
+    return [checked_text(what, name) for name in _several(f"{what}s", given)]
+
+
+def checked_mapping(what: str, given: object) -> Mapping[Any, Any]:
+    """Return a mapping.
+
+    Raises:
+        LocalProtocolError: it is none.
+    """
+    if not isinstance(given, Mapping):
+        raise LocalProtocolError(f"{what}: expected a mapping, got {given!r:.100}")
+    return given
+
+
+def checked_partition(given: object) -> TopicPartition:
+    """Return a partition.
+
+    Raises:
+        LocalProtocolError: it is no (topic, number), no topic can have the name, or the number is negative.
+    """
+    if not isinstance(given, tuple) or len(given) != len(TopicPartition._fields):
+        raise LocalProtocolError(f"partition: expected a TopicPartition or (topic, number), got {given!r:.100}")
+    topic = checked_topic(given[0])
+    number = checked_number(f"partition of {topic}", given[1], 0, MAX_INT32)
+    return TopicPartition(topic, number)
+
+
+def checked_partitions(given: object) -> list[TopicPartition]:
+    """Return several partitions.
+
+    Raises:
+        LocalProtocolError: it is no iterable, or holds what is no partition.
+    """
+    if isinstance(given, TopicPartition):
+        raise LocalProtocolError(f"partitions: expected several, got {given!r:.100}; one goes into a list")
+    return [checked_partition(each) for each in _several("partitions", given)]
+
+
+def checked_offset(partition: TopicPartition, given: object) -> int:
+    """Return an offset.
+
+    Raises:
+        LocalProtocolError: it is no integer, is negative, or is larger than any offset.
+    """
+    return checked_number(f"offset of {partition}", given, 0, _MAX_OFFSET)
+
+
+def checked_offsets(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return offsets to commit, by partition.
+
+    Raises:
+        LocalProtocolError: it is no mapping of partitions to offsets, or to `OffsetAndMetadata`.
+    """
+    checked: dict[TopicPartition, OffsetAndMetadata] = {}
+    for key, value in checked_mapping("offsets", given).items():
+        partition = checked_partition(key)
+        if not isinstance(value, OffsetAndMetadata):
+            checked[partition] = OffsetAndMetadata(checked_offset(partition, value))
+            continue
+        offset = checked_offset(partition, value.offset)
+        metadata = checked_text(f"metadata of {partition}", value.metadata)
+        leader_epoch = checked_number(f"leader_epoch of {partition}", value.leader_epoch, -1, MAX_INT32)
+        checked[partition] = OffsetAndMetadata(offset, metadata, leader_epoch)
+    return checked
+
+
+def checked_times(given: object, *, special: bool = False) -> dict[TopicPartition, int]:
+    """Return times in milliseconds since the epoch, by partition.
+
+    Args:
+        given: by partition, milliseconds since the epoch or datetimes with a time zone.
+        special: whether an `OffsetTimestamp` will do, too.
+
+    Raises:
+        LocalProtocolError: it is no mapping of partitions to times.
+    """
+    checked: dict[TopicPartition, int] = {}
+    for key, time in checked_mapping("times", given).items():
+        partition = checked_partition(key)
+        is_special = special and isinstance(time, int) and time in _SPECIAL_TIMES
+        checked[partition] = int(time) if is_special else to_ms(time)
+    return checked
+
+
+def checked_end(given: object) -> int | dict[TopicPartition, int]:
+    """Return where a read ends: a time in milliseconds since the epoch, or offsets by partition.
+
+    Raises:
+        LocalProtocolError: it is neither such a time nor a mapping of partitions to offsets.
+    """
+    if not isinstance(given, Mapping):
+        return to_ms(given)
+    partitions = {checked_partition(key): offset for key, offset in given.items()}
+    return {partition: checked_offset(partition, offset) for partition, offset in partitions.items()}
+
+
+def _several(what: str, given: object) -> list[Any]:
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise LocalProtocolError(f"{what}: expected several, got {given!r:.100}")
+    return list(given)

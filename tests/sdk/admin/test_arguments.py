@@ -1,0 +1,72 @@
+"""Topics to create and resources come out exact, or the error names what is wrong.
+
+Method: tables. More of what is wrong is in tests/test_arguments.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.admin.arguments import ConfigResource, checked_new_topics, checked_resource
+from kafkawire.sdk.admin.descriptions import NewTopic
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+
+BROKER = ConfigResourceType.BROKER
+
+
+def test_new_topics() -> None:
+    whole = NewTopic("b", 2, 1, {"cleanup.policy": "compact", "retention.ms": None}, {0: (1, 2)})
+    assert checked_new_topics(["a", whole]) == [NewTopic("a"), whole]
+    assert checked_new_topics("a") == checked_new_topics(NewTopic("a")) == [NewTopic("a")]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (5, "topics: expected NewTopic or names, got 5"),
+        (NewTopic("a", -2), "partitions of a: expected -1 to 2147483647, got -2"),
+        (NewTopic("a", 1, 1 << 15), "replication_factor of a: expected -1 to 32767, got 32768"),
+        (NewTopic("a", configs={"k": 5}), "k of a: expected a string, got 5"),  # type: ignore[dict-item]  # wrong
+        (NewTopic("a", assignments={0: 1}), "replicas of a-0: expected node ids, got 1"),  # type: ignore[dict-item]  # wrong
+        (NewTopic("a", assignments={0: (-1,)}), "replica of a-0: expected 0 to 2147483647, got -1"),
+    ],
+)
+def test_topics_that_cannot_be_created(given: object, message: str) -> None:
+    with pytest.raises(LocalProtocolError) as caught:
+        checked_new_topics(given)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "node_id"),
+    [
+        (ConfigResourceType.TOPIC, "t", None),
+        (BROKER, "7", 7),
+        (BROKER, "", None),
+        (ConfigResourceType.BROKER_LOGGER, "7", 7),
+        (ConfigResourceType.GROUP, "g", None),
+    ],
+)
+def test_who_is_asked(kind: ConfigResourceType, name: str, node_id: int | None) -> None:
+    assert checked_resource(kind, name) == checked_resource(int(kind), name) == ConfigResource(kind, name, node_id)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "message"),
+    [
+        (BROKER, "x", "name of a BROKER: expected a node id, as text, got 'x'"),
+        (ConfigResourceType.BROKER_LOGGER, "", "name of a BROKER_LOGGER: expected a node id, as text, got ''"),
+        (ConfigResourceType.TOPIC, 5, "name: expected a string, got 5"),
+        (
+            "topic",
+            "t",
+            "resource_type: expected a ConfigResourceType (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP), "
+            "got 'topic'",
+        ),
+    ],
+)
+def test_resources_that_cannot_be(kind: object, name: object, message: str) -> None:
+    with pytest.raises(LocalProtocolError) as caught:
+        checked_resource(kind, name)
+    assert str(caught.value) == message

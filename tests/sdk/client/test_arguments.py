@@ -1,0 +1,101 @@
+"""What is passed to the clients comes out exact, or the error names it, its value and the limit.
+
+Method: tables. That each method of the clients checks what it is given is in tests/test_arguments.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.client.arguments import (
+    checked_end,
+    checked_mapping,
+    checked_names,
+    checked_number,
+    checked_offset,
+    checked_offsets,
+    checked_partition,
+    checked_partitions,
+    checked_text,
+    checked_timeout_ms,
+    checked_times,
+)
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.errors import LocalProtocolError
+
+T0 = TopicPartition("t", 0)
+LAST = (1 << 63) - 1
+
+
+class Number:
+    """An integer type that is not Python's, such as numpy's."""
+
+    def __index__(self) -> int:
+        return 7
+
+
+def times_of_an_admin(given: object) -> dict[TopicPartition, int]:
+    return checked_times(given, special=True)
+
+
+@pytest.mark.parametrize(
+    ("check", "given", "result"),
+    [
+        (checked_partition, ("t", 0), T0),
+        (checked_partition, TopicPartition("t", Number()), TopicPartition("t", 7)),  # type: ignore[arg-type]  # an integer
+        (checked_partitions, {T0}, [T0]),
+        (checked_partitions, (), []),
+        (lambda given: checked_names("key", given), "a", ["a"]),
+        (lambda given: checked_names("key", given), ("a", "b"), ["a", "b"]),
+        (checked_timeout_ms, 0, 0),
+        (checked_offsets, {("t", 0): Number()}, {T0: OffsetAndMetadata(7)}),
+        (checked_offsets, {T0: OffsetAndMetadata(LAST, "m", 3)}, {T0: OffsetAndMetadata(LAST, "m", 3)}),
+        (checked_times, {("t", 0): datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)}, {T0: 1000}),
+        (times_of_an_admin, {T0: -2}, {T0: -2}),
+        (checked_end, 5, 5),
+        (checked_end, {("t", 0): 5}, {T0: 5}),
+    ],
+)
+def test_what_is_right(check: Callable[[object], Any], given: object, result: object) -> None:
+    found = check(given)
+    assert found == result
+    assert type(found) is type(result)
+
+
+@pytest.mark.parametrize(
+    ("check", "given", "message"),
+    [
+        (checked_partition, ("t",), r"partition: expected a TopicPartition or (topic, number), got ('t',)"),
+        (checked_partition, ("t", -1), "partition of t: expected 0 to 2147483647, got -1"),
+        (checked_partition, ("t", "0"), "partition of t: expected an integer, got '0'"),
+        (checked_partition, (b"t", 0), "topic b't': expected a string, got bytes"),
+        (checked_partitions, "t", "partitions: expected several, got 't'"),
+        (
+            checked_partitions,
+            T0,
+            "partitions: expected several, got TopicPartition(topic='t', partition=0); one goes into a list",
+        ),
+        (lambda given: checked_offset(T0, given), -5, f"offset of t-0: expected 0 to {LAST}, got -5"),
+        (lambda given: checked_offset(T0, given), True, "offset of t-0: expected an integer, got True"),
+        (checked_offsets, [T0], "offsets: expected a mapping, got [TopicPartition(topic='t', partition=0)]"),
+        (checked_offsets, {T0: OffsetAndMetadata(0, None)}, "metadata of t-0: expected a string, got None"),  # type: ignore[arg-type]  # wrong
+        (checked_offsets, {T0: OffsetAndMetadata(0, "", -2)}, "leader_epoch of t-0: expected -1 to 2147483647, got -2"),
+        (checked_times, {T0: -1}, "time -1: expected 1970 or later"),
+        (times_of_an_admin, {T0: -7}, "time -7: expected 1970 or later"),
+        (times_of_an_admin, {T0: []}, "time []: expected milliseconds since the epoch, or a datetime"),
+        (checked_end, {T0: -1}, f"offset of t-0: expected 0 to {LAST}, got -1"),
+        (checked_timeout_ms, 0.5, "timeout_ms: expected an integer, got 0.5"),
+        (lambda given: checked_text("group_id", given), 5, "group_id: expected a string, got 5"),
+        (lambda given: checked_names("key", given), [5], "key: expected a string, got 5"),
+        (lambda given: checked_mapping("configs", given), 5, "configs: expected a mapping, got 5"),
+        (lambda given: checked_number("n", given, 1, 2), 3, "n: expected 1 to 2, got 3"),
+    ],
+)
+def test_what_is_wrong(check: Callable[[object], Any], given: object, message: str) -> None:
+    with pytest.raises(LocalProtocolError) as caught:
+        check(given)
+    assert str(caught.value) == message

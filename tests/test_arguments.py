@@ -1,0 +1,242 @@
+"""A wrong argument is refused where it is passed, and the client goes on.
+
+Method: a table of every public method that takes partitions, offsets, times, limits, topics, groups or configurations,
+with what is wrong for each; afterwards the same clients do their work. The blocking clients pass the same table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import kafkawire
+from kafkawire import ConfigResourceType, NewTopic, OffsetAndMetadata, TopicPartition, sync
+from kafkawire.sdk.client.groups.protocol import GroupMetadata
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from tests.sdk.scripted_broker import BROKER, StoringBroker
+
+T0 = TopicPartition("t", 0)
+TOO_LARGE = 1 << 63
+
+#: A call that waits so long was not refused.
+PATIENCE_SECONDS = 0.5
+
+NUMBERS = (None, "1", b"1", 1.5, True, -1, TOO_LARGE, (1,))
+PARTITIONS = (None, 5, "t", b"t", ("t",), ("t", 0, 0), ("t", "0"), ("t", -1), ("t", True), ("t", 1 << 31), (5, 0), [])
+TIMES = (None, "now", b"1", 1.5, True, -7, TOO_LARGE, (1,))
+LIMITS = ("1", b"1", 1.5, True, -1, (1,))
+TEXTS = (None, 5, b"g", ("g",))
+SEVERAL = (None, 5, b"t", T0, ("t", 0), *([each] for each in PARTITIONS))
+
+Call = Callable[[Any, Any], Any]
+
+
+def keyed(*values: Any) -> list[Any]:
+    """Return mappings that are wrong: no mapping, wrong partitions, or wrong values."""
+    hashable = [each for each in PARTITIONS if not isinstance(each, list)]
+    return [5, "t", T0, [T0], [(T0, 0)], *({each: 0} for each in hashable), *({T0: each} for each in values)]
+
+
+COMMITS = keyed(
+    *NUMBERS,
+    *(OffsetAndMetadata(each) for each in NUMBERS),
+    *(OffsetAndMetadata(0, each) for each in TEXTS),  # type: ignore[arg-type]  # what is wrong
+    *(OffsetAndMetadata(0, "", each) for each in (None, "1", -2, 1 << 31)),  # type: ignore[arg-type]  # what is wrong
+)
+TOPICS = (None, 5, b"t", "", "a b", ["t", 5], [b"t"], [["t"]])
+NEW_TOPICS = (
+    *(each for each in TOPICS if each != "t"),
+    *(NewTopic(each) for each in TEXTS),  # type: ignore[arg-type]  # what is wrong
+    *(NewTopic("n", each) for each in (None, "1", True, 1.5, -2, 1 << 31)),  # type: ignore[arg-type]  # what is wrong
+    *(NewTopic("n", 1, each) for each in (None, "1", True, 1.5, -2, 1 << 15)),  # type: ignore[arg-type]  # what is wrong
+    *(NewTopic("n", configs=each) for each in (None, 5, ["a"], {5: "1"}, {"a": 5})),  # type: ignore[arg-type]  # what is wrong
+    *(NewTopic("n", assignments=each) for each in (None, 5, {"0": (1,)}, {-1: (1,)}, {0: 1}, {0: ("1",)}, {0: (-1,)})),  # type: ignore[arg-type]  # what is wrong
+)
+RESOURCES = (
+    *((each, "t") for each in (None, "topic", 0, 3, 2.0, True, (2,))),
+    *((ConfigResourceType.TOPIC, each) for each in TEXTS),
+    *((ConfigResourceType.BROKER, each) for each in (None, 1, "x", "-1", " 1", "1.0", "²", str(1 << 31))),
+    (ConfigResourceType.BROKER_LOGGER, ""),
+)
+GROUPS = (
+    None,
+    5,
+    "g",
+    ("g", 1, "", None),
+    *(GroupMetadata(each) for each in TEXTS),
+    GroupMetadata("g", "1"),
+    GroupMetadata("g", 1, None),
+    GroupMetadata("g", 1, "", 5),
+)  # type: ignore[arg-type]  # what is wrong
+
+CONSUMER: dict[str, tuple[Call, Any]] = {
+    "assign": (lambda consumer, given: consumer.assign(given), SEVERAL),
+    "pause": (lambda consumer, given: consumer.pause(given), PARTITIONS),
+    "resume": (lambda consumer, given: consumer.resume(given), PARTITIONS),
+    "finish": (lambda consumer, given: consumer.finish(given), (None, 5, "t", T0)),
+    "seek": (lambda consumer, given: consumer.seek(given, 0), PARTITIONS),
+    "seek to": (lambda consumer, given: consumer.seek(T0, given), NUMBERS),
+    "seek_to_beginning": (lambda consumer, given: consumer.seek_to_beginning(given), PARTITIONS),
+    "seek_to_end": (lambda consumer, given: consumer.seek_to_end(given), PARTITIONS),
+    "seek_to_time": (lambda consumer, given: consumer.seek_to_time(given, T0), TIMES),
+    "seek_to_time of": (lambda consumer, given: consumer.seek_to_time(0, given), PARTITIONS),
+    "lag": (lambda consumer, given: consumer.lag(given), PARTITIONS),
+    "position": (lambda consumer, given: consumer.position(given), PARTITIONS),
+    "committed": (lambda consumer, given: consumer.committed(given), PARTITIONS),
+    "commit": (lambda consumer, given: consumer.commit(given), COMMITS),
+    "commit in": (lambda consumer, given: consumer.commit({T0: 0}, given), LIMITS),
+    "beginning_offsets": (lambda consumer, given: consumer.beginning_offsets(given), SEVERAL),
+    "end_offsets": (lambda consumer, given: consumer.end_offsets(given), SEVERAL),
+    "offsets_for_times": (lambda consumer, given: consumer.offsets_for_times(given), [None, *keyed(*TIMES, -1)]),
+    "partitions_for": (lambda consumer, given: consumer.partitions_for(given), TOPICS),
+    "subscribe": (lambda consumer, given: consumer.subscribe(given), TOPICS),
+    "subscribe pattern": (lambda consumer, given: consumer.subscribe(pattern=given), TEXTS[1:]),
+    "getmany": (lambda consumer, given: consumer.getmany(given), LIMITS),
+    "getmany of": (lambda consumer, given: consumer.getmany(0, given), LIMITS),
+    "getbatches": (lambda consumer, given: consumer.getbatches(given), LIMITS),
+    "getbatches of": (lambda consumer, given: consumer.getbatches(0, given), LIMITS),
+    "records": (lambda consumer, given: first_of(consumer.records(until=given)), keyed(*NUMBERS)[1:] + list(TIMES[1:])),
+    "close": (lambda consumer, given: consumer.close(given), (None, *LIMITS)),
+}
+PRODUCER: dict[str, tuple[Call, Any]] = {
+    "send_offsets": (lambda producer, given: producer.send_offsets(given, GroupMetadata("g")), [None, *COMMITS]),
+    "send_offsets of": (lambda producer, given: producer.send_offsets({T0: 0}, given), GROUPS),
+    "send_offsets in": (lambda producer, given: producer.send_offsets({T0: 0}, GroupMetadata("g"), given), LIMITS),
+    "commit_transaction": (lambda producer, given: producer.commit_transaction(given), LIMITS),
+    "abort_transaction": (lambda producer, given: producer.abort_transaction(given), LIMITS),
+    "close": (lambda producer, given: producer.close(timeout_ms=given), LIMITS),
+}
+ADMIN: dict[str, tuple[Call, Any]] = {
+    "create_topics": (lambda admin, given: admin.create_topics(given), NEW_TOPICS),
+    "delete_topics": (lambda admin, given: admin.delete_topics(given), TOPICS),
+    "describe_topics": (lambda admin, given: admin.describe_topics(given), TOPICS),
+    "describe_groups": (lambda admin, given: admin.describe_groups(given), (None, 5, b"g", ["g", 5])),
+    "list_offsets": (lambda admin, given: admin.list_offsets(given), [None, *keyed(*TIMES)]),
+    "list_group_offsets": (lambda admin, given: admin.list_group_offsets(given), TEXTS),
+    "list_group_offsets of": (lambda admin, given: admin.list_group_offsets("g", given), SEVERAL[1:]),
+    "describe_configs": (lambda admin, given: admin.describe_configs(*given), RESOURCES),
+    "describe_configs keys": (
+        lambda admin, given: admin.describe_configs(ConfigResourceType.TOPIC, "t", given),
+        (5, b"a", ["a", 5]),
+    ),
+}
+TABLES = {"Consumer": CONSUMER, "Producer": PRODUCER, "Admin": ADMIN}
+
+#: What takes nothing of the kind, or has its own table: records in tests/sdk/producer/test_producer.py.
+OTHERS = {
+    "Consumer": {"assignment", "batches", "client_id", "group_metadata", "health", "metrics", "start"},
+    "Producer": {
+        *{"begin_transaction", "client_id", "drain", "flush", "metrics", "send", "send_arrow", "send_many", "start"},
+        "transaction",
+    },
+    "Admin": {"client_id", "close", "describe_cluster", "list_groups", "list_topics", "metrics", "start"},
+}
+
+
+def first_of(records: Any) -> Any:
+    """Ask for the first record, on either face."""
+    return anext(records) if hasattr(records, "__anext__") else next(records)
+
+
+def a_broker() -> StoringBroker:
+    """Return a broker with one record, that takes transactional producers."""
+    broker = StoringBroker({"t": 1})
+    broker.fill("t", b"a")
+    broker.responders[ApiKey.INIT_PRODUCER_ID] = lambda request: InitProducerIdResponse(producer_id=1, producer_epoch=0)
+    return broker
+
+
+def given(kind: str) -> dict[str, Any]:
+    """Return the options of a client."""
+    consumer = {"group_id": "g", "enable_auto_finish": False, "auto_offset_reset": "earliest"}
+    return {"Consumer": consumer, "Producer": {"transactional_id": "x"}}.get(kind, {})
+
+
+def refused(name: str, value: Any, error: Exception | None, result: object) -> str | None:
+    """Return what is wrong with how a value was refused, None if nothing is."""
+    if type(error) is LocalProtocolError and "no transaction is open" not in str(error):
+        return None
+    return f"{name} {value!r}: {error!r}, {result!r}"
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_wrong_arguments(kind: str) -> None:
+    async def run() -> None:
+        broker = a_broker()
+        client: Any
+        async with getattr(kafkawire, kind)(str(BROKER), network=broker.network, **given(kind)) as client:
+            if kind == "Consumer":
+                client.assign([("t", 0)])
+            wrong = []
+            for name, (call, values) in TABLES[kind].items():
+                for value in values:
+                    error = result = None
+                    try:
+                        async with asyncio.timeout(PATIENCE_SECONDS):
+                            result = call(client, value)
+                            result = await result if inspect.isawaitable(result) else result
+                    except Exception as raised:
+                        error = raised
+                    wrong.append(refused(name, value, error, result))
+            assert list(filter(None, wrong)) == []
+            await works(client, kind)
+
+    asyncio.run(run())
+
+
+async def works(client: Any, kind: str) -> None:
+    """Have a client do its work, with plain tuples for partitions."""
+    if kind == "Consumer":
+        assert await client.position(("t", 0)) == 0
+        await client.commit({("t", 0): 1})
+        assert await client.committed(("t", 0)) == {T0: OffsetAndMetadata(1)}
+        assert await client.beginning_offsets([("t", 0)]) == {T0: 0}
+        assert await client.end_offsets([("t", 0)]) == {T0: 1}
+        assert (await client.offsets_for_times({("t", 0): 0})).keys() == {T0}
+        client.pause(("t", 0))
+        client.resume(("t", 0))
+        assert [[*records] for records in (await client.getmany(5_000)).values()] != []
+    elif kind == "Producer":
+        await client.begin_transaction()
+        await client.abort_transaction()
+    else:
+        assert (await client.list_offsets({("t", 0): kafkawire.OffsetTimestamp.LATEST}))[T0].offset == 1
+        assert await client.list_group_offsets("g", [("t", 0)]) == {}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_wrong_arguments_of_the_blocking_clients(kind: str) -> None:
+    broker = a_broker()
+    client: Any
+    with getattr(sync, kind)(str(BROKER), network=broker.network, **given(kind)) as client:
+        if kind == "Consumer":
+            client.assign([("t", 0)])
+        wrong = []
+        for name, (call, values) in TABLES[kind].items():
+            for value in values:
+                error = result = None
+                try:
+                    result = call(client, value)
+                except Exception as raised:
+                    error = raised
+                wrong.append(refused(name, value, error, result))
+        assert list(filter(None, wrong)) == []
+        if kind == "Admin":
+            assert client.describe_topics("t")
+        elif kind == "Consumer":
+            assert client.end_offsets([T0]) == {T0: 1}
+        else:
+            client.begin_transaction()
+            client.abort_transaction()
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_no_method_is_missing_from_the_tables(kind: str) -> None:
+    public = {name for name in dir(getattr(kafkawire, kind)) if not name.startswith("_")}
+    assert {name.split()[0] for name in TABLES[kind]} | OTHERS[kind] == public

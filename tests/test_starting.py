@@ -1,0 +1,137 @@
+"""A client is started once, may fail to, and leaves nothing behind wherever its start is cancelled.
+
+Method: all three clients over a scripted broker in memory, on either kind of event loop; cancels after each number of
+turns of the loop until the start is through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+import kafkawire
+from kafkawire import sync
+from kafkawire.sdk.consumer.core import ConsumerCore
+from kafkawire.sdk.errors import Closed, ConnectFailed, LocalProtocolError
+from kafkawire.sdk.transport.promise import Promise
+from tests.sdk.scripted_broker import BROKER, StoringBroker
+
+#: Each client with what it is given besides the servers.
+CLIENTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "Admin": ((), {}),
+    "Producer": ((), {}),
+    "Consumer": (("t",), {"group_id": "g", "auto_offset_reset": "earliest"}),
+}
+
+#: More turns of the loop than any start takes.
+MAX_TURNS = 500
+
+
+class Listener:
+    """A listener that does nothing."""
+
+    async def on_assigned(self, partitions: object) -> None: ...
+
+    async def on_revoked(self, partitions: object) -> None: ...
+
+    async def on_lost(self, partitions: object) -> None: ...
+
+
+def made(face: Any, kind: str, broker: StoringBroker, **options: Any) -> Any:
+    """Return a client that is not started."""
+    topics, given = CLIENTS[kind]
+    return getattr(face, kind)(str(BROKER), *topics, network=broker.network, **given, **options)
+
+
+def io_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("kafkawire")]
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_start_that_is_cancelled_anywhere_leaves_nothing(kind: str) -> None:
+    async def run() -> None:
+        for turns in range(MAX_TURNS):
+            broker = StoringBroker({"t": 1})
+            client = made(kafkawire, kind, broker, **({"listener": Listener()} if kind == "Consumer" else {}))
+            starting = asyncio.ensure_future(client.start())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            if starting.done():
+                await starting
+                await client.close()
+                assert turns > 5
+                return
+            starting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert asyncio.all_tasks() == {asyncio.current_task()}, f"after {turns} turns"
+            with pytest.raises(Closed):
+                client.metrics()
+        pytest.fail("the start never ended")
+
+    asyncio.run(run())
+
+
+def test_a_consumer_that_is_cancelled_while_it_subscribes_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    subscribe = ConsumerCore.subscribe
+    subscribing = asyncio.Event()
+
+    def subscribed(self: ConsumerCore, *given: Any) -> Promise[None]:
+        subscribe(self, *given)
+        subscribing.set()
+        return Promise()
+
+    monkeypatch.setattr(ConsumerCore, "subscribe", subscribed)
+
+    async def run() -> None:
+        consumer = made(kafkawire, "Consumer", StoringBroker({"t": 1}), io="thread", listener=Listener())
+        starting = asyncio.ensure_future(consumer.start())
+        await subscribing.wait()
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
+    assert io_threads() == []
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_closed_client_is_not_started_again(kind: str) -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        client = made(kafkawire, kind, broker)
+        await client.close()  # nothing was open
+        broker.stop()
+        with pytest.raises(ConnectFailed):
+            await client.start()
+        broker.start()
+        await client.start()
+        with pytest.raises(LocalProtocolError, match="was started already"):
+            await client.start()
+        await client.close()
+        with pytest.raises(Closed, match=f"^the {kind.lower()} was closed; create a new one$"):
+            await client.start()
+        await client.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_closed_blocking_client_is_not_started_again(kind: str) -> None:
+    broker = StoringBroker({"t": 1})
+    client = made(sync, kind, broker)
+    client.close()
+    client.start()
+    with pytest.raises(LocalProtocolError, match="was started already"):
+        client.start()
+    client.close()
+    with pytest.raises(Closed, match=f"^the {kind.lower()} was closed; create a new one$"):
+        client.start()
+    client.close()
+    assert io_threads() == []
