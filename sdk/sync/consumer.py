@@ -224,11 +224,11 @@ class Consumer(Generic[Key, Value]):
         """Return the first record at or after a time; see `kafkawire.Consumer.offsets_for_times`."""
         return result_of(self._inner.offsets_for_times, times)
 
-    # How it is.
+    # Status.
 
     @property
     def client_id(self) -> str:
-        """The option of that name."""
+        """The `client_id` option."""
         return self._inner.client_id
 
     def metrics(self) -> Mapping[MetricName, float]:
