@@ -1,8 +1,8 @@
 """The options of producers, consumers and admins: names, defaults, ranges, and what must hold between them.
 
 Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. The error for an unknown
-name says what the option is called here, that for a value out of range states the limit. Defaults are Kafka's, except
-those of `batch_size` and `client_id`. docs/howto/add-an-option.md shows how to add one.
+name says what the option is called here, that for a value out of range states the limit. Most defaults are Kafka's;
+docs/guide/migrating.md has the exceptions, docs/howto/add-an-option.md shows how to add an option.
 
 Source: Apache Kafka, `CommonClientConfigs`, `ProducerConfig`, `ConsumerConfig`.
 """
