@@ -47,8 +47,8 @@ class Consumer(Generic[Key, Value]):
 
     The constructor does no I/O; use `with Consumer(…) as consumer`, or call `start` and `close`. Heartbeats, automatic
     commits and fetches continue while the application works, up to `max_poll_interval_ms`. Several threads may read:
-    each record goes to one of them, and counts as finished once any of them asks for more. What reads raise is described at
-    `kafkawire.Consumer`.
+    each record goes to one of them, and counts as finished once any of them asks for more. `kafkawire.Consumer`
+    describes what reads raise.
 
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
