@@ -24,7 +24,7 @@ def test_the_code_runs() -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     assert len(blocks) == 1
     result = subprocess.run([sys.executable, "-c", blocks[0]], capture_output=True, text=True, timeout=60, check=False)
-    assert result.returncode == 0, result.stderr
+    assert (result.returncode, result.stderr) == (0, "")
     stored, record, request = result.stdout.splitlines()
     assert stored.startswith("RecordMetadata(topic='greetings', partition=0, offset=0, timestamp_ms=")
     assert record == "greetings 0 b'en' b'hello' (('tone', b'friendly'),)"

@@ -1,4 +1,4 @@
-"""What an admin does, as coroutines on the driver's side; both faces of the admin hand them over.
+"""What an admin does, as coroutines on the driver's side; `Admin` hands them to the driver.
 
 Each sends requests to the broker in charge. Retriable errors are tried again until `api_timeout_ms` has passed.
 """

@@ -240,7 +240,7 @@ class Admin:
 
     @property
     def client_id(self) -> str:
-        """The option of that name."""
+        """The `client_id` option."""
         return self._options.client_id
 
     def metrics(self) -> Mapping[MetricName, float]:

@@ -1,8 +1,8 @@
 """The options of producers, consumers and admins: names, defaults, ranges, and what must hold between them.
 
 Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. The error for an unknown
-name says what the option is called here, that for a value out of range states the limit. Defaults are Kafka's, except
-those of `batch_size` and `client_id`. docs/howto/add-an-option.md shows how to add one.
+name says what the option is called here, that for a value out of range states the limit. Most defaults are Kafka's;
+docs/guide/migrating.md has the exceptions, docs/howto/add-an-option.md shows how to add an option.
 
 Source: Apache Kafka, `CommonClientConfigs`, `ProducerConfig`, `ConsumerConfig`.
 """
@@ -76,14 +76,14 @@ class ClientOptions(SecurityOptions):
         retry_backoff_ms: pause before the first retry; doubles with each retry, up to `retry_backoff_max_ms`.
         retry_backoff_max_ms: longest pause between retries.
         metadata_max_age_ms: age at which the metadata is refreshed.
-        connections_max_idle_ms: a connection that was not used for so long is closed.
+        connections_max_idle_ms: idle time after which a connection is closed.
         max_frame_bytes: largest response accepted.
         io: where the client does its I/O: "loop", the event loop that starts it, or "thread", a thread of its own that
-            goes on while the event loop is blocked.
-        enable_metrics_push: whether to push to the brokers the metrics that the operators of the cluster ask for
-            (KIP-714); most clusters ask for none.
+            keeps running while the event loop is blocked.
+        enable_metrics_push: whether to push the metrics that the cluster's operators ask for to the brokers (KIP-714);
+            most clusters ask for none.
         metrics_reporter: called with the metrics of the client, a mapping from `MetricName` to a number, every
-            `metrics_report_interval_ms` and at the end, in the thread that does the I/O. None for nobody.
+            `metrics_report_interval_ms` and on close, in the I/O thread. None for no reports.
         metrics_report_interval_ms: time between two calls of `metrics_reporter`.
     """
 
@@ -129,24 +129,24 @@ class ProducerOptions(ClientOptions):
         acks: which replicas must have a record before it is acknowledged: "all" in-sync replicas, 1 for the leader, 0
             for none.
         linger_ms: how long an unfilled batch waits for more records.
-        batch_size: bytes of a batch before compression. Kafka's default of 16 KiB halves the throughput measured here.
+        batch_size: bytes of a batch before compression; Kafka's own default is 16 KiB.
         buffer_memory: most bytes of records that are not acknowledged yet; above it `send` raises `BufferFull`.
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
         max_request_size: bytes of the largest record batch.
         retries: how often a batch may be retried, within `delivery_timeout_ms`.
         delivery_timeout_ms: longest time from `send` to the acknowledgement; at least `linger_ms` and
             `request_timeout_ms` together.
-        max_in_flight: most produce requests on one connection that wait for their response. Without idempotence, a
+        max_in_flight: most produce requests in flight per connection. Without idempotence, a
             batch that is retried may be stored after a later batch of the same partition if this is above 1.
-        enable_idempotence: True to store each record once and in order, whatever is retried, or fail; None to do so
-            unless another option or the cluster rules it out; False to do without.
-        transactional_id: the name of this producer's transactions, the same after a restart: a producer that begins
-            fences those that began before with the same one. None to send without transactions.
+        enable_idempotence: True to store each record once and in order despite retries, or fail; None to do so unless
+            another option or the cluster rules it out; False to do without.
+        transactional_id: names this producer's transactions, and stays the same after a restart: a new producer fences
+            older ones with the same id. None to send without transactions.
         transaction_timeout_ms: after this long the coordinator aborts a transaction that is still open; the brokers
             limit it by `transaction.max.timeout.ms`.
-        metadata_max_idle_ms: a topic that nothing was sent to for so long is forgotten.
+        metadata_max_idle_ms: after this long without a record for it, a topic's metadata is dropped.
         partitioner: chooses the partition of records with a key; None for Kafka's own. Records without a key fill one
-            batch after the other. "round_robin" puts each record, with a key or without, into the next partition that
+            batch after another. "round_robin" puts each record, with a key or without, into the next partition that
             has a leader.
     """
 

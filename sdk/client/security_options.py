@@ -85,16 +85,16 @@ def _extensions(name: str, value: object) -> dict[str, str] | None:
 
 
 class SecurityOptions(Options):
-    """How a client and its brokers trust each other.
+    """How a client and its brokers authenticate each other.
 
     Attributes:
         security_protocol: "PLAINTEXT", "SSL" (TLS), "SASL_PLAINTEXT" or "SASL_SSL".
-        ssl_context: everything about TLS, instead of the other `ssl_` options.
+        ssl_context: configures TLS instead of the other `ssl_` options.
         ssl_truststore_type: "PEM"; Java's own formats are not read.
-        ssl_keystore_type: "PEM", too.
+        ssl_keystore_type: "PEM", likewise.
         ssl_truststore_location: file with the certificates of trusted authorities; by default those of the system.
         ssl_truststore_certificates: the same as text.
-        ssl_keystore_location: file with this client's certificate chain, and its private key if that is not apart.
+        ssl_keystore_location: file with this client's certificate chain, and its private key unless in its own file.
         ssl_keystore_certificate_chain: the certificate chain as text.
         ssl_key_location: file with the private key.
         ssl_keystore_key: the private key as text.
@@ -105,13 +105,13 @@ class SecurityOptions(Options):
         sasl_password: for PLAIN and SCRAM.
         sasl_scram_tokenauth: whether the user is a delegation token.
         sasl_oauthbearer_token: a token, or a function that returns one, asynchronous or not; it is called for each
-            login, and should keep the token while it is valid. One that is not asynchronous must not block.
+            login, and should reuse a token while it is valid. A function that is not asynchronous must not block.
         sasl_oauthbearer_extensions: names and values that are sent with the token.
-        sasl_oauthbearer_token_endpoint_url: where tokens are fetched by OpenID Connect, with the next options.
-        sasl_oauthbearer_client_credentials_client_id: who asks for tokens.
-        sasl_oauthbearer_client_credentials_client_secret: the password of that client.
-        sasl_oauthbearer_scope: what the token should allow.
-        sasl_oauthbearer_header_urlencode: whether id and secret are encoded as RFC 6749 demands; some services do not
+        sasl_oauthbearer_token_endpoint_url: where to fetch tokens by OpenID Connect, with the next options.
+        sasl_oauthbearer_client_credentials_client_id: the client id to fetch tokens with.
+        sasl_oauthbearer_client_credentials_client_secret: its secret.
+        sasl_oauthbearer_scope: the scope to ask for.
+        sasl_oauthbearer_header_urlencode: whether to encode id and secret as RFC 6749 requires; some services do not
             decode them.
         sasl_kerberos_service_name: the first part of the brokers' Kerberos principal.
         sasl_aws_region: of the MSK cluster; None to take it from the broker's name.

@@ -56,7 +56,7 @@ class Consumer(ConsumerFace[Key, Value]):
 
     The constructor does no I/O; use `async with Consumer(…) as consumer`, or call `start` and `close`. Iterating, and
     every other read, raises `BrokerError`, `DecodeError` (a damaged batch) or `NoOffset` (no committed offset, and
-    `auto_offset_reset` is "none"); the partition then stops until the application seeks in it or resumes it. When the
+    `auto_offset_reset` is "none"); the partition then stops until the application seeks or resumes it. When the
     consumer is closed, iterations in other tasks end, and other reads raise `Closed`. Several tasks may read: each
     record goes to one of them, and counts as finished once any of them asks for more.
 
@@ -95,7 +95,7 @@ class Consumer(ConsumerFace[Key, Value]):
 
         Raises:
             ConnectFailed: none of the bootstrap servers can be reached.
-            BrokerError: a topic may not be read. One that does not exist is read once it does.
+            BrokerError: a topic may not be read. A topic that does not exist yet is read once it does.
             LocalProtocolError: the consumer was started already.
             Closed: it was closed; a closed consumer is not started again.
         """
@@ -135,10 +135,10 @@ class Consumer(ConsumerFace[Key, Value]):
         The listener itself may close the consumer. A second call waits for the first.
 
         Args:
-            timeout_ms: for all that has to do with the group; after that the consumer disconnects anyway.
+            timeout_ms: for committing and leaving the group; after that the consumer disconnects anyway.
 
         Raises:
-            Exception: what the listener has raised meanwhile.
+            Exception: what the listener raised meanwhile.
         """
         checked_timeout_ms(timeout_ms)
         core, is_listener = self._core, self._calls is not None and self._calls.let_go()
@@ -235,8 +235,8 @@ class Consumer(ConsumerFace[Key, Value]):
 
         Args:
             topics: the topics to read from now on.
-            pattern: a regular expression that the whole name of a topic must match, in place of names: all such topics
-                are read, also those that come later, but not Kafka's own. It is Python's, evaluated whenever the
+            pattern: instead of names, a regular expression that must match the whole name of a topic: all such topics
+                are read, including later ones, but not Kafka's internal topics. It is Python's, evaluated whenever the
                 metadata is refreshed (`metadata_max_age_ms`); with `group_protocol="consumer"` it is RE2/J's, evaluated
                 by the brokers, and a pattern that they refuse ends the membership. With "auto" it must be both.
 
@@ -299,9 +299,9 @@ class Consumer(ConsumerFace[Key, Value]):
             timeout_ms: the limit, retries included; None for `api_timeout_ms`.
 
         Raises:
-            BrokerError: REBALANCE_IN_PROGRESS if partitions are no longer this member's: the next owner goes on from
-                what was committed before. ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and the like if the group has gone on
-                without this member; the error's cause says why. Or the commit was refused.
+            BrokerError: REBALANCE_IN_PROGRESS if partitions no longer belong to this member: the new owner resumes from
+                the last commit. ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and the like if the group has moved on without
+                this member; the error's cause says why. Or the commit was refused.
             RequestTimedOut: it was not committed in time.
             LocalProtocolError: there is no `group_id`.
         """

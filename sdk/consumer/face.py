@@ -110,7 +110,7 @@ class ConsumerFace(Generic[Key, Value]):
         self._started().assignment.pause(checked_partitions(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Resume reading of paused partitions, and of those that an error has stopped.
+        """Resume reading of paused partitions, and of those stopped by an error.
 
         Raises:
             LocalProtocolError: a partition is not assigned.
@@ -121,8 +121,8 @@ class ConsumerFace(Generic[Key, Value]):
         """Count records, or whole batches, as finished, in any order and from any thread.
 
         With `enable_auto_finish=False`, what is committed, by `commit` or automatically, is the offset of the first
-        record that was handed out and is not finished. Records of partitions that were given up meanwhile are ignored:
-        their next owner reads them again.
+        record that was handed out and is not finished. Records of partitions that have moved to another member are
+        ignored: their new owner reads them again.
 
         Args:
             done: what was processed. Records of a batch that was handed out whole are finished with the batch.
@@ -178,22 +178,22 @@ class ConsumerFace(Generic[Key, Value]):
         self._started().seek(checked_partitions(partitions), to_ms(time))
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """Return how many offsets are between the position and the end of a partition, as far as both are known.
+        """Return how many offsets are between the position and the end of a partition; None if either is unknown.
 
         Raises:
             LocalProtocolError: the partition is not assigned.
         """
         return self._started().lag(checked_partition(partition))
 
-    # How it is.
+    # Status.
 
     @property
     def client_id(self) -> str:
-        """The option of that name."""
+        """The `client_id` option."""
         return self._options.client_id
 
     def health(self) -> ConsumerHealth:
-        """Return what the consumer waits for, and when it was last well; from any thread, at any time.
+        """Return what the consumer waits for, and its current trouble; from any thread, at any time.
 
         Raises:
             Closed: the consumer is not started, or is closed.
@@ -213,10 +213,10 @@ class ConsumerFace(Generic[Key, Value]):
     def group_metadata(self) -> GroupMetadata:
         """Return what identifies this consumer in its group now, for `Producer.send_offsets`.
 
-        Take it when records were read, before anything else is awaited: it says for which generation they were.
+        Call it right after reading, before awaiting anything else: it identifies the generation the records belong to.
 
         Raises:
-            BrokerError: the consumer is not a member at the moment; its partitions are others' by now.
+            BrokerError: the consumer is not a member at the moment; its partitions belong to others.
             LocalProtocolError: there is no `group_id`.
         """
         group = self._started().group

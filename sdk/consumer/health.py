@@ -1,6 +1,6 @@
-"""What a consumer is doing: what it waits for, and when it was last well.
+"""The health of a consumer: what it waits for, when brokers last answered, and its current trouble.
 
-Nothing is asked of the I/O side, which may be blocked: everything is read as it stands.
+It is read from the user's side without waiting, because the I/O side may be blocked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["ConsumerHealth", "WaitsFor", "health_of"]
 class WaitsFor(Enum):
     """What a consumer, or one of its partitions, waits for."""
 
-    #: The application: records are there to be read, an error was raised that `seek` or `resume` must follow, or the
+    #: The application: records are ready to be read, an error was raised that `seek` or `resume` must follow, or the
     #: member has left its group because nobody reads.
     APPLICATION = "application"
     #: The brokers have no more records.
@@ -37,27 +37,27 @@ class WaitsFor(Enum):
     RESUME = "resume"
     #: The coordinator of the group is being looked up.
     COORDINATOR = "coordinator"
-    #: The group takes the member up once the other members have joined, too.
+    #: The other members of the group must join, too.
     JOIN = "join"
     #: The group, or the application, has assigned no partition.
     ASSIGNMENT = "assignment"
-    #: Nothing will come any more: see the error.
+    #: Nothing more will come: see the error.
     NOTHING = "nothing"
 
 
 @dataclass(frozen=True)
 class ConsumerHealth:
-    """How a consumer is.
+    """The health of a consumer.
 
     Attributes:
         waits_for: what has to happen before the next record is handed out. If several partitions wait for different
             things, the one that is likely to end first.
         partitions: what each assigned partition waits for.
-        loop_lag_ms: by how much the I/O side was late the last time that it was due, or is late now: if by seconds, the
-            event loop is blocked, and heartbeats with it.
+        loop_lag_ms: how late the I/O side last ran, or is now; if that is seconds, the event loop is blocked, and
+            heartbeats with it.
         since_heartbeat_ms: time since the coordinator last confirmed the membership; None without one.
         since_fetch_ms: time since a broker last answered a fetch, with records or without; None before the first time.
-        error: what reading raises from now on; or else the last trouble that is not over, None if there is none.
+        error: the error that reads raise from now on, or else the latest unresolved trouble; None without any.
     """
 
     waits_for: WaitsFor
@@ -69,7 +69,7 @@ class ConsumerHealth:
 
 
 def health_of(core: ConsumerCore, now_ms: int) -> ConsumerHealth:
-    """Return how a consumer is now."""
+    """Return the health of a consumer now."""
     partitions = {each: _of_partition(core, reading) for each, reading in list(core.assignment.readings.items())}
     protocol = None if core.group is None else core.group.protocol
     heartbeat_ms = None if protocol is None else protocol.last_heartbeat_ms

@@ -25,10 +25,10 @@ logger = logging.getLogger("kafkawire.consumer")
 
 
 class ConsumerInterceptor(Generic[Key, Value]):
-    """See every record that is handed out, and every commit; what a method raises is logged and changes nothing."""
+    """See every record that is handed out, and every commit; exceptions in a method are logged and change nothing."""
 
     def on_consume(self, record: Record[Key, Value]) -> Record[Key, Value]:
-        """Return the record to hand out; called by whoever reads, after the deserializers."""
+        """Return the record to hand out; called on the reading side, after the deserializers."""
         return record
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:

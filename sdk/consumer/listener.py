@@ -24,7 +24,7 @@ class RebalanceListener(Protocol):
     """Called when partitions are assigned, revoked or lost; each method may be a coroutine function."""
 
     def on_assigned(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
-        """Handle partitions that were added; none of their records were handed out yet, so `seek` takes effect."""
+        """Handle added partitions; none of their records were handed out yet, so this may `seek`."""
         ...
 
     def on_revoked(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:

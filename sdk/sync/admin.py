@@ -120,11 +120,11 @@ class Admin:
         """Return the configuration of a topic, broker or group; see `kafkawire.Admin.describe_configs`."""
         return result_of(self._inner.describe_configs, resource_type, name, keys)
 
-    # How it is.
+    # Status.
 
     @property
     def client_id(self) -> str:
-        """The option of that name."""
+        """The `client_id` option."""
         return self._inner.client_id
 
     def metrics(self) -> Mapping[MetricName, float]:

@@ -1,7 +1,7 @@
 """The blocking consumer: `kafkawire.Consumer` on an I/O thread.
 
-Ctrl-C may interrupt a read anywhere. If it comes while records are on their way to the caller, the partitions go back
-to the last finished record: what nobody got is handed out again.
+Ctrl-C may interrupt a read anywhere. If that happens while records are on their way to the caller, the partitions go
+back to the last finished record, and records that did not arrive are handed out again.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Consumer(Generic[Key, Value]):
     """Read records of topics, blocking the caller where `kafkawire.Consumer` awaits.
 
     The constructor does no I/O; use `with Consumer(…) as consumer`, or call `start` and `close`. Heartbeats, automatic
-    commits and fetches go on while the application works, up to `max_poll_interval_ms`. Several threads may read: each
-    record goes to one of them, and counts as finished once any of them asks for more. What reads raise is described at
-    `kafkawire.Consumer`.
+    commits and fetches continue while the application works, up to `max_poll_interval_ms`. Several threads may read:
+    each record goes to one of them, and counts as finished once any of them asks for more. `kafkawire.Consumer`
+    describes what reads raise.
 
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
@@ -225,11 +225,11 @@ class Consumer(Generic[Key, Value]):
         """Return the first record at or after a time; see `kafkawire.Consumer.offsets_for_times`."""
         return result_of(self._inner.offsets_for_times, times)
 
-    # How it is.
+    # Status.
 
     @property
     def client_id(self) -> str:
-        """The option of that name."""
+        """The `client_id` option."""
         return self._inner.client_id
 
     def metrics(self) -> Mapping[MetricName, float]:
@@ -246,7 +246,7 @@ class Consumer(Generic[Key, Value]):
 
 
 class _Inner(AsyncConsumer[Key, Value]):
-    """The asyncio consumer, as its blocking face needs it: it can be interrupted, and threads share it.
+    """The asyncio consumer for the blocking face: it can be interrupted, and threads share it.
 
     Attributes:
         is_taking: whether records may be on their way from the queue to the caller.
@@ -261,7 +261,7 @@ class _Inner(AsyncConsumer[Key, Value]):
     def take(
         self, read: Callable[Given, Coroutine[Any, Any, Result]], *arguments: Given.args, **named: Given.kwargs
     ) -> Result:
-        """Return what a read finds; if it is interrupted, let the next one find it again."""
+        """Return what a read finds; if the read is interrupted, the next one finds it again."""
         try:
             found = result_of(read, *arguments, **named)
         except KafkaWireError:

@@ -179,11 +179,11 @@ class Producer(Generic[GivenKey, GivenValue]):
         """Commit offsets of a consumer's group with the open transaction; see `kafkawire.Producer.send_offsets`."""
         result_of(self._inner.send_offsets, offsets, group, timeout_ms)
 
-    # How it is.
+    # Status.
 
     @property
     def client_id(self) -> str:
-        """The option of that name."""
+        """The `client_id` option."""
         return self._inner.client_id
 
     def metrics(self) -> Mapping[MetricName, float]:

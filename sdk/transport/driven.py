@@ -108,7 +108,7 @@ class Machine(Protocol):
     """A part of a client that decides: the sender, the fetch planner, a group's member."""
 
     def poll(self, now_ms: int) -> None:
-        """Do whatever is due: called after every event, so it must cost little when nothing is."""
+        """Do whatever is due. Called after almost every event, so it must be cheap when nothing is."""
         ...
 
     def due_ms(self, now_ms: int) -> int | None:

@@ -1,9 +1,9 @@
-"""What clients count: `metrics()` of each client by name, and the text that Prometheus reads.
+"""The metrics of clients: by name, from `metrics()` of each client, and as text for Prometheus.
 
     producer.metrics()[MetricName("producer-metrics", "record-queue-time-avg")]
     openmetrics(producer, consumer)  # the body of the response to GET /metrics, with CONTENT_TYPE
 
-Groups and names are those of Kafka's own clients; docs/observability.md lists them.
+Groups and names are a subset of those of Kafka's own clients; docs/observability.md lists them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry for what is sent and processed: `pip install kafkawire[otel]`.
+"""OpenTelemetry spans for sending and processing: `pip install kafkawire[otel]`.
 
     producer = traced(Producer("broker:9092"))
     async with producer:

@@ -5,8 +5,8 @@
     with Broker() as broker, Producer(broker.bootstrap) as producer:
         assert producer.send("orders", b"first").result().offset == 0
 
-All I/O is done on a thread of each client, so that heartbeats and deliveries go on while the program does other things.
-Ctrl-C ends every call at once, and loses no record.
+Each client does its I/O on a thread of its own, so heartbeats and deliveries continue while the program does other
+things. Ctrl-C ends any call at once, and loses no record.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""A real broker inside the test process:
+"""A reference broker inside the test process:
 
     with Broker(num_partitions=2) as broker:
         host, port = broker.bootstrap.split(":")
 
-Its files are Kafka's own, on disk; `kill` and `start` show what a client makes of a crash.
+Its files are in Kafka's own formats, on disk; `kill` and `start` show how a client copes with a crash. It has no
+idempotent producers, transactions, KIP-848 groups, TLS, SASL or retention yet; docs/roadmap.md lists what is missing.
 """
 
 from __future__ import annotations
