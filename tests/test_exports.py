@@ -13,6 +13,7 @@ import datetime
 import inspect
 import pathlib
 import pkgutil
+import re
 import subprocess
 import sys
 import textwrap
@@ -38,6 +39,9 @@ NOT_NEEDED = {
     ("Network.open", "ConnectionState"): "only who writes a network needs it",
     ("Network.open", "Wire"): "only who writes a network needs it",
 }
+
+#: Names in the documentation of the face that look like types: the states of groups, and a class of pyarrow.
+NO_TYPES = {"CompletingRebalance", "Dead", "Empty", "PreparingRebalance", "Stable", "Table"}
 
 
 def public_modules() -> list[str]:
@@ -122,6 +126,21 @@ def test_every_type_in_an_annotation_of_the_face_is_public() -> None:
 
 def is_variable(value: object) -> bool:
     return isinstance(value, typing.TypeVar)
+
+
+def test_every_type_in_the_documentation_of_the_face_is_public() -> None:
+    """What a user is told to pass, or to expect, can be imported from a public module."""
+    modules = [kafkawire, kafkawire.testing, import_module("kafkawire.errors"), import_module("kafkawire.sync")]
+    missing = set()
+    for name in kafkawire.__all__:
+        kind = getattr(kafkawire, name)
+        if not inspect.isclass(kind) or not kind.__module__.startswith("kafkawire."):
+            continue
+        for member in (kind, *(each for key, each in vars(kind).items() if not key.startswith("_"))):
+            for named in re.findall(r"`([A-Z][a-z]\w+)", inspect.getdoc(member) or ""):
+                if not any(named in module.__all__ for module in modules):
+                    missing.add(named)
+    assert missing == NO_TYPES
 
 
 def names_of(annotation: ast.expr) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kafkawire.sdk.client.partitions import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.client.metadata import Broker
+    from kafkawire.sdk.client.metadata import ClusterBroker
 
 __all__ = [
     "ClusterDescription",
@@ -54,7 +54,7 @@ class ClusterDescription(NamedTuple):
 
     cluster_id: str | None
     controller_id: int | None
-    brokers: "Mapping[int, Broker]"
+    brokers: "Mapping[int, ClusterBroker]"
 
 
 class ConfigEntry(NamedTuple):

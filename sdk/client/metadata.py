@@ -19,12 +19,12 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["Broker", "Metadata", "Partition", "Topic"]
+__all__ = ["ClusterBroker", "Metadata", "Partition", "Topic"]
 
 logger = logging.getLogger("kafkawire.client")
 
 
-class Broker(NamedTuple):
+class ClusterBroker(NamedTuple):
     """A broker of the cluster.
 
     Attributes:
@@ -89,7 +89,7 @@ class Metadata:
     """
 
     def __init__(self, max_age_ms: int = 300_000) -> None:
-        self.brokers: dict[int, Broker] = {}
+        self.brokers: dict[int, ClusterBroker] = {}
         self.topics: dict[str, Topic] = {}
         self.errors: dict[str, ErrorCode] = {}
         self.cluster_id: str | None = None
@@ -112,7 +112,7 @@ class Metadata:
             is_complete: whether all topics were asked for, so that any other topic no longer exists.
         """
         self.brokers = {
-            broker.node_id: Broker(broker.node_id, Address(broker.host, broker.port), broker.rack)
+            broker.node_id: ClusterBroker(broker.node_id, Address(broker.host, broker.port), broker.rack)
             for broker in response.brokers
         }
         self.cluster_id = response.cluster_id

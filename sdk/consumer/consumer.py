@@ -130,9 +130,10 @@ class Consumer(ConsumerFace[Key, Value]):
             raise
 
     async def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
-        """Commit finished records (with `enable_auto_commit`), tell the listener, leave the group and disconnect.
+        """Commit, tell the listener, leave the group and disconnect.
 
-        The listener itself may close the consumer. A second call waits for the first.
+        Finished records are committed with `enable_auto_commit`, otherwise nothing is. The listener itself may close
+        the consumer. A second call waits for the first.
 
         Args:
             timeout_ms: for committing and leaving the group; after that the consumer disconnects anyway.

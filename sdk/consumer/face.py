@@ -142,11 +142,11 @@ class ConsumerFace(Generic[Key, Value]):
     # Positions.
 
     def seek(self, partition: TopicPartition, place: int | datetime) -> None:
-        """Continue reading a partition from an offset, or from the first record at or after a time.
+        """Continue reading a partition from an offset or a time.
 
         Args:
             partition: which one.
-            place: an offset, or a datetime with a time zone.
+            place: an offset, or a datetime with a time zone for the first record at or after it.
 
         Raises:
             LocalProtocolError: the offset is negative, the time has no time zone, or the partition is not assigned.

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kafkawire.sdk.client.metadata import Broker
+from kafkawire.sdk.client.metadata import ClusterBroker
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.retry import is_connection_error
@@ -67,7 +67,7 @@ class FetchResponses:
         """
         for endpoint in response.node_endpoints:
             address = Address(endpoint.host, endpoint.port)
-            self._metadata.brokers.setdefault(endpoint.node_id, Broker(endpoint.node_id, address, endpoint.rack))
+            self._metadata.brokers.setdefault(endpoint.node_id, ClusterBroker(endpoint.node_id, address, endpoint.rack))
         for topic in response.responses:
             name = topic.topic or names.get(topic.topic_id, "")
             for data in topic.partitions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kafkawire.sdk.client.metadata import Broker, Metadata
+from kafkawire.sdk.client.metadata import ClusterBroker, Metadata
 from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError, RemoteProtocolError
 from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.transaction_partitions import TransactionPartitions
@@ -92,7 +92,7 @@ def results(response: ProduceResponse, batches: Iterable[ProducerBatch], metadat
         metadata: resolves topic ids, and learns of new leaders.
     """
     for node in response.node_endpoints:
-        broker = Broker(node.node_id, Address(node.host, node.port), node.rack)
+        broker = ClusterBroker(node.node_id, Address(node.host, node.port), node.rack)
         metadata.brokers.setdefault(node.node_id, broker)
     found = {
         (topic.name or metadata.name_of(topic.topic_id), partition.index): partition

@@ -71,7 +71,7 @@ class Admin:
         result_of(self._inner.start)
 
     def close(self) -> None:
-        """Disconnect; calls of other threads that have not ended raise `Closed`."""
+        """Disconnect; calls that have not ended raise `Closed`."""
         result_of(self._inner.close)
 
     def create_topics(self, topics: Iterable[NewTopic | str] | NewTopic | str) -> dict[str, bytes]:

@@ -108,7 +108,7 @@ class Consumer(Generic[Key, Value]):
         result_of(self._inner.start)
 
     def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
-        """Commit finished records, leave the group and disconnect; see `kafkawire.Consumer.close`."""
+        """Commit, tell the listener, leave the group and disconnect; see `kafkawire.Consumer.close`."""
         result_of(self._inner.close, timeout_ms)
 
     # Reading.
@@ -192,7 +192,7 @@ class Consumer(Generic[Key, Value]):
         self._inner.seek_to_time(time, *partitions)
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """Return how many offsets are between the position and the end; see `kafkawire.Consumer.lag`."""
+        """Return how many offsets are between position and end of a partition; see `kafkawire.Consumer.lag`."""
         return self._inner.lag(partition)
 
     def position(self, partition: TopicPartition) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from kafkawire.sdk.client.groups.protocol import GroupMetadata
     from kafkawire.sdk.client.keywords import AdminKeywords, ConsumerKeywords, ProducerKeywords
-    from kafkawire.sdk.client.metadata import Partition, Topic
+    from kafkawire.sdk.client.metadata import ClusterBroker, Partition, Topic
     from kafkawire.sdk.client.partitioner import Partitioner
     from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
     from kafkawire.sdk.client.security_options import TokenProvider
@@ -59,6 +59,7 @@ __all__ = [
     "BrokerError",
     "Buffer",
     "BufferFull",
+    "ClusterBroker",
     "ClusterDescription",
     "Compression",
     "ConfigEntry",
@@ -117,6 +118,7 @@ _HOMES = {
     "BrokerError": "sdk.errors",
     "Buffer": "sdk.protocol.values",
     "BufferFull": "sdk.errors",
+    "ClusterBroker": "sdk.client.metadata",
     "ClusterDescription": "sdk.admin.descriptions",
     "Compression": "sdk.records",
     "ConfigEntry": "sdk.admin.descriptions",

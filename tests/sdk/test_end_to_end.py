@@ -36,7 +36,7 @@ async def read(broker: Broker, ready: asyncio.Barrier, seen: set[int], done: asy
     given = {"group_id": "g", "auto_offset_reset": "earliest", "heartbeat_interval_ms": 100}
     async with Consumer(broker.bootstrap, "t", assignors=["cooperative-sticky"], **given) as consumer:
         while len(consumer.assignment) != PARTITIONS // 2:
-            await asyncio.sleep(0.01)  # until the group has both members, neither reads
+            await asyncio.sleep(0)  # until the group has both members, neither reads
         while not done.is_set():
             for records in (await consumer.getmany(50)).values():
                 seen.update(int(record.value or b"-1") for record in records)

@@ -73,7 +73,7 @@ class GroupMetadata(NamedTuple):
         group_id: the group.
         generation_id: the generation of a classic group, the member epoch of a KIP-848 group; -1 outside a group.
         member_id: empty outside a group.
-        group_instance_id: see `GroupSettings`.
+        group_instance_id: the id of a static member, None for a dynamic one.
     """
 
     group_id: str

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from kafkawire.sdk.client.groups.classic_protocol import ClusterView
-from kafkawire.sdk.client.metadata import Broker, Metadata, Partition, Topic
+from kafkawire.sdk.client.metadata import ClusterBroker, Metadata, Partition, Topic
 from kafkawire.sdk.transport.wire import Address
 
 
 def test_the_view_shows_partitions_and_racks() -> None:
     metadata = Metadata()
     metadata.brokers = {
-        1: Broker(1, Address("a", 1), "east"),
-        2: Broker(2, Address("b", 1), "west"),
-        3: Broker(3, Address("c", 1)),
+        1: ClusterBroker(1, Address("a", 1), "east"),
+        2: ClusterBroker(2, Address("b", 1), "west"),
+        3: ClusterBroker(3, Address("c", 1)),
     }
     partitions = {1: Partition(1, replicas=(2, 3)), 0: Partition(1, replicas=(1, 2, 9))}
     metadata.topics["t"] = Topic("t", b"t" * 16, partitions)
