@@ -236,6 +236,10 @@ def test_errors_of_groups_and_of_their_offsets() -> None:
         broker.responders[ApiKey.OFFSET_FETCH] = offsets
         with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: committed offset of group g in t-0"):
             await admin.list_group_offsets("g", [T0])
+        group = OffsetFetchResponse.OffsetFetchResponseGroup("g", [], ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        broker.responders[ApiKey.OFFSET_FETCH] = lambda request: OffsetFetchResponse(groups=[group])
+        with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED: committed offsets of group g"):
+            await admin.list_group_offsets("g", [T0])
 
     administering(test)
 

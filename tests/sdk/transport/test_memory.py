@@ -11,7 +11,7 @@ import pytest
 
 from kafkawire.sdk.protocol.frames import FrameTooLarge, frame
 from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.transport.memory import MemoryNetwork, join
+from kafkawire.sdk.transport.memory import MemoryNetwork, MemoryWire, join
 from kafkawire.sdk.transport.wire import Address, Wire
 
 
@@ -51,6 +51,17 @@ def test_frames_pass_both_ways() -> None:
         await client.wire.drain()
         assert server.frames == [b"ab", b""]
         assert client.frames == [b"answer"]
+
+    asyncio.run(run())
+
+
+def test_an_end_without_a_receiver_drops_what_comes() -> None:
+    async def run() -> None:
+        wire = MemoryWire(1000)
+        wire._receive(frame(b"early"))
+        wire.close()
+        await asyncio.sleep(0)
+        assert not wire.is_open
 
     asyncio.run(run())
 

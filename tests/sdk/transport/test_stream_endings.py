@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.protocol.frames import frame
+from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.transport import stream
 from kafkawire.sdk.transport.stream import FrameProtocol, TcpNetwork
 from kafkawire.sdk.transport.tls import PemFiles
+from kafkawire.sdk.transport.wire import Address
 from tests.certificates import Certificates
+from tests.sdk.transport.test_sockets import closed_port
 from tests.sdk.transport.test_stream import Notes, serve
 
 
@@ -195,3 +198,14 @@ def test_sent_waits_until_everything_has_left(certificates: Certificates, is_sec
             await accepted[0].lost
 
     asyncio.run(run())
+
+
+def test_nobody_listens() -> None:
+    states: list[ConnectionState] = []
+
+    async def run() -> None:
+        with pytest.raises(OSError, match=r"^Connection refused$"):
+            await TcpNetwork().open(Address("127.0.0.1", closed_port()), Notes, states.append)
+
+    asyncio.run(run())
+    assert states == [ConnectionState.RESOLVING, ConnectionState.CONNECTING]

@@ -80,3 +80,7 @@ def test_the_later_of_two_claims_wins(generation_id: int, user_data: bytes | Non
 def test_user_data() -> None:
     assert ASSIGNOR.user_data((), 7) == b"\x00\x00\x00\x07"
     assert ASSIGNOR.user_data((), -1) == b"\xff\xff\xff\xff"
+
+
+def test_members_keep_what_they_have_while_they_join() -> None:
+    assert CooperativeStickyAssignor.cooperative

@@ -144,3 +144,7 @@ def test_cut_user_data_claim_nothing(size: int) -> None:
     whole = ASSIGNOR.user_data(partitions("a-0"), 1)
     assert whole is not None
     assert claimed(whole[:size]) == (size >= len(whole) - 4)
+
+
+def test_members_give_up_everything_before_they_join() -> None:
+    assert not ASSIGNOR.cooperative
