@@ -53,7 +53,7 @@ conformance: $(VENV)/.core ## the vectors of Apache Kafka on every engine; with 
 # --- checks ------------------------------------------------------------------------------------------------------------
 
 .PHONY: test fmt lint types mypy pyright layers tidy generated test-native test-python test-construct test-spark
-test: lint types layers tidy generated test-native test-python test-construct test-spark ## every check, and the tests on every engine
+test: lint types layers tidy generated test-native test-python test-construct test-spark ## every check, and the tests on each engine they concern
 	$(call title,everything passed)
 
 fmt: $(VENV)/.dev ## format the code and mend what can be mended

@@ -31,7 +31,7 @@ class Measured(Protocol):
 
     @property
     def client_id(self) -> str:
-        """The option of that name."""
+        """The `client_id` option."""
         ...
 
     def metrics(self) -> Mapping[MetricName, float]:

@@ -323,7 +323,7 @@ class Producer(Generic[GivenKey, GivenValue]):
 
     @property
     def client_id(self) -> str:
-        """The option of that name."""
+        """The `client_id` option."""
         return self._options.client_id
 
     def metrics(self) -> Mapping[MetricName, float]:
@@ -335,7 +335,7 @@ class Producer(Generic[GivenKey, GivenValue]):
         return self._started().client.metrics()
 
     async def drain(self) -> None:
-        """Wait until at least half of `buffer_memory` is free; nothing lingers if that is all there is to wait for."""
+        """Wait until at least half of `buffer_memory` is free; lingering batches are sent if nothing else would free it."""
         core = self._started()
         await core.rest()
         if core.accumulator.bytes_held > self._options.buffer_memory // 2:
@@ -420,11 +420,11 @@ class Producer(Generic[GivenKey, GivenValue]):
         Args:
             offsets: the offset of the next record to read, by partition.
             group: from `Consumer.group_metadata`, taken when the records were read, before anything else was awaited:
-                if the group has gone on since, the offsets are refused.
+                if the group has rebalanced since, the offsets are refused.
             timeout_ms: the limit, retries included; None for `api_timeout_ms`.
 
         Raises:
-            BrokerError: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and the like if the group has gone on without this
+            BrokerError: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and the like if the group has rebalanced without this
                 member. Or the commit was refused. The transaction can only be aborted.
             RequestTimedOut: there was no answer in time. The transaction can only be aborted.
             TransactionAborted: the transaction can only be aborted, because of an earlier error.

@@ -1,6 +1,6 @@
 """The machine that sends batches: what goes to which leader and when, and what becomes of it.
 
-It hears of batches through the accumulator's news, groups them by leader, and owns every ending: each outcome is
+It takes batches from the accumulator's news, groups them by leader, and owns every ending: each outcome is
 settled once, by its deadline at the latest, whether its batch waits, lingers or is in flight.
 
 Source: Apache Kafka, `Sender`, `RecordAccumulator`.
