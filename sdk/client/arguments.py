@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from operator import index
-from typing import Any, Final
+from typing import Any, Final, SupportsIndex
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.times import to_ms
@@ -55,7 +55,7 @@ def checked_number(what: str, given: object, first: int, last: int) -> int:
     Raises:
         LocalProtocolError: it is no integer from `first` to `last`.
     """
-    if isinstance(given, bool) or not hasattr(given, "__index__"):
+    if isinstance(given, bool) or not isinstance(given, SupportsIndex):
         raise LocalProtocolError(f"{what}: expected an integer, got {given!r:.100}")
     number = index(given)
     if not first <= number <= last:

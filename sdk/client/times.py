@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from operator import index
-from typing import Final
+from typing import Final, SupportsIndex
 
 from kafkawire.sdk.errors import LocalProtocolError
 
@@ -30,7 +30,7 @@ def to_ms(time: object) -> int:
         if time.tzinfo is None:
             raise LocalProtocolError(f"time {time}: expected a time zone, as in datetime.now(UTC)")
         time_ms = (time - _EPOCH) // timedelta(milliseconds=1)
-    elif isinstance(time, bool) or not hasattr(time, "__index__"):
+    elif isinstance(time, bool) or not isinstance(time, SupportsIndex):
         raise LocalProtocolError(f"time {time!r:.100}: expected milliseconds since the epoch, or a datetime")
     else:
         time_ms = index(time)
