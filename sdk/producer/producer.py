@@ -335,7 +335,7 @@ class Producer(Generic[GivenKey, GivenValue]):
         return self._started().client.metrics()
 
     async def drain(self) -> None:
-        """Wait until at least half of `buffer_memory` is free; lingering batches are sent if nothing else would free it."""
+        """Wait until at least half of `buffer_memory` is free; lingering batches are sent if nothing else would do."""
         core = self._started()
         await core.rest()
         if core.accumulator.bytes_held > self._options.buffer_memory // 2:

@@ -2,7 +2,7 @@
 
 A turn runs what was asked for, polls the machines and the router, carries out the router's actions and sets a timer for
 the next turn. An event (a response, a connection that opened or ended, a call from the user's side) leads to a turn,
-unless its call says that nothing waits for it. All of it happens on one event loop: the caller's, or that of an I/O thread.
+unless its call says that nothing waits for it. All of it happens on one event loop: the caller's, or an I/O thread's.
 """
 
 from __future__ import annotations
