@@ -36,6 +36,11 @@ SEVERAL = (None, 5, b"t", T0, ("t", 0), *([each] for each in PARTITIONS))
 
 Call = Callable[[Any, Any], Any]
 
+#: Without their types, so that they take what is wrong.
+offset_and_metadata: Any = OffsetAndMetadata
+group_metadata: Any = GroupMetadata
+new_topic: Any = NewTopic
+
 
 def keyed(*values: Any) -> list[Any]:
     """Return mappings that are wrong: no mapping, wrong partitions, or wrong values."""
@@ -45,18 +50,18 @@ def keyed(*values: Any) -> list[Any]:
 
 COMMITS = keyed(
     *NUMBERS,
-    *(OffsetAndMetadata(each) for each in NUMBERS),
-    *(OffsetAndMetadata(0, each) for each in TEXTS),  # type: ignore[arg-type]  # what is wrong
-    *(OffsetAndMetadata(0, "", each) for each in (None, "1", -2, 1 << 31)),  # type: ignore[arg-type]  # what is wrong
+    *(offset_and_metadata(each) for each in NUMBERS),
+    *(offset_and_metadata(0, each) for each in TEXTS),
+    *(offset_and_metadata(0, "", each) for each in (None, "1", -2, 1 << 31)),
 )
 TOPICS = (None, 5, b"t", "", "a b", ["t", 5], [b"t"], [["t"]])
 NEW_TOPICS = (
     *(each for each in TOPICS if each != "t"),
-    *(NewTopic(each) for each in TEXTS),  # type: ignore[arg-type]  # what is wrong
-    *(NewTopic("n", each) for each in (None, "1", True, 1.5, -2, 1 << 31)),  # type: ignore[arg-type]  # what is wrong
-    *(NewTopic("n", 1, each) for each in (None, "1", True, 1.5, -2, 1 << 15)),  # type: ignore[arg-type]  # what is wrong
-    *(NewTopic("n", configs=each) for each in (None, 5, ["a"], {5: "1"}, {"a": 5})),  # type: ignore[arg-type]  # what is wrong
-    *(NewTopic("n", assignments=each) for each in (None, 5, {"0": (1,)}, {-1: (1,)}, {0: 1}, {0: ("1",)}, {0: (-1,)})),  # type: ignore[arg-type]  # what is wrong
+    *(new_topic(each) for each in TEXTS),
+    *(new_topic("n", each) for each in (None, "1", True, 1.5, -2, 1 << 31)),
+    *(new_topic("n", 1, each) for each in (None, "1", True, 1.5, -2, 1 << 15)),
+    *(new_topic("n", configs=each) for each in (None, 5, ["a"], {5: "1"}, {"a": 5})),
+    *(new_topic("n", assignments=each) for each in (None, 5, {"0": (1,)}, {-1: (1,)}, {0: 1}, {0: ("1",)}, {0: (-1,)})),
 )
 RESOURCES = (
     *((each, "t") for each in (None, "topic", 0, 3, 2.0, True, (2,))),
@@ -69,11 +74,11 @@ GROUPS = (
     5,
     "g",
     ("g", 1, "", None),
-    *(GroupMetadata(each) for each in TEXTS),
-    GroupMetadata("g", "1"),
-    GroupMetadata("g", 1, None),
-    GroupMetadata("g", 1, "", 5),
-)  # type: ignore[arg-type]  # what is wrong
+    *(group_metadata(each) for each in TEXTS),
+    group_metadata("g", "1"),
+    group_metadata("g", 1, None),
+    group_metadata("g", 1, "", 5),
+)
 
 CONSUMER: dict[str, tuple[Call, Any]] = {
     "assign": (lambda consumer, given: consumer.assign(given), SEVERAL),

@@ -215,7 +215,6 @@ def test_a_move_without_records(side: UserSide) -> None:
 
 def test_a_bounded_read_leaves_what_is_beyond(side: UserSide) -> None:
     side.put(T0, made(0, b"a", b"b", b"c", b"d"))
-    side.reader.is_bounded = True
     side.assignment.readings[T0].until = 2
     side.assignment.readings[T1].until = 0
     assert side.take_all() == [0, 1]
@@ -225,7 +224,6 @@ def test_a_bounded_read_leaves_what_is_beyond(side: UserSide) -> None:
 
 def test_a_bounded_read_passes_over_batches_beyond(side: UserSide) -> None:
     side.put(T0, made(0, b"a", b"b") + made(2, b"c") + made(3, b"d"))
-    side.reader.is_bounded = True
     side.assignment.readings[T0].until = 2
     side.assignment.readings[T1].until = 0
     assert [batch.start_offset for batch in side.reader.take_batches(10)] == [0]
