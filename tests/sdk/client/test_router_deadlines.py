@@ -45,14 +45,15 @@ def test_an_ended_call_is_not_kept_while_an_earlier_deadline_waits() -> None:
     simulation.router.submit(heartbeat(1, 20_000), simulation.now_ms)
     simulation.run(10)
     simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse()
-    ended = []
-    for _ in range(1_000):
+
+    def ended_call() -> ref[Watched]:
         call = heartbeat(2, 30_000)
-        ended.append(ref(call))
         simulation.router.submit(call, simulation.now_ms)
         simulation.run(1)
         assert call.done
-    del call
+        return ref(call)
+
+    ended = [ended_call() for _ in range(1_000)]
     gc.collect()
     assert not any(each() for each in ended)
     assert len(simulation.router._deadlines) < 200
