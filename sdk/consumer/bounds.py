@@ -81,6 +81,14 @@ class Bounds:
         self._core.reader.take_back()
         self._core.queue.signal()
 
+    @property
+    def are_reached(self) -> bool:
+        """Whether everything before them was handed out. Without any, that never happens."""
+        handout, assignment = self._core.reader.handout, self._core.assignment
+        if (self._until is None and not self._stop_at_end) or (handout is not None and handout.left):
+            return False
+        return all(reading.is_at_end for reading in assignment.readings.values() if reading.until is not None)
+
     def lift(self) -> None:
         """Have reads go on without an end. What was cut at one is fetched again."""
         if self._core.reader.bounds is not self:

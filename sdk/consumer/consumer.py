@@ -408,7 +408,7 @@ class Consumer(ConsumerFace[Key, Value]):
             self._seen = core.reader.taken
             await turn()  # the application may never wait: let responses in and the next requests out
         while (found := self._read(core, read)) is None:
-            if (bounds is not None and core.reader.is_at_end) or not await self._woken(core, deadline_ms):
+            if (bounds is not None and bounds.are_reached) or not await self._woken(core, deadline_ms):
                 return None
             self._seen = core.reader.taken + 1  # what comes now was waited for
         return found

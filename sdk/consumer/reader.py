@@ -215,14 +215,6 @@ class Reader:
         self._queue.clear()
         self._queue.fail(error)
 
-    @property
-    def is_at_end(self) -> bool:
-        """Whether a bounded read has reached its end in every partition."""
-        handout = self.handout
-        if handout is not None and handout.left:
-            return False
-        return all(reading.is_at_end for reading in self._assignment.readings.values() if reading.until is not None)
-
     def _count(self) -> int:
         handout = self.handout
         return self._handed_out + (0 if handout is None else handout.index)

@@ -46,7 +46,7 @@ def test_an_ended_call_is_not_kept_while_an_earlier_deadline_waits() -> None:
     simulation.run(10)
     simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse()
 
-    def ended_call() -> ref[Call]:
+    def ended_call() -> ref[Watched]:
         call = heartbeat(2, 30_000)
         simulation.router.submit(call, simulation.now_ms)
         simulation.run(1)

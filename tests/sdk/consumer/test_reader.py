@@ -218,7 +218,7 @@ def test_a_bounded_read_leaves_what_is_beyond(side: UserSide) -> None:
     side.assignment.readings[T0].until = 2
     side.assignment.readings[T1].until = 0
     assert side.take_all() == [0, 1]
-    assert side.reader.is_at_end
+    assert side.assignment.readings[T0].is_at_end
     assert side.finished(T0) == Position(2, 0)
 
 
@@ -228,7 +228,7 @@ def test_a_bounded_read_passes_over_batches_beyond(side: UserSide) -> None:
     side.assignment.readings[T1].until = 0
     assert [batch.start_offset for batch in side.reader.take_batches(10)] == [0]
     assert side.position(T0) == Position(2, 0)
-    assert side.reader.is_at_end
+    assert side.assignment.readings[T0].is_at_end
 
 
 def test_the_end_of_the_client(side: UserSide) -> None:
