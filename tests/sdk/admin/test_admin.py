@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -133,6 +134,25 @@ def test_delete_topics(highest: int) -> None:
             assert {each.message.timeout_ms for each in broker.requests} == {REQUEST_TIMEOUT_MS}
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("change", ["create", "delete"])
+def test_the_metadata_follows_what_was_changed(change: str) -> None:
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        broker.responders[ApiKey.DELETE_TOPICS] = lambda request: DeleteTopicsResponse()
+        broker.responders[ApiKey.CREATE_TOPICS] = lambda request: CreateTopicsResponse()
+        usual, asked = broker.responders[ApiKey.METADATA], asyncio.Event()
+
+        def answer(request: Request) -> Any:
+            asked.set()
+            return usual(request)
+
+        broker.responders[ApiKey.METADATA] = answer
+        await (admin.create_topics("u") if change == "create" else admin.delete_topics("t"))
+        async with asyncio.timeout(5):
+            await asked.wait()
+
+    administering(test)
 
 
 def test_topics() -> None:

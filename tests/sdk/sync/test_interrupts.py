@@ -15,10 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from kafkawire import ConsumerBatch, Record, TopicPartition
+from kafkawire.errors import NoOffset
 from kafkawire.sync import Consumer, Producer
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
@@ -237,3 +239,33 @@ def test_sends_interrupted_anywhere_leave_a_producer_that_works() -> None:
             assert [delivery.result(10_000).partition for delivery in deliveries] == [0] * len(deliveries)
             producer.flush()
     assert total > 10
+
+
+@pytest.mark.parametrize(
+    ("takes", "error", "rewinds"),
+    [
+        (False, KeyboardInterrupt(), 0),
+        (True, KeyboardInterrupt(), 1),
+        (True, ZeroDivisionError(), 1),
+        (True, NoOffset("t-0"), 0),
+        (True, None, 0),
+    ],
+)
+def test_only_what_was_on_its_way_is_handed_out_again(takes: bool, error: BaseException | None, rewinds: int) -> None:
+    inner: Any = Consumer("broker:9092")._inner
+    assert not inner.is_taking
+    inner._core = Mock()
+
+    async def read() -> int:
+        inner.is_taking = takes
+        if error is not None:
+            raise error
+        return 7
+
+    if error is None:
+        assert inner.take(read) == 7
+    else:
+        with pytest.raises(type(error)):
+            inner.take(read)
+    assert inner._core.reader.rewind.call_count == rewinds
+    assert not inner.is_taking
