@@ -34,6 +34,7 @@ OPTIONAL = {"kafkawire.sdk.spark": "pyspark", "kafkawire.spark": "pyspark", "kaf
 
 #: Names in annotations of public classes that users need not import, and why.
 NOT_NEEDED = {
+    ("Consumer.records", "BoundedRecords"): "iterated over, and closed",
     ("ConsumerBatch.to_arrow", "RecordBatch"): "of pyarrow",
     ("ConsumerBatch.to_arrow", "pyarrow"): "a library",
     ("Network.open", "ConnectionState"): "only who writes a network needs it",

@@ -178,7 +178,7 @@ class ConsumerFace(Generic[Key, Value]):
         self._started().seek(checked_partitions(partitions), to_ms(time))
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """Return how many offsets are between the position and the end of a partition; None if either is unknown.
+        """Return how many offsets are between position and end of a partition; None if either is unknown.
 
         Raises:
             LocalProtocolError: the partition is not assigned.
