@@ -189,6 +189,9 @@ class Transactions:
         self._check()
         if self.state is not State.OPEN:
             raise (self._reason if self.state is State.DOOMED and self._reason is not None else OUTSIDE).again()
+        if not offsets:  # the group would not join, and committing a transaction that nothing has joined is refused
+            promise.keep(None)
+            return
         deadline_ms = now_ms + timeout_ms
         if self._partitions.joins_by_itself or group.group_id in self._groups:
             self._commit_offsets(offsets, group, deadline_ms, promise, now_ms)

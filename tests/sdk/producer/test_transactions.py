@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.errors import (
     LocalProtocolError,
     TransactionAborted,
@@ -90,6 +91,24 @@ def test_an_empty_transaction_asks_nobody(version: int) -> None:
         producer.begin()
         assert error_of(end()) is None
     assert not producer.simulation.requests(EndTxnRequest)
+
+
+@BOTH
+@pytest.mark.parametrize("has_records", [False, True])
+def test_no_offsets_join_no_group(version: int, has_records: bool) -> None:
+    """A coordinator refuses to commit what nothing has joined, and the producer would be lost with that."""
+    producer = TransactionalProducer(version)
+    producer.begin()
+    if has_records:
+        producer.send("t", b"v", partition=0)
+    promise = producer.ask(producer.machine.send_offsets, {}, GroupMetadata("g", 3, "member"), 60_000)
+    assert error_of(promise) is None
+    assert error_of(producer.commit()) is None
+    assert not producer.simulation.requests(AddOffsetsToTxnRequest)
+    assert not producer.simulation.requests(TxnOffsetCommitRequest)
+    producer.begin()
+    assert error_of(producer.send_offset(1)) is None
+    assert error_of(producer.commit()) is None
 
 
 @BOTH
