@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call
 from kafkawire.sdk.client.options import ClientOptions
-from kafkawire.sdk.client.retry import Attempts
-from kafkawire.sdk.errors import BrokerError, ConfigurationError, ConnectFailed, KafkaWireError
+from kafkawire.sdk.client.retry import Attempts, is_refusal
+from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
@@ -130,8 +130,7 @@ class MetadataRefresh:
         self.ended_ms = now_ms
         # Any refresh may be in vain: the next one comes after a pause, unless this one helps for a while.
         self._attempts.failed(call.error or _IN_VAIN, now_ms)
-        is_final = isinstance(call.error, ConnectFailed | ConfigurationError) and not call.error.retriable
-        self.refusal = call.error if is_final else None
+        self.refusal = call.error if is_refusal(call.error) else None
         metadata = self._router.metadata
         if call.error is None:
             assert isinstance(call.result, MetadataResponse)

@@ -12,10 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from kafkawire.sdk.errors import BrokerError, ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.errors import (
+    BrokerError,
+    ConfigurationError,
+    ConnectFailed,
+    ConnectionLost,
+    KafkaWireError,
+    RequestTimedOut,
+)
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
 
-__all__ = ["Attempts", "Backoff", "is_connection_error", "outdates_coordinator", "outdates_metadata"]
+__all__ = ["Attempts", "Backoff", "is_connection_error", "is_refusal", "outdates_coordinator", "outdates_metadata"]
 
 _JITTER = 0.2
 
@@ -106,6 +113,11 @@ class Attempts:
 def is_connection_error(error: KafkaWireError) -> bool:
     """Return whether the broker was not reached, or did not respond."""
     return isinstance(error, ConnectFailed | ConnectionLost | RequestTimedOut)
+
+
+def is_refusal(error: KafkaWireError | None) -> bool:
+    """Return whether a broker does not trust this client, or cannot be trusted: to try again may lock the user out."""
+    return isinstance(error, ConnectFailed | ConfigurationError) and not error.retriable
 
 
 def outdates_metadata(error: KafkaWireError) -> bool:

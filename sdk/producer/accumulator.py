@@ -277,6 +277,14 @@ class Accumulator:
         attempts = Attempts(self._backoff, created_ms + self._options.delivery_timeout_ms, self._options.retries)
         return ProducerBatch(queue, order, builder, attempts, limit_bytes, created_ms)
 
+    def parts_of(self, batch: ProducerBatch) -> list[ProducerBatch]:
+        """Return batches of half the size with the records of one, to be sent in its place."""
+        limit_bytes = max(batch.used_bytes // 2, BATCH_HEADER_BYTES)
+        return [
+            self.new_batch(batch.queue, builder, limit_bytes, batch.created_ms, (*batch.order, number))
+            for number, builder in enumerate(batch.parts(limit_bytes))
+        ]
+
     def _grow(self, batch: ProducerBatch, needed_bytes: int, *, partly: bool) -> bool:
         """Have an open batch hold so many bytes; return whether it may.
 
