@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Target
 from kafkawire.sdk.client.metadata import Topic
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.requests import MetadataQuestion
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.clock import monotonic_ms
@@ -119,14 +120,16 @@ class Operations:
         metadata = self.router.metadata
 
         def check(response: MetadataResponse) -> None:
-            metadata.update(response, monotonic_ms(), is_complete=names is None)
+            metadata.update(
+                response, monotonic_ms(), is_complete=names is None, has_epochs=question.has_epochs
+            )
             for name in names or ():
                 if name not in metadata.topics:
                     code = metadata.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                     raise BrokerError(code, f"topic {name}")
 
-        request = MetadataRequest(asked, allow_auto_topic_creation=False)
-        await self.request(ANY_BROKER, request, MetadataResponse, check, deadline_ms=deadline_ms, final=final)
+        question = MetadataQuestion(MetadataRequest(asked, allow_auto_topic_creation=False))
+        await self.request(ANY_BROKER, question, MetadataResponse, check, deadline_ms=deadline_ms, final=final)
         chosen = metadata.topics if names is None else names
         return {name: metadata.topics[name] for name in chosen if name in metadata.topics}
 
