@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Node
-from kafkawire.sdk.client.offset_requests import list_answers, list_request
+from kafkawire.sdk.client.offset_requests import list_answers, list_request, list_version
 from kafkawire.sdk.client.options import ClientOptions
 from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.requests import MetadataQuestion
@@ -162,7 +162,7 @@ class OffsetQueries:
         query.in_flight += 1
         call = Call(
             Node(leader),
-            lambda _: (request, None),
+            lambda versions: (request, list_version(times, leader, versions)),
             ListOffsetsResponse,
             _deadline_ms(query),
             partial(self._listed, query, times),
