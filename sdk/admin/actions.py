@@ -45,6 +45,9 @@ _VERSION_BYTES = 2
 #: Retriable when writing to a topic that is just being created, final when asking about it.
 _NO_SUCH_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
+#: What only the broker itself knows.
+_OF_ONE_BROKER = frozenset({enums.ConfigResourceType.BROKER, enums.ConfigResourceType.BROKER_LOGGER})
+
 
 class Actions:
     """What an admin does.
@@ -142,7 +145,8 @@ class Actions:
             for result in response.results:
                 check(result.error_code, _said(detail, result.error_message))
 
-        of_broker = resource_type == enums.ConfigResourceType.BROKER
+        is_default = resource_type == enums.ConfigResourceType.BROKER and not name  # of all brokers: any one knows it
+        of_broker = resource_type in _OF_ONE_BROKER and not is_default
         response = await self._operations.request(
             Node(int(name)) if of_broker else ANY_BROKER,
             messages.DescribeConfigsRequest([resource]),

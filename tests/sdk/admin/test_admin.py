@@ -15,7 +15,7 @@ from kafkawire.sdk.admin.admin import Admin
 from kafkawire.sdk.admin.descriptions import ConfigEntry, GroupListing, NewTopic
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.consumer.consumer_protocol import encode_assignment
-from kafkawire.sdk.errors import BrokerError, Closed, LocalProtocolError
+from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -256,6 +256,24 @@ def test_configs() -> None:
             await admin.describe_configs(ConfigResourceType.TOPIC, "u")
 
     administering(test)
+
+
+def test_what_only_one_broker_knows_is_asked_there() -> None:
+    def respond(request: Request) -> DescribeConfigsResponse:
+        return DescribeConfigsResponse(results=[DescribeConfigsResponse.DescribeConfigsResult()])
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 2})
+        broker.responders[ApiKey.DESCRIBE_CONFIGS] = respond
+        timeouts = {"api_timeout_ms": 50, "request_timeout_ms": 50, "connect_timeout_ms": 50}
+        async with Admin(str(BROKER), network=broker.network, **timeouts) as admin:
+            for kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
+                with pytest.raises(KafkaWireError, match="node 9: the cluster does not list it"):
+                    await admin.describe_configs(kind, "9")
+            assert await admin.describe_configs(ConfigResourceType.BROKER, "") == {}  # the defaults of all brokers
+            assert await admin.describe_configs(ConfigResourceType.BROKER_LOGGER, "1") == {}
+
+    asyncio.run(run())
 
 
 def test_start_and_close() -> None:
