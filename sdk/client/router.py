@@ -131,7 +131,8 @@ class Router:
         if len(self._unsettled) >= MAX_CALLS:
             raise LocalProtocolError(f"{MAX_CALLS} calls have not ended yet, that is the limit")
         number = self._number()
-        entry = _Entry(call, number, Attempts(self._backoff, call.deadline_ms, final=call.final), now_ms)
+        attempts = Attempts(self._backoff, call.deadline_ms, final=call.final, pauses=call.pauses)
+        entry = _Entry(call, number, attempts, now_ms)
         self._unsettled[number] = entry
         heappush(self._deadlines, (call.deadline_ms, number))
         if len(self._deadlines) > 2 * len(self._unsettled) + _SPARE_DEADLINES:
@@ -148,8 +149,7 @@ class Router:
     def reach(self, node_id: int, now_ms: int, purpose: Purpose = Purpose.DATA) -> Link | None:
         """Return the link to a broker if it takes calls now; otherwise see that it opens.
 
-        For machines that prepare a request only when it can be sent. They ask again and again, so a broker that has
-        refused this client is left alone; `refusal` says why.
+        For machines that prepare a request when it can be sent. A broker that has refused this client is left alone.
         """
         link = self._links.to_node(node_id, purpose)
         if link is None:

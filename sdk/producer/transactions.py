@@ -30,6 +30,7 @@ from kafkawire.sdk.producer.transaction_errors import (
     FINAL_FOR_OFFSETS,
     NOT_COMMITTED,
     OUTSIDE,
+    SOON_AFTER_THE_LAST,
     aborted,
     code_of,
     fenced,
@@ -325,7 +326,10 @@ class Transactions:
 
         self._calls += 1
         final = FINAL_FOR_OFFSETS if response is TxnOffsetCommitResponse else ()
-        self._router.submit(Call(target, request, response, deadline_ms, done, check=check, final=final), now_ms)
+        is_first = response is AddPartitionsToTxnResponse and not self._partitions.joined
+        pauses = SOON_AFTER_THE_LAST if is_first else {}
+        call = Call(target, request, response, deadline_ms, done, check=check, final=final, pauses=pauses)
+        self._router.submit(call, now_ms)
 
     # What goes wrong.
 

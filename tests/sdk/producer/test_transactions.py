@@ -6,6 +6,8 @@ test_transaction_failures.py has what goes wrong, test_transaction_ends.py coord
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
@@ -221,3 +223,17 @@ def test_what_is_not_in_order_is_refused() -> None:
     producer.run(100)
     producer.abort(0)
     assert "the transaction is being aborted" in str(error_of(producer.ask(producer.machine.commit, 100)))
+
+
+def test_the_first_partition_does_not_wait_long_for_the_transaction_before() -> None:
+    """As in Java: 20 ms for the first, the backoff for later ones."""
+    producer = TransactionalProducer(1)
+    producer.begin()
+    for number in range(2):
+        producer.refusals[AddPartitionsToTxnRequest] = [ErrorCode.CONCURRENT_TRANSACTIONS] * 3
+        producer.send("t", b"v", partition=number)
+        producer.run(2_000)
+    times = [time for time, _, request, _ in producer.simulation.sent if isinstance(request, AddPartitionsToTxnRequest)]
+    pauses = [after - before - 1 for before, after in pairwise(times)]
+    assert (pauses[:3], pauses[4:]) == ([20] * 3, [100, 200, 400])
+    assert error_of(producer.commit()) is None
