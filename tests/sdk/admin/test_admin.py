@@ -339,7 +339,7 @@ def test_what_only_one_broker_knows_is_asked_there() -> None:
     async def run() -> None:
         broker = StoringBroker({"t": 2})
         broker.responders[ApiKey.DESCRIBE_CONFIGS] = respond
-        timeouts = {"api_timeout_ms": 50, "request_timeout_ms": 50, "connect_timeout_ms": 50}
+        timeouts = {"api_timeout_ms": 500, "request_timeout_ms": 500, "connect_timeout_ms": 500, "retry_backoff_ms": 1}
         async with Admin(str(BROKER), network=broker.network, **timeouts) as admin:
             for kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
                 with pytest.raises(KafkaWireError, match="node 9: the cluster does not list it"):
