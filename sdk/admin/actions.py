@@ -5,8 +5,8 @@ Each sends requests to the broker in charge. Retriable errors are tried again un
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from kafkawire.sdk.admin.arguments import ConfigResource
 from kafkawire.sdk.admin.descriptions import (
@@ -22,6 +22,7 @@ from kafkawire.sdk.client.groups.offset_requests import TopicNames, fetch_reques
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.requests import carries, check
 from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.errors import BrokerError, LocalProtocolError
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables import enums
@@ -29,7 +30,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.transport.driven import Versions
 from kafkawire.sdk.transport.promise import Promise
-from kafkawire.sdk.transport.timing import together
+from kafkawire.sdk.transport.timing import sleep_ms, together
 
 if TYPE_CHECKING:
     from kafkawire.sdk.client.metadata import Topic
@@ -43,6 +44,12 @@ _VERSION_BYTES = 2
 
 #: Retriable when writing to a topic that is just being created, final when asking about it.
 _NO_SUCH_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+#: The name of a topic, its error code and what the broker says about it.
+_TopicResult = tuple[str, int, str | None]
+
+#: What only the broker itself knows.
+_OF_ONE_BROKER = frozenset({enums.ConfigResourceType.BROKER, enums.ConfigResourceType.BROKER_LOGGER})
 
 
 class Actions:
@@ -61,32 +68,79 @@ class Actions:
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, bytes]:
         """Create topics and return their ids; see `Admin.create_topics`."""
-        request = messages.CreateTopicsRequest([_creatable(topic) for topic in topics], self._timeout_ms)
+        wanted = {topic.name: _creatable(topic) for topic in topics}
+        if len(wanted) < len(topics):
+            names = [topic.name for topic in topics]
+            raise LocalProtocolError(
+                f"create topic {next(name for name in names if names.count(name) > 1)}: named twice"
+            )
+        ids: dict[str, bytes] = {}
 
-        def read(response: messages.CreateTopicsResponse) -> None:
-            for topic in response.topics:
-                check(topic.error_code, _said(f"create topic {topic.name}", topic.error_message))
+        async def create(names: Collection[str], deadline_ms: int) -> Iterator[_TopicResult]:
+            request = messages.CreateTopicsRequest([wanted[name] for name in names], self._timeout_ms)
+            kind = messages.CreateTopicsResponse
+            response = await self._operations.request(
+                CONTROLLER, request, kind, lambda response: _at_controller(response.topics), deadline_ms=deadline_ms
+            )
+            ids.update((topic.name, topic.topic_id) for topic in response.topics)
+            return ((topic.name, topic.error_code, topic.error_message) for topic in response.topics)
 
-        response = await self._operations.request(CONTROLLER, request, messages.CreateTopicsResponse, read)
-        self._operations.router.metadata.invalidate()
-        return {topic.name: topic.topic_id for topic in response.topics}
+        await self._for_each_topic("create topic", list(wanted), create)
+        return {name: ids[name] for name in wanted if name in ids}
 
     async def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics; see `Admin.delete_topics`."""
 
-        def request(versions: Versions) -> tuple[Message, int]:
-            version = versions.version_for(messages.DeleteTopicsRequest)
-            if carries(messages.DeleteTopicsRequest, "topics", version):
-                states = [messages.DeleteTopicsRequest.DeleteTopicState(name) for name in names]
-                return messages.DeleteTopicsRequest(topics=states, timeout_ms=self._timeout_ms), version
-            return messages.DeleteTopicsRequest(topic_names=names, timeout_ms=self._timeout_ms), version
+        async def delete(names: Collection[str], deadline_ms: int) -> Iterator[_TopicResult]:
+            def request(versions: Versions) -> tuple[Message, int]:
+                version = versions.version_for(messages.DeleteTopicsRequest)
+                if carries(messages.DeleteTopicsRequest, "topics", version):
+                    states = [messages.DeleteTopicsRequest.DeleteTopicState(name) for name in names]
+                    return messages.DeleteTopicsRequest(topics=states, timeout_ms=self._timeout_ms), version
+                return messages.DeleteTopicsRequest(topic_names=list(names), timeout_ms=self._timeout_ms), version
 
-        def read(response: messages.DeleteTopicsResponse) -> None:
-            for topic in response.responses:
-                check(topic.error_code, _said(f"delete topic {topic.name}", topic.error_message))
+            kind = messages.DeleteTopicsResponse
+            response = await self._operations.request(
+                CONTROLLER, request, kind, lambda response: _at_controller(response.responses), deadline_ms=deadline_ms
+            )
+            return ((topic.name or "", topic.error_code, topic.error_message) for topic in response.responses)
 
-        await self._operations.request(CONTROLLER, request, messages.DeleteTopicsResponse, read, final=_NO_SUCH_TOPIC)
-        self._operations.router.metadata.invalidate()
+        await self._for_each_topic("delete topic", names, delete)
+
+    async def _for_each_topic(
+        self,
+        what: str,
+        names: Collection[str],
+        attempt: Callable[[Collection[str], int], Awaitable[Iterable[_TopicResult]]],
+    ) -> None:
+        """Do something with topics, again with those that the controller throttles (KIP-599), as Java's admin does.
+
+        What was done to a topic is not to be repeated: that would meet an error.
+
+        Raises:
+            BrokerError: the first error of a topic, once all others are done.
+        """
+        attempts = self._operations.attempts()
+        assert attempts.deadline_ms is not None
+        failure: BrokerError | None = None
+        while names:
+            throttled: BrokerError | None = None
+            left = []
+            for name, code, message in await attempt(names, attempts.deadline_ms):
+                error = BrokerError(code, _said(f"{what} {name}", message)) if code != ErrorCode.NONE else None
+                if code == ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+                    throttled = throttled or error
+                    left.append(name)
+                failure = failure or (None if name in left else error)
+            self._operations.router.metadata.invalidate()
+            names = left
+            if throttled is not None:
+                now_ms = monotonic_ms()
+                if not attempts.failed(throttled, now_ms):
+                    raise failure or throttled
+                await sleep_ms(attempts.not_before_ms - now_ms)
+        if failure is not None:
+            raise failure
 
     async def list_topics(self, include_internal: bool) -> dict[str, Topic]:
         """Return all topics by name."""
@@ -215,6 +269,13 @@ def _creatable(topic: NewTopic) -> messages.CreateTopicsRequest.CreatableTopic:
         ],
         [messages.CreateTopicsRequest.CreatableTopicConfig(name, value) for name, value in topic.configs.items()],
     )
+
+
+def _at_controller(results: Iterable[Any]) -> None:
+    """Have the whole request sent again if the broker is not the controller."""
+    for result in results:
+        if result.error_code == ErrorCode.NOT_CONTROLLER:
+            raise BrokerError(result.error_code, _said(f"topic {result.name}", result.error_message))
 
 
 def _said(detail: str, message: str | None) -> str:

@@ -5,8 +5,9 @@ A machine submits a `Call` to the router and learns of its end exactly once, by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from kafkawire.sdk.errors import KafkaWireError
@@ -86,6 +87,7 @@ class Call:
         check: returns the error that a response carries, None if it succeeded.
         retries: False if the first failure ends it, because its machine decides what comes next.
         final: retriable codes that end it.
+        pauses: in ms, before it is tried again after these codes; otherwise the backoff says how long.
         timeout_ms: for one response; None for `request_timeout_ms`.
         purpose: the connection that it takes.
 
@@ -104,6 +106,7 @@ class Call:
         "error",
         "final",
         "on_done",
+        "pauses",
         "purpose",
         "response",
         "result",
@@ -124,6 +127,7 @@ class Call:
         check: Callable[[Message], KafkaWireError | None] | None = None,
         retries: bool = True,
         final: Collection[ErrorCode] = (),
+        pauses: Mapping[ErrorCode, int] = MappingProxyType({}),
         timeout_ms: int | None = None,
         purpose: Purpose = Purpose.DATA,
     ) -> None:
@@ -135,6 +139,7 @@ class Call:
         self.check = check
         self.retries = retries
         self.final = final
+        self.pauses = pauses
         self.timeout_ms = timeout_ms
         self.purpose = purpose
         self.result: Message | None = None

@@ -21,7 +21,7 @@ from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.client.telemetry import Telemetry
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.clock import now_ms as wall_ms
-from kafkawire.sdk.errors import Closed, KafkaWireError, LocalProtocolError
+from kafkawire.sdk.errors import Closed, ConnectFailed, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.transport.connection import ConnectionSettings
 from kafkawire.sdk.transport.driven import Machine
@@ -56,6 +56,8 @@ class ClientCore:
     ) -> None:
         self._name = name
         self._io = options.io
+        self._servers_count = len(options.bootstrap_servers)
+        self._start_timeout_ms = options.api_timeout_ms
         self._thread: IoThread | None = None
         self._is_started = False
         self.backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, random_fraction)
@@ -77,14 +79,15 @@ class ClientCore:
         if options.metrics_reporter is not None:
             interval_ms = options.metrics_report_interval_ms
             self.machines.append(MetricsReport(self.router.metrics, options.metrics_reporter, interval_ms))
-        self.operations = Operations(self.router, options.api_timeout_ms, self.driver.wake)
+        self.operations = Operations(self.router, self.backoff, options.api_timeout_ms, self.driver.wake)
 
     def start(self) -> Promise[None]:
         """Begin, and connect to the cluster.
 
         Returns:
-            A promise that is kept once the cluster is known, and fails with `ConnectFailed` once none of the bootstrap
-            servers could be reached.
+            A promise that is kept once the cluster is known. It fails with `ConnectFailed` once none of the bootstrap
+            servers could be reached, or refuses this client; and with the last error if those that were reached did not
+            answer, once each was asked and `api_timeout_ms` has passed.
 
         Raises:
             LocalProtocolError: the client was started already.
@@ -94,7 +97,23 @@ class ClientCore:
         self._is_started = True
 
         def refresh(promise: Promise[None], now_ms: int) -> None:
-            self.router.refresh(lambda error: promise.keep(None) if error is None else promise.fail(error))
+            deadline_ms, failures = now_ms + self._start_timeout_ms, 0
+
+            def refreshed(error: KafkaWireError | None) -> None:
+                nonlocal failures
+                failures += 1
+                if error is None:
+                    promise.keep(None)
+                elif (
+                    isinstance(error, ConnectFailed)
+                    or not error.retriable
+                    or (failures >= self._servers_count and monotonic_ms() >= deadline_ms)
+                ):  # all have failed, or one is final
+                    promise.fail(error)
+                else:
+                    self.router.refresh(refreshed)  # after a pause, of the server that has failed least
+
+            self.router.refresh(refreshed)
 
         # Asked before the first turn: on a thread, that one could fail first, and a refused login would be repeated.
         started = self.driver.ask(refresh)

@@ -12,7 +12,8 @@ from kafkawire.sdk.client.call import Purpose
 from kafkawire.sdk.client.link import Link, LinkState
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.options import ClientOptions
-from kafkawire.sdk.client.retry import Attempts, Backoff
+from kafkawire.sdk.client.retry import Attempts, Backoff, is_refusal
+from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.transport.driven import Open, Shut
 from kafkawire.sdk.transport.wire import Address
 
@@ -33,6 +34,7 @@ class Links:
 
     def __init__(self, options: ClientOptions, metadata: Metadata, backoff: Backoff) -> None:
         self._idle_ms = options.connections_max_idle_ms
+        self._refused_ms = options.metadata_max_age_ms  # the metadata of a client that was refused is as old then
         self._bootstrap_servers = options.bootstrap_servers
         self._metadata = metadata
         self._backoff = backoff
@@ -66,6 +68,12 @@ class Links:
         first = [self.to(address, Purpose.DATA) for address in self._bootstrap_servers]
         return list(dict.fromkeys((*known, *first)))
 
+    def refusal(self, link: Link, now_ms: int) -> KafkaWireError | None:
+        """Return why a broker has refused this client; None if it has not, or so long ago that it may be asked again."""
+        error = link.attempts.last_error
+        lasts = link.state is LinkState.CLOSED and is_refusal(error) and now_ms < link.since_ms + self._refused_ms
+        return error if lasts else None
+
     def want(self, link: Link) -> None:
         """Have a link opened as soon as its backoff is over."""
         if not link.wanted:
@@ -87,7 +95,7 @@ class Links:
                 link.moves_to(LinkState.CLOSED, now_ms)
                 link.connection = None
                 yield Shut(link)
-            elif link.state is LinkState.CLOSED and not link.wanted and now_ms - link.used_ms >= self._idle_ms:
+            elif link.state is LinkState.CLOSED and not link.wanted and now_ms >= self._forget_ms(link):
                 del self._links[key]
                 continue
             self.due_ms = min((self.due_ms, *self._due_times(link, now_ms)))
@@ -100,6 +108,10 @@ class Links:
             if link.muted_until_ms > now_ms:
                 yield link.muted_until_ms
         elif link.state is LinkState.CLOSED:
-            yield link.attempts.not_before_ms if link.wanted else link.used_ms + self._idle_ms
+            yield link.attempts.not_before_ms if link.wanted else self._forget_ms(link)
         elif link.since_ms + IMPATIENT_MS > now_ms:
             yield link.since_ms + IMPATIENT_MS
+
+    def _forget_ms(self, link: Link) -> int:
+        """Return when a link that is closed may be forgotten, and with it that it was refused."""
+        return link.used_ms + max(self._idle_ms, self._refused_ms if is_refusal(link.attempts.last_error) else 0)

@@ -103,13 +103,16 @@ class Metadata:
         self._updated_ms: int | None = None
         self._lines = LogLimit(logger)
 
-    def update(self, response: MetadataResponse, now_ms: int, *, is_complete: bool = False) -> None:
+    def update(
+        self, response: MetadataResponse, now_ms: int, *, is_complete: bool = False, has_epochs: bool = True
+    ) -> None:
         """Merge a Metadata response.
 
         Args:
             response: replaces the brokers, and the topics it mentions; other topics stay as they are.
             now_ms: the current time, on the clock of `stale_ms`.
             is_complete: whether all topics were asked for, so that any other topic no longer exists.
+            has_epochs: whether its leader epochs can be relied upon; see `MetadataQuestion`.
         """
         self.brokers = {
             broker.node_id: ClusterBroker(broker.node_id, Address(broker.host, broker.port), broker.rack)
@@ -121,7 +124,7 @@ class Metadata:
             for name in self.topics.keys() - {topic.name for topic in response.topics}:
                 self._forget(name)
         for topic in response.topics:
-            self._update_topic(topic, now_ms)
+            self._update_topic(topic, now_ms, has_epochs)
         self._updated_ms = self.refreshed_ms = now_ms
         self.is_complete = is_complete or (self.is_complete and self.wanted is None)
         self.changes += 1
@@ -181,7 +184,7 @@ class Metadata:
             self.wanted.discard(name)
         self._forget(name)
 
-    def _update_topic(self, topic: MetadataResponse.MetadataResponseTopic, now_ms: int) -> None:
+    def _update_topic(self, topic: MetadataResponse.MetadataResponseTopic, now_ms: int, has_epochs: bool) -> None:
         name = topic.name or self._names.get(topic.topic_id)
         if name is None:
             return
@@ -194,7 +197,7 @@ class Metadata:
             self._lines.warning(name, now_ms, "topic %s was deleted and created again", name)
         former = known.partitions if known is not None and known.topic_id == topic.topic_id else {}
         partitions = {
-            partition.partition_index: _newer(former.get(partition.partition_index), partition)
+            partition.partition_index: _newer(former.get(partition.partition_index), partition, has_epochs)
             for partition in topic.partitions
         }
         self._forget(name)
@@ -209,12 +212,13 @@ class Metadata:
             self._names.pop(former.topic_id, None)
 
 
-def _newer(former: Partition | None, partition: MetadataResponse.MetadataResponsePartition) -> Partition:
-    if former is not None and partition.leader_epoch < former.leader_epoch:
+def _newer(
+    former: Partition | None, partition: MetadataResponse.MetadataResponsePartition, has_epoch: bool
+) -> Partition:
+    if has_epoch and former is not None and partition.leader_epoch < former.leader_epoch:
         return former
-    return Partition(
-        _node(partition.leader_id), partition.leader_epoch, tuple(partition.replica_nodes), tuple(partition.isr_nodes)
-    )
+    epoch = partition.leader_epoch if has_epoch else -1
+    return Partition(_node(partition.leader_id), epoch, tuple(partition.replica_nodes), tuple(partition.isr_nodes))
 
 
 def _node(node_id: int) -> int | None:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call
 from kafkawire.sdk.client.options import ClientOptions
-from kafkawire.sdk.client.retry import Attempts
-from kafkawire.sdk.errors import BrokerError, ConfigurationError, ConnectFailed, KafkaWireError
+from kafkawire.sdk.client.requests import MetadataQuestion
+from kafkawire.sdk.client.retry import Attempts, is_refusal
+from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
@@ -112,30 +114,30 @@ class MetadataRefresh:
             if self._asked is None
             else [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(self._asked)]
         )
-        request = MetadataRequest(topics, allow_auto_topic_creation=self._creates_topics)
+        question = MetadataQuestion(MetadataRequest(topics, allow_auto_topic_creation=self._creates_topics))
         deadline_ms = now_ms + self._options.api_timeout_ms
         call = Call(
             ANY_BROKER,
-            lambda _: (request, None),
+            question,
             MetadataResponse,
             deadline_ms,
-            self._ended,
+            partial(self._ended, question),
             check=_error_of,
             retries=False,
         )
         self._router.submit(call, now_ms)
 
-    def _ended(self, call: Call, now_ms: int) -> None:
+    def _ended(self, question: MetadataQuestion, call: Call, now_ms: int) -> None:
         self._running = False
         self.ended_ms = now_ms
         # Any refresh may be in vain: the next one comes after a pause, unless this one helps for a while.
         self._attempts.failed(call.error or _IN_VAIN, now_ms)
-        is_final = isinstance(call.error, ConnectFailed | ConfigurationError) and not call.error.retriable
-        self.refusal = call.error if is_final else None
+        self.refusal = call.error if is_refusal(call.error) else None
         metadata = self._router.metadata
         if call.error is None:
             assert isinstance(call.result, MetadataResponse)
-            metadata.update(call.result, now_ms, is_complete=self._asked is None)
+            is_complete = self._asked is None
+            metadata.update(call.result, now_ms, is_complete=is_complete, has_epochs=question.has_epochs)
             self._note_missing(now_ms)
         elif isinstance(call.error, BrokerError) and call.error.code is ErrorCode.REBOOTSTRAP_REQUIRED:
             self._lines.warning("rebootstrap", now_ms, "the cluster asks its clients to bootstrap again")

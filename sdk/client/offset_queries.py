@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Node
-from kafkawire.sdk.client.offset_requests import list_answers, list_request
+from kafkawire.sdk.client.offset_requests import list_answers, list_request, list_version
 from kafkawire.sdk.client.options import ClientOptions
 from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.client.requests import MetadataQuestion
 from kafkawire.sdk.client.retry import Attempts, Backoff, outdates_metadata
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, RequestTimedOut
@@ -125,7 +126,7 @@ class OffsetQueries:
 
     def _describe(self, query: _Query, topics: Iterable[str], now_ms: int) -> None:
         names = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)]
-        request = MetadataRequest(names, allow_auto_topic_creation=False)
+        question = MetadataQuestion(MetadataRequest(names, allow_auto_topic_creation=False))
 
         def described(call: Call, now_ms: int) -> None:
             query.in_flight -= 1
@@ -134,7 +135,7 @@ class OffsetQueries:
                 query.error = call.error
             else:
                 assert isinstance(call.result, MetadataResponse)
-                self._router.metadata.update(call.result, now_ms)
+                self._router.metadata.update(call.result, now_ms, has_epochs=question.has_epochs)
                 query.error = self._missing(query)
             if query.error is None:
                 self._send(query, now_ms)
@@ -142,9 +143,7 @@ class OffsetQueries:
                 self._attempted(query, now_ms)
 
         query.in_flight += 1
-        call = Call(
-            ANY_BROKER, lambda _: (request, None), MetadataResponse, _deadline_ms(query), described, retries=False
-        )
+        call = Call(ANY_BROKER, question, MetadataResponse, _deadline_ms(query), described, retries=False)
         self._router.submit(call, now_ms)
 
     def _missing(self, query: _Query) -> KafkaWireError | None:
@@ -163,7 +162,7 @@ class OffsetQueries:
         query.in_flight += 1
         call = Call(
             Node(leader),
-            lambda _: (request, None),
+            lambda versions: (request, list_version(times, leader, versions)),
             ListOffsetsResponse,
             _deadline_ms(query),
             partial(self._listed, query, times),

@@ -6,21 +6,33 @@ Source: Kafka protocol guide, "ListOffsets", "OffsetForLeaderEpoch".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.requests import by_topic
-from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.errors import BrokerError, UnsupportedVersion
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from kafkawire.sdk.protocol.tables.enums import CONSUMER_REPLICA_ID
+from kafkawire.sdk.protocol.tables import enums
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_REPLICA_ID, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["EpochEnd", "Listed", "epoch_answers", "epoch_request", "list_answers", "list_request"]
+if TYPE_CHECKING:
+    from kafkawire.sdk.transport.driven import Versions
+
+__all__ = ["EpochEnd", "Listed", "epoch_answers", "epoch_request", "list_answers", "list_request", "list_version"]
+
+#: The first version that knows a special timestamp; earlier ones look for a record at that time.
+_FIRST_WITH: Final[Mapping[int, int]] = {
+    OffsetTimestamp.MAX_TIMESTAMP: enums.LIST_OFFSETS_FIRST_WITH_MAX_TIMESTAMP,
+    OffsetTimestamp.EARLIEST_LOCAL: enums.LIST_OFFSETS_FIRST_WITH_EARLIEST_LOCAL,
+    OffsetTimestamp.LATEST_TIERED: enums.LIST_OFFSETS_FIRST_WITH_LATEST_TIERED,
+    OffsetTimestamp.EARLIEST_PENDING_UPLOAD: enums.LIST_OFFSETS_FIRST_WITH_EARLIEST_PENDING_UPLOAD,
+}
 
 
 class Listed(NamedTuple):
@@ -68,6 +80,23 @@ def list_request(
             partitions.append(ListOffsetsRequest.ListOffsetsPartition(number, _epoch(metadata, key), times[key]))
         topics.append(ListOffsetsRequest.ListOffsetsTopic(topic, partitions))
     return ListOffsetsRequest(CONSUMER_REPLICA_ID, isolation_level, topics, timeout_ms)
+
+
+def list_version(times: Mapping[TopicPartition, int], node_id: int, versions: Versions) -> int:
+    """Return the version in which a broker is asked for offsets.
+
+    Raises:
+        UnsupportedVersion: the broker would take a special timestamp for a time, and say that there is no record.
+    """
+    version = versions.version_for(ListOffsetsRequest)
+    for partition, time in times.items():
+        needed = _FIRST_WITH.get(time, version)
+        if needed > version:
+            raise UnsupportedVersion(
+                f"offset {OffsetTimestamp(time).name} of {partition} needs ListOffsets version {needed}, "
+                f"node {node_id} knows up to {version}"
+            )
+    return version
 
 
 def list_answers(response: ListOffsetsResponse) -> dict[TopicPartition, Listed | BrokerError]:

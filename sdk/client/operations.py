@@ -11,6 +11,8 @@ from typing import TypeVar, cast
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Target
 from kafkawire.sdk.client.metadata import Topic
+from kafkawire.sdk.client.requests import MetadataQuestion
+from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
@@ -30,14 +32,20 @@ class Operations:
 
     Args:
         router: carries them.
+        backoff: the pauses of `attempts`.
         timeout_ms: for a whole operation, retries included.
         wake: has the driver look at the router and the machines.
     """
 
-    def __init__(self, router: Router, timeout_ms: int, wake: Callable[[], None]) -> None:
+    def __init__(self, router: Router, backoff: Backoff, timeout_ms: int, wake: Callable[[], None]) -> None:
         self.router = router
+        self._backoff = backoff
         self._timeout_ms = timeout_ms
         self.wake = wake
+
+    def attempts(self) -> Attempts:
+        """Return the attempts at an operation that begins now."""
+        return Attempts(self._backoff, monotonic_ms() + self._timeout_ms)
 
     async def request(
         self,
@@ -111,13 +119,13 @@ class Operations:
         metadata = self.router.metadata
 
         def check(response: MetadataResponse) -> None:
-            metadata.update(response, monotonic_ms(), is_complete=names is None)
+            metadata.update(response, monotonic_ms(), is_complete=names is None, has_epochs=question.has_epochs)
             for name in names or ():
                 if name not in metadata.topics:
                     code = metadata.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                     raise BrokerError(code, f"topic {name}")
 
-        request = MetadataRequest(asked, allow_auto_topic_creation=False)
-        await self.request(ANY_BROKER, request, MetadataResponse, check, deadline_ms=deadline_ms, final=final)
+        question = MetadataQuestion(MetadataRequest(asked, allow_auto_topic_creation=False))
+        await self.request(ANY_BROKER, question, MetadataResponse, check, deadline_ms=deadline_ms, final=final)
         chosen = metadata.topics if names is None else names
         return {name: metadata.topics[name] for name in chosen if name in metadata.topics}

@@ -17,8 +17,10 @@ from kafkawire.sdk.protocol.tables import enums
 
 if TYPE_CHECKING:
     from kafkawire.sdk.protocol.schema import Message
+    from kafkawire.sdk.transport.driven import Versions
 
 __all__ = [
+    "MetadataQuestion",
     "by_topic",
     "carries",
     "check",
@@ -26,6 +28,28 @@ __all__ = [
     "find_coordinator",
     "leave_group",
 ]
+
+
+class MetadataQuestion:
+    """A Metadata request in the newest version that the broker knows.
+
+    Args:
+        request: to be sent.
+
+    Attributes:
+        has_epochs: whether the leader epochs of the response can be relied upon; requests that name an old one are
+            refused as fenced.
+    """
+
+    def __init__(self, request: messages.MetadataRequest) -> None:
+        self._request = request
+        self.has_epochs = False
+
+    def __call__(self, versions: Versions) -> tuple[Message, int]:
+        """Return the request and its version, given what the broker speaks."""
+        version = versions.version_for(messages.MetadataRequest)
+        self.has_epochs = version >= enums.METADATA_FIRST_WITH_RELIABLE_EPOCHS
+        return self._request, version
 
 
 def carries(structure: type[Message], field_name: str, version: int) -> bool:

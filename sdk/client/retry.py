@@ -9,13 +9,21 @@ not retry together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
-from kafkawire.sdk.errors import BrokerError, ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.errors import (
+    BrokerError,
+    ConfigurationError,
+    ConnectFailed,
+    ConnectionLost,
+    KafkaWireError,
+    RequestTimedOut,
+)
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
 
-__all__ = ["Attempts", "Backoff", "is_connection_error", "outdates_coordinator", "outdates_metadata"]
+__all__ = ["Attempts", "Backoff", "is_connection_error", "is_refusal", "outdates_coordinator", "outdates_metadata"]
 
 _JITTER = 0.2
 
@@ -57,6 +65,7 @@ class Attempts:
         deadline_ms: after this no attempt begins; None for no end.
         retries: how many attempts may follow the first; None for any number.
         final: retriable codes that end it here.
+        pauses: in ms, after these codes instead of the backoff.
 
     Attributes:
         failures: failed attempts in a row.
@@ -64,7 +73,7 @@ class Attempts:
         last_error: why the last attempt failed, None after a success.
     """
 
-    __slots__ = ("_backoff", "_final", "_retries", "deadline_ms", "failures", "last_error", "not_before_ms")
+    __slots__ = ("_backoff", "_final", "_pauses", "_retries", "deadline_ms", "failures", "last_error", "not_before_ms")
 
     def __init__(
         self,
@@ -72,10 +81,12 @@ class Attempts:
         deadline_ms: int | None = None,
         retries: int | None = None,
         final: Collection[ErrorCode] = (),
+        pauses: Mapping[ErrorCode, int] = MappingProxyType({}),
     ) -> None:
         self._backoff = backoff
         self._retries = retries
         self._final = final
+        self._pauses = pauses
         self.deadline_ms = deadline_ms
         self.failures = 0
         self.not_before_ms = 0
@@ -89,7 +100,8 @@ class Attempts:
         """
         self.failures += 1
         self.last_error = error
-        self.not_before_ms = now_ms + self._backoff.pause_ms(self.failures)
+        pause_ms = self._pauses.get(error.code) if isinstance(error, BrokerError) else None
+        self.not_before_ms = now_ms + (self._backoff.pause_ms(self.failures) if pause_ms is None else pause_ms)
         if not error.retriable or (isinstance(error, BrokerError) and error.code in self._final):
             return False
         if self._retries is not None and self.failures > self._retries:
@@ -106,6 +118,11 @@ class Attempts:
 def is_connection_error(error: KafkaWireError) -> bool:
     """Return whether the broker was not reached, or did not respond."""
     return isinstance(error, ConnectFailed | ConnectionLost | RequestTimedOut)
+
+
+def is_refusal(error: KafkaWireError | None) -> bool:
+    """Return whether a broker does not trust this client, or cannot be trusted: to try again may lock the user out."""
+    return isinstance(error, ConnectFailed | ConfigurationError) and not error.retriable
 
 
 def outdates_metadata(error: KafkaWireError) -> bool:

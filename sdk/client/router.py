@@ -131,7 +131,8 @@ class Router:
         if len(self._unsettled) >= MAX_CALLS:
             raise LocalProtocolError(f"{MAX_CALLS} calls have not ended yet, that is the limit")
         number = self._number()
-        entry = _Entry(call, number, Attempts(self._backoff, call.deadline_ms, final=call.final), now_ms)
+        attempts = Attempts(self._backoff, call.deadline_ms, final=call.final, pauses=call.pauses)
+        entry = _Entry(call, number, attempts, now_ms)
         self._unsettled[number] = entry
         heappush(self._deadlines, (call.deadline_ms, number))
         if len(self._deadlines) > 2 * len(self._unsettled) + _SPARE_DEADLINES:
@@ -148,7 +149,7 @@ class Router:
     def reach(self, node_id: int, now_ms: int, purpose: Purpose = Purpose.DATA) -> Link | None:
         """Return the link to a broker if it takes calls now; otherwise see that it opens.
 
-        For machines that prepare a request only when it can be sent.
+        For machines that prepare a request when it can be sent. A broker that has refused this client is left alone.
         """
         link = self._links.to_node(node_id, purpose)
         if link is None:
@@ -156,8 +157,14 @@ class Router:
             return None
         if link.takes_calls(now_ms):
             return link
-        self._links.want(link)
+        if self._links.refusal(link, now_ms) is None:
+            self._links.want(link)
         return None
+
+    def refusal(self, node_id: int, now_ms: int) -> KafkaWireError | None:
+        """Return why `reach` leaves a broker alone, None if it does not."""
+        link = self._links.to_node(node_id, Purpose.DATA)
+        return None if link is None else self._links.refusal(link, now_ms)
 
     def trouble(self, node_id: int | None = None) -> KafkaWireError | None:
         """Return why a broker, or any broker if none is named, cannot be reached; None if nothing went wrong."""

@@ -113,6 +113,7 @@ class FetchPlanner:
         self._leaderless: dict[TopicPartition, PartitionFetch] = {}
         self._ahead: set[TopicPartition] = set()
         self._is_full = False
+        self._refusal: KafkaWireError | None = None
         self._changes = -1
         self._numbers = 0
         self._failure: KafkaWireError | None = None
@@ -144,11 +145,13 @@ class FetchPlanner:
         if self._leaderless:
             self._metadata.invalidate()
         self._lookups.poll(now_ms)
+        self._refusal = None
         for node_id, node in list(self._nodes.items()):
             if node.wanted and node.in_flight is None:
                 self._fetch_from(node_id, node, now_ms)
             elif not node.wanted and node.in_flight is None and node_id not in self._metadata.brokers:
                 del self._nodes[node_id]
+        self._queue.refuse(self._refusal)
         self._queue.starved = self._is_full or bool(self._ahead)
         if self._queue.starved and self._queue.released:  # between the first look and now
             self.poll(now_ms)
@@ -393,6 +396,7 @@ class FetchPlanner:
             return
         link = self._router.reach(node_id, now_ms)
         if link is None:
+            self._refusal = self._refusal or self._router.refusal(node_id, now_ms)
             return
         request, version = self._request(node, link)
         timeout_ms = self._options.fetch_max_wait_ms + self._options.request_timeout_ms

@@ -75,6 +75,7 @@ class FetchQueue:
         starved: set by the I/O side while it waits for releases.
         announces_reads: whether a read that begins to wait wakes the I/O side: a group wants to know.
         errors: that reads raise, one each.
+        refusal: what reads raise that would have to wait, as long as a broker refuses this client.
         failure: why nothing will come any more; None while the client lives. A listener may have raised it.
     """
 
@@ -89,6 +90,7 @@ class FetchQueue:
         self.starved = False
         self.announces_reads = False
         self.errors: deque[KafkaWireError] = deque()
+        self.refusal: KafkaWireError | None = None
         self.failure: Exception | None = None
         self._traceback: TracebackType | None = None
 
@@ -108,6 +110,12 @@ class FetchQueue:
         """Have the next read raise an error that concerns no single partition."""
         self.errors.append(error)
         self.signal()
+
+    def refuse(self, error: KafkaWireError | None) -> None:
+        """Have every read raise an error that finds nothing; None once that is over."""
+        if error is not None and error is not self.refusal:
+            self.report(error)
+        self.refusal = error
 
     def fail(self, error: Exception) -> None:
         """Wake every reader: nothing will come any more."""
@@ -182,6 +190,8 @@ class FetchQueue:
         self._waiting.append(promise)
         if self.announces_reads:
             self.wake()
+        if self.refusal is not None and not self.errors:
+            self.errors.append(self.refusal.again())
         if self._items or self.errors or self.failure is not None:
             self.signal()
         return promise

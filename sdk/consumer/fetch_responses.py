@@ -104,7 +104,7 @@ class FetchResponses:
         if data.error_code != ErrorCode.NONE:
             self._refuse(node_id, fetch, data, now_ms)
             return
-        if fetch.attempts.failures:
+        if fetch.attempts.failures and data.preferred_read_replica < 0:
             fetch.attempts.succeeded()
         is_committed = self._options.isolation_level == IsolationLevel.READ_COMMITTED
         end_offset = data.last_stable_offset if is_committed else data.high_watermark
@@ -157,8 +157,10 @@ class FetchResponses:
         offset = fetch.position.offset
         error = BrokerError(data.error_code, f"fetch from {fetch.partition} at offset {offset}")
         if fetch.replica is not None and fetch.replica[0] == node_id:
-            fetch.replica = None  # the leader knows better
-            self._planner.consider(fetch, now_ms)
+            fetch.replica = None  # the leader knows better; but if it recommends the same follower again, that must not
+            if error.code in INVALID_METADATA:  # become a loop without a pause
+                self._metadata.invalidate()
+            self._planner.retry(fetch, error, now_ms)
             return
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._planner.reset(fetch, f"{fetch.partition}: offset {offset} is out of range", now_ms)

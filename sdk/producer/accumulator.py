@@ -140,7 +140,7 @@ class Accumulator:
             topic = self.topics.get(name)
             if topic is None or not topic.partitions or self.appender.refusal is not None:
                 return 0
-            batch: ProducerBatch | None = topic.sticky if number is None else topic.open[number]
+            batch: ProducerBatch | None = topic.sticky if number is None else topic.open_batch(number)
             if batch is None or not self._grow(batch, batch.limit_bytes, partly=False):
                 return 0
             before_bytes = batch.used_bytes
@@ -239,22 +239,9 @@ class Accumulator:
             or topic.sticky_bytes >= self._options.batch_size
             or not self._has_leader(topic.name, number)
         ):
-            number = topic.sticky_partition = self._adapt(topic, count)
+            number = topic.sticky_partition = topic.less_busy(self._backoff.fraction, self._has_leader)
             topic.sticky_bytes = 0
         return number
-
-    def _adapt(self, topic: ProducerTopic, count: int) -> int:
-        """Return the less busy of two partitions that have a leader: that takes no look at all of them."""
-        if count == 1:
-            return 0
-        fraction = self._backoff.fraction
-        start = int(fraction() * count)
-        chosen = [start, int(fraction() * count)]
-        led = [number for number in chosen if self._has_leader(topic.name, number)]
-        if led:
-            return min(led, key=lambda number: _load(topic.queues.get(number)))
-        others = ((start + step) % count for step in range(count))
-        return next((number for number in others if self._has_leader(topic.name, number)), start)
 
     # Batches and their memory; under the lock.
 
@@ -289,6 +276,14 @@ class Accumulator:
             order = (self._batches_made,)
         attempts = Attempts(self._backoff, created_ms + self._options.delivery_timeout_ms, self._options.retries)
         return ProducerBatch(queue, order, builder, attempts, limit_bytes, created_ms)
+
+    def parts_of(self, batch: ProducerBatch) -> list[ProducerBatch]:
+        """Return batches of half the size with the records of one, to be sent in its place."""
+        limit_bytes = max(batch.used_bytes // 2, BATCH_HEADER_BYTES)
+        return [
+            self.new_batch(batch.queue, builder, limit_bytes, batch.created_ms, (*batch.order, number))
+            for number, builder in enumerate(batch.parts(limit_bytes))
+        ]
 
     def _grow(self, batch: ProducerBatch, needed_bytes: int, *, partly: bool) -> bool:
         """Have an open batch hold so many bytes; return whether it may.
@@ -384,6 +379,9 @@ class Accumulator:
     ) -> None:
         """Put the records that waited for a topic into batches, then let others in: the order is kept.
 
+        A topic that was created again may have fewer partitions than before: what was for the others stays in their
+        queues, which have no leader any more.
+
         Args:
             topic: whose records wait.
             count: of its partitions.
@@ -391,6 +389,10 @@ class Accumulator:
             ended: called with the outcome of a record that no partition takes.
         """
         with self._lock:
+            topic.partitions = min(topic.partitions, count)
+            for batch in filter(None, topic.open[count:]):
+                self.close(batch)
+            del topic.open[count:]
             topic.open.extend([None] * (count - len(topic.open)))
         while True:
             with self._lock:
@@ -444,7 +446,3 @@ class Accumulator:
             for topic in self.topics.values():
                 topic.sticky = None
                 topic.open[:] = [None] * len(topic.open)
-
-
-def _load(queue: PartitionQueue | None) -> int:
-    return 0 if queue is None else len(queue.waiting) + queue.on_wire

@@ -35,7 +35,6 @@ from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE, Acks
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.transport.driven import Turn, Versions
 from kafkawire.sdk.transport.promise import Promise
 
@@ -264,9 +263,15 @@ class Sender:
 
     def _dispatch(self, now_ms: int) -> None:
         for node_id in list(self._schedule.ready):
-            if self._has_room(node_id) and self._router.reach(node_id, now_ms) is not None:
+            if not self._has_room(node_id):
+                continue
+            if self._router.reach(node_id, now_ms) is not None:
                 while node_id in self._schedule.ready and self._has_room(node_id):
                     self._send(node_id, self._take(node_id, now_ms), now_ms)
+            elif (refusal := self._router.refusal(node_id, now_ms)) is not None:
+                for queue in list(self._schedule.ready[node_id]):
+                    for batch in list(queue.waiting):
+                        self._give_up(batch, refusal, now_ms)
 
     def _has_room(self, node_id: int) -> bool:
         return self._in_flight.get(node_id, 0) < self._options.max_in_flight
@@ -384,11 +389,7 @@ class Sender:
     def _split(self, batch: ProducerBatch) -> None:
         """Send the records of a batch that is too large in smaller ones."""
         queue, accumulator = batch.queue, self._accumulator
-        limit_bytes = max(batch.used_bytes // 2, BATCH_HEADER_BYTES)
-        parts = [
-            accumulator.new_batch(queue, builder, limit_bytes, batch.created_ms, (*batch.order, number))
-            for number, builder in enumerate(batch.parts(limit_bytes))
-        ]
+        parts = accumulator.parts_of(batch)
         logger.info("%s are too many for one batch, they go in %d", batch, len(parts))
         queue.sequences.divide(batch, parts)
         for part in parts:

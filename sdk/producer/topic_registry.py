@@ -76,7 +76,7 @@ class TopicRegistry:
         if changed:
             for name in list(self._missing):
                 self._look(name, now_ms)
-            self._grow()
+            self._resize()
         if self._idle_check_ms is not None and now_ms >= self._idle_check_ms:
             self._forget_idle(now_ms)
 
@@ -139,13 +139,14 @@ class TopicRegistry:
         self._router.metadata.drop(name)
         self._accumulator.forget(name)
 
-    def _grow(self) -> None:
-        """Use the partitions that topics have got meanwhile."""
+    def _resize(self) -> None:
+        """Use as many partitions as topics have now: they get more, or fewer if they are deleted and created again."""
         topics = self._router.metadata.topics
         for name, topic in list(self._accumulator.topics.items()):  # other threads add to them
             known = topics.get(name)
-            if topic.partitions and known is not None and len(known.partitions) > topic.partitions:
-                self._accumulator.place_held(topic, len(known.partitions), self._placed, self._ended)
+            count = 0 if known is None else len(known.partitions)
+            if topic.partitions and count and count != topic.partitions:
+                self._accumulator.place_held(topic, count, self._placed, self._ended)
 
     def _forget_idle(self, now_ms: int) -> None:
         """Stop asking for topics that nothing was sent to for long."""

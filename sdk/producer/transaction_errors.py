@@ -8,6 +8,7 @@ Source: Apache Kafka, `TransactionManager`; KIP-588 (fencing by a timeout), KIP-
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from kafkawire.sdk.errors import (
@@ -21,7 +22,17 @@ from kafkawire.sdk.errors import (
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["FINAL_FOR_OFFSETS", "NOT_COMMITTED", "OUTSIDE", "aborted", "code_of", "fenced", "is_fatal", "late"]
+__all__ = [
+    "FINAL_FOR_OFFSETS",
+    "NOT_COMMITTED",
+    "OUTSIDE",
+    "SOON_AFTER_THE_LAST",
+    "aborted",
+    "code_of",
+    "fenced",
+    "is_fatal",
+    "late",
+]
 
 #: What `send` raises while no transaction is open.
 OUTSIDE: Final = LocalProtocolError(
@@ -39,6 +50,10 @@ NOT_COMMITTED: Final = frozenset(
 
 #: Retriable codes that another attempt with the same member and generation does not mend.
 FINAL_FOR_OFFSETS: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
+
+#: Pause, in ms, if the transaction before is not complete when the next one adds its first partition: that takes the
+#: brokers some ms, and Apache Kafka's producer waits as long.
+SOON_AFTER_THE_LAST: Final[Mapping[ErrorCode, int]] = {ErrorCode.CONCURRENT_TRANSACTIONS: 20}
 
 _FATAL: Final = frozenset(
     {

@@ -30,6 +30,7 @@ from kafkawire.sdk.producer.transaction_errors import (
     FINAL_FOR_OFFSETS,
     NOT_COMMITTED,
     OUTSIDE,
+    SOON_AFTER_THE_LAST,
     aborted,
     code_of,
     fenced,
@@ -189,6 +190,9 @@ class Transactions:
         self._check()
         if self.state is not State.OPEN:
             raise (self._reason if self.state is State.DOOMED and self._reason is not None else OUTSIDE).again()
+        if not offsets:  # the group would not join, and committing a transaction that nothing has joined is refused
+            promise.keep(None)
+            return
         deadline_ms = now_ms + timeout_ms
         if self._partitions.joins_by_itself or group.group_id in self._groups:
             self._commit_offsets(offsets, group, deadline_ms, promise, now_ms)
@@ -322,7 +326,10 @@ class Transactions:
 
         self._calls += 1
         final = FINAL_FOR_OFFSETS if response is TxnOffsetCommitResponse else ()
-        self._router.submit(Call(target, request, response, deadline_ms, done, check=check, final=final), now_ms)
+        is_first = response is AddPartitionsToTxnResponse and not self._partitions.joined
+        pauses = SOON_AFTER_THE_LAST if is_first else {}
+        call = Call(target, request, response, deadline_ms, done, check=check, final=final, pauses=pauses)
+        self._router.submit(call, now_ms)
 
     # What goes wrong.
 

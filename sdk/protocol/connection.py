@@ -151,6 +151,11 @@ class ClientConnection:
         return len(self._waiting) + len(self._held) - self._gate_waits
 
     @property
+    def answers_others_first(self) -> bool:
+        """Whether requests of before the login are not answered yet."""
+        return len(self._waiting) > self._gate_waits > 0
+
+    @property
     def wants_login(self) -> bool:
         """Whether the connection waits for its first `log_in`."""
         return self._gate.wants_login
@@ -183,10 +188,7 @@ class ClientConnection:
         return outgoing
 
     def handshake(self) -> Sent:
-        """Return the ApiVersions request that opens a connection, in the highest version that may still work.
-
-        For connections without a gate, as `negotiate`.
-        """
+        """Return the ApiVersions request that opens a connection without a gate, in the highest version that may work."""
         return self.request(self._negotiation.request(), self._negotiation.request_version)
 
     def negotiate(self, response: ApiVersionsResponse) -> bool:
@@ -404,8 +406,7 @@ class ServerConnection:
             response and all later ones that were held back by it.
 
         Raises:
-            LocalProtocolError: the response does not belong to the request, cannot be written in its version, or is
-                larger than 2 GiB.
+            LocalProtocolError: the response is of another API, does not fit its version, or is larger than 2 GiB.
         """
         if request._parts is not None:
             raise LocalProtocolError(f"{request.api.name} request {request.correlation_id} was answered already")
@@ -444,6 +445,5 @@ def _framed(head: bytes, parts: Sequence[Buffer]) -> list[Buffer]:
 
 def _opens_with_unsupported_version(frame: Buffer, start: int) -> bool:
     """Return whether the error code that opens an ApiVersions response is UNSUPPORTED_VERSION."""
-    if len(frame) - start < _ERROR_CODE.size:
-        return False
-    return bool(_ERROR_CODE.unpack_from(frame, start)[0] == ErrorCode.UNSUPPORTED_VERSION)
+    has_code = len(frame) - start >= _ERROR_CODE.size
+    return has_code and bool(_ERROR_CODE.unpack_from(frame, start)[0] == ErrorCode.UNSUPPORTED_VERSION)

@@ -1,4 +1,4 @@
-"""Threads, random numbers and shared operations, for code that must not import asyncio, time or random.
+"""Sleep, threads, random numbers and shared operations, for code that must not import asyncio, time or random.
 
 `client/` imports none of these; what its asynchronous part needs of them is here.
 """
@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from kafkawire.sdk.errors import KafkaWireError
 
-__all__ = ["SingleFlight", "in_thread", "random_fraction", "random_text", "together"]
+__all__ = ["SingleFlight", "in_thread", "random_fraction", "random_text", "sleep_ms", "together"]
 
 Result = TypeVar("Result")
 
@@ -32,6 +32,11 @@ def random_fraction() -> float:
 def random_text() -> str:
     """Return a random text of letters and digits that nobody can guess, for nonces."""
     return urandom(_TEXT_BYTES).hex()
+
+
+async def sleep_ms(duration_ms: float) -> None:
+    """Sleep for `duration_ms` milliseconds."""
+    await asyncio.sleep(duration_ms / 1000)
 
 
 async def in_thread(function: Callable[[], Result]) -> Result:

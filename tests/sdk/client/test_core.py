@@ -13,7 +13,14 @@ import pytest
 
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import ClientOptions, read_options
-from kafkawire.sdk.errors import AuthenticationFailed, Closed, ConfigurationError, ConnectFailed, LocalProtocolError
+from kafkawire.sdk.errors import (
+    AuthenticationFailed,
+    Closed,
+    ConfigurationError,
+    ConnectFailed,
+    KafkaWireError,
+    LocalProtocolError,
+)
 from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kafkawire.sdk.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -44,6 +51,43 @@ def test_start_and_end(io: Any) -> None:
 
     asyncio.run(run())
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("kafkawire")] == []
+
+
+def hang_up(broker: ScriptedBroker) -> Any:
+    """Return what ends all connections instead of answering."""
+
+    def respond(request: Any) -> None:
+        for link in list(broker.links):
+            asyncio.get_running_loop().call_soon(link.wire.close)
+
+    return respond
+
+
+@IO
+def test_a_connection_that_is_lost_does_not_end_the_start(io: Any) -> None:
+    async def run() -> None:
+        broker = ScriptedBroker({"t": 3})
+        broker.script(ApiKey.METADATA, hang_up(broker))
+        client = core(broker, io, retry_backoff_ms=1)
+        await client.start()
+        assert not broker.once[ApiKey.METADATA], "the first connection was lost"
+        await client.finish()
+
+    asyncio.run(run())
+
+
+@IO
+def test_a_broker_that_always_hangs_up_is_given_up(io: Any) -> None:
+    async def run() -> None:
+        broker = ScriptedBroker({"t": 3})
+        broker.responders[ApiKey.METADATA] = hang_up(broker)
+        timeouts = {"api_timeout_ms": 50, "request_timeout_ms": 50, "connect_timeout_ms": 50}
+        client = core(broker, io, retry_backoff_ms=1, retry_backoff_max_ms=5, **timeouts)
+        with pytest.raises(KafkaWireError, match="lost|in time|did not respond"):
+            await client.start()
+        await client.finish()
+
+    asyncio.run(run())
 
 
 @IO

@@ -11,7 +11,7 @@ from kafkawire.sdk.client.links import IMPATIENT_MS, Links
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.retry import Backoff
-from kafkawire.sdk.errors import ConnectFailed
+from kafkawire.sdk.errors import AuthenticationFailed, ConnectFailed
 from kafkawire.sdk.transport.driven import Open, Shut
 from kafkawire.sdk.transport.wire import Address
 
@@ -65,6 +65,28 @@ def test_an_idle_link_is_shut_and_forgotten() -> None:
     assert list(found.tend(IDLE_MS)) == [Shut(link)]
     assert list(found.all) == [link]
     assert list(found.tend(2 * IDLE_MS)) == []
+    assert list(found.all) == []
+
+
+def test_a_refusal_is_remembered_for_as_long_as_metadata_is_good() -> None:
+    """Longer than an idle link is."""
+    options = read_options(
+        AdminOptions, "a:1", {"connections_max_idle_ms": IDLE_MS, "metadata_max_age_ms": 3 * IDLE_MS}
+    )
+    found = Links(options, Metadata(), Backoff(100, 1_000, lambda: 0.5))
+    for error, expected in (
+        (ConnectFailed(HERE, "gone"), None),
+        (refused := AuthenticationFailed(HERE, "no"), refused),
+    ):
+        link = found.to(HERE, Purpose.DATA)
+        link.attempts.failed(error, 0)
+        link.moves_to(LinkState.CLOSED, 0)
+        assert found.refusal(link, 0) is expected
+    assert list(found.tend(3 * IDLE_MS - 1)) == []
+    assert found.refusal(link, 3 * IDLE_MS - 1) is refused
+    assert found.due_ms == 3 * IDLE_MS
+    assert found.refusal(link, 3 * IDLE_MS) is None
+    assert list(found.tend(3 * IDLE_MS)) == []
     assert list(found.all) == []
 
 

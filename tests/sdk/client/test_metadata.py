@@ -61,6 +61,13 @@ def test_newer_leaders_replace_older_ones(leader: int, epoch: int, topic_id: byt
     assert metadata.leader(T0) == expected
 
 
+def test_epochs_that_are_not_reliable_are_dropped() -> None:
+    """As Java does for Metadata below version 9; the leader counts, also after a response with reliable epochs."""
+    metadata = filled()
+    metadata.update(metadata_response(topic("t", 2, 4)), now_ms=1, has_epochs=False)
+    assert metadata.partition(T0) == Partition(2, -1, (1, 2), (2,))
+
+
 def test_other_topics_stay() -> None:
     metadata = filled()
     metadata.update(metadata_response(topic("u", 2, 1, OTHER_ID)), now_ms=1)

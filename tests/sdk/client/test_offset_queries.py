@@ -8,9 +8,10 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.errors import BrokerError, Closed, RequestTimedOut
+from kafkawire.sdk.errors import BrokerError, Closed, RequestTimedOut, UnsupportedVersion
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.promise import Promise
@@ -35,6 +36,44 @@ def test_one_request_for_each_leader() -> None:
     cluster.run(1_000)
     assert {each: place.offset for each, place in answer.wait(0).items()} == {T0: 0, T1: 2, T2: 0}
     assert len(cluster.simulation.requests(ListOffsetsRequest)) == 2
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_epochs_of_old_metadata_are_not_sent(version: int) -> None:
+    cluster = Cluster({"t": [1]})
+    cluster.simulation.newest[ApiKey.METADATA] = version
+    answer = asked(cluster, T0)
+    cluster.run(1_000)
+    assert answer.wait(0)[T0].offset == 0
+    (request,) = cluster.simulation.requests(ListOffsetsRequest)
+    assert request.topics[0].partitions[0].current_leader_epoch == (-1 if version < 9 else 1)
+
+
+@pytest.mark.parametrize(
+    ("time", "needed"),
+    [
+        (OffsetTimestamp.MAX_TIMESTAMP, 7),
+        (OffsetTimestamp.EARLIEST_LOCAL, 8),
+        (OffsetTimestamp.LATEST_TIERED, 9),
+        (OffsetTimestamp.EARLIEST_PENDING_UPLOAD, 11),
+    ],
+)
+def test_a_broker_that_does_not_know_a_special_timestamp_is_not_asked(time: OffsetTimestamp, needed: int) -> None:
+    """It would look for a record at that time, and say that there is none."""
+    cluster = Cluster({"t": [1]})
+    cluster.simulation.newest[ApiKey.LIST_OFFSETS] = needed - 1
+    answer = asked(cluster, T0, time_ms=time)
+    cluster.run(1_000)
+    with pytest.raises(
+        UnsupportedVersion, match=f"{time.name}.*ListOffsets version {needed}.*node 1 knows up to {needed - 1}"
+    ):
+        answer.wait(0)
+    assert not cluster.simulation.requests(ListOffsetsRequest)
+    cluster = Cluster({"t": [1]})
+    cluster.simulation.newest[ApiKey.LIST_OFFSETS] = needed
+    answer = asked(cluster, T0, time_ms=time)
+    cluster.run(1_000)
+    assert answer.wait(0)[T0].offset == 0
 
 
 def test_no_record_is_that_recent() -> None:

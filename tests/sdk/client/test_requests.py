@@ -9,6 +9,7 @@ import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.requests import (
+    MetadataQuestion,
     by_topic,
     carries,
     check,
@@ -20,8 +21,11 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.client.simulation import Connection
 
 PARTITIONS = [TopicPartition("b", 1), TopicPartition("a", 0), TopicPartition("b", 0)]
 
@@ -30,6 +34,14 @@ def versions(request: type[Message]) -> range:
     """Return all versions of a message."""
     low, high = request.SCHEMA.versions
     return range(low, high + 1)
+
+
+def test_a_metadata_question_says_whether_to_rely_on_the_epochs() -> None:
+    request = MetadataRequest()
+    question = MetadataQuestion(request)
+    for version, expected in ((8, False), (9, True), (8, False)):
+        assert question(Connection({ApiKey.METADATA: version})) == (request, version)
+        assert question.has_epochs is expected
 
 
 @pytest.mark.parametrize("version", versions(FindCoordinatorRequest))

@@ -11,10 +11,20 @@ from kafkawire.sdk.client.retry import (
     Attempts,
     Backoff,
     is_connection_error,
+    is_refusal,
     outdates_coordinator,
     outdates_metadata,
 )
-from kafkawire.sdk.errors import BrokerError, ConnectFailed, ConnectionLost, KafkaWireError, NoOffset, RequestTimedOut
+from kafkawire.sdk.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    ConfigurationError,
+    ConnectFailed,
+    ConnectionLost,
+    KafkaWireError,
+    NoOffset,
+    RequestTimedOut,
+)
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 RETRIABLE = BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -91,3 +101,17 @@ def test_what_an_error_outdates(error: KafkaWireError, of_connection: bool, meta
     assert is_connection_error(error) is of_connection
     assert outdates_metadata(error) is metadata
     assert outdates_coordinator(error) is coordinator
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (AuthenticationFailed("a:1", "no"), True),
+        (ConfigurationError("ssl_cafile", "x", "no file"), True),
+        (ConnectFailed("a:1", "no"), False),
+        (FINAL, False),
+        (None, False),
+    ],
+)
+def test_what_must_not_be_tried_again(error: KafkaWireError | None, expected: bool) -> None:
+    assert is_refusal(error) is expected

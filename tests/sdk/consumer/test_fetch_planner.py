@@ -9,7 +9,7 @@ import pytest
 
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.errors import BrokerError, Closed
+from kafkawire.sdk.errors import AuthenticationFailed, BrokerError, Closed
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -263,3 +263,28 @@ def test_a_partition_that_was_stopped_is_fetched_again_once_it_is_assigned() -> 
     assert cluster.read() == [(1, 0)]
     cluster.assignment.resume([T0])
     assert cluster.read() == [(0, 0)]
+
+
+def test_a_login_that_is_refused_while_the_consumer_reads() -> None:
+    """Every read that finds nothing says so, and nobody logs in again before the metadata would be asked for by age."""
+    cluster = reading(T0, metadata_max_age_ms=60_000)
+    cluster.logs[T0].append(b"a")
+    assert cluster.read(100) == [(0, 0)]
+    simulation = cluster.simulation
+    simulation.opened.clear()
+    simulation.down, simulation.refusal = {1, 2, 3}, AuthenticationFailed
+    simulation.break_connections(1)
+    for _ in range(3):
+        cluster.run(5_000)
+        with pytest.raises(AuthenticationFailed, match="node-1:9092"):
+            cluster.reader.advance()
+        assert not cluster.reader.advance()
+        cluster.queue.cancel(cluster.queue.wait())
+    cluster.run(35_000)
+    assert len(simulation.opened) <= len(cluster.nodes)
+    simulation.down = set()
+    cluster.logs[T0].append(b"b")
+    cluster.run(60_000)
+    cluster.queue.errors.clear()
+    assert cluster.read(100) == [(0, 1)]
+    assert cluster.queue.refusal is None

@@ -13,7 +13,7 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.assignment import Reading
 from kafkawire.sdk.consumer.fetch_queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.position import Position
-from kafkawire.sdk.errors import BrokerError, Closed
+from kafkawire.sdk.errors import AuthenticationFailed, BrokerError, Closed
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.consumer.user_side import T0, T1
 
@@ -131,6 +131,24 @@ def test_errors_and_the_end() -> None:
     setting.queue.fail(Closed("closed"))
     assert promise.done
     assert setting.queue.wait().done
+
+
+def test_a_refusal_meets_every_read_that_would_wait() -> None:
+    queue = Setting().queue
+    promise = queue.wait()
+    refusal = AuthenticationFailed("a:1", "no")
+    for _ in range(2):
+        queue.refuse(refusal)
+    assert promise.done
+    assert [queue.errors.popleft()] == [refusal]
+    assert not queue.errors
+    for _ in range(2):
+        assert queue.wait().done
+        assert queue.wait().done
+        assert [str(error) for error in queue.errors] == [str(refusal)]
+        queue.errors.clear()
+    queue.refuse(None)
+    assert not queue.wait().done
 
 
 @pytest.mark.parametrize("count", [3_000])

@@ -162,3 +162,33 @@ def test_errors_of_a_partition_are_logged_seldom(caplog: pytest.LogCaptureFixtur
     cluster.logs[T0].error = ErrorCode.OFFSET_NOT_AVAILABLE
     cluster.run(60_000)
     assert 3 <= len([message for message in caplog.messages if "OFFSET_NOT_AVAILABLE" in message]) <= 8
+
+
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OFFSET_OUT_OF_RANGE],
+)
+def test_a_follower_that_refuses_while_the_leader_recommends_it_is_asked_after_pauses(code: ErrorCode) -> None:
+    cluster = reading(T0)
+    cluster.logs[T0].append(b"a")
+    cluster.logs[T0].replica = 3
+    usual = cluster.simulation.handlers[3, FetchRequest]
+
+    def refusing(request: FetchRequest, version: int) -> FetchResponse:
+        kind = FetchResponse.FetchableTopicResponse
+        return FetchResponse(
+            responses=[
+                kind(
+                    "", topic.topic_id, [FetchResponse.PartitionData(each.partition, code) for each in topic.partitions]
+                )
+                for topic in request.topics
+            ]
+        )
+
+    cluster.simulation.handlers[3, FetchRequest] = refusing
+    cluster.run(2_000)
+    asked = len(cluster.fetches(3))
+    cluster.run(10_000)
+    assert 5 <= len(cluster.fetches(3)) - asked <= 15
+    cluster.simulation.handlers[3, FetchRequest] = usual
+    assert cluster.read(2_000) == [(0, 0)]

@@ -161,6 +161,8 @@ class SimulatedProducer:
 
     def _append(self, node: int, name: str, number: int, batch: RecordBatch, kind: Any) -> Any:
         self.produced.append((self.simulation.now_ms, node, (name, number), batch))
+        if number >= len(self.leaders[name]):
+            return kind(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         leader = self.leaders[name][number]
         if leader != node:
             moved = kind(number, ErrorCode.NOT_LEADER_OR_FOLLOWER)

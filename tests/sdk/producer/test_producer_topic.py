@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.producer.partition_queue import PartitionQueue
 from kafkawire.sdk.producer.producer_topic import ProducerTopic
 
 
@@ -11,3 +13,24 @@ def test_a_new_topic() -> None:
     assert [next(first.turns), next(first.turns), next(second.turns)] == [0, 1, 0]
     first.queues[0] = first.held  # type: ignore[assignment]  # each topic has its own
     assert second.queues == {}
+
+
+def test_the_less_busy_of_two_partitions_with_a_leader() -> None:
+    topic = ProducerTopic("t")
+    topic.open.extend([None] * 4)
+    busy = topic.queues[1] = PartitionQueue(TopicPartition("t", 1))
+    busy.on_wire = 1
+    for fractions, led, expected in (
+        ((0.25, 0.75), {0, 1, 2, 3}, 3),
+        ((0.25, 0.75), {1}, 1),
+        ((0.25, 0.75), {0}, 0),
+        ((0.25, 0.75), set(), 1),
+    ):
+        numbers = iter(fractions)
+        assert topic.less_busy(lambda numbers=numbers: next(numbers), lambda name, number, led=led: number in led) == (
+            expected
+        )
+
+
+def test_a_partition_that_is_not_there_has_no_open_batch() -> None:
+    assert ProducerTopic("t").open_batch(0) is None

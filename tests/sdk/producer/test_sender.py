@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import BrokerError, Closed, DeliveryTimedOut, KafkaWireError, RemoteProtocolError
+from kafkawire.sdk.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    Closed,
+    DeliveryTimedOut,
+    KafkaWireError,
+    RemoteProtocolError,
+)
 from kafkawire.sdk.producer.batch import ProducerId
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.identity import MAX_EPOCH
@@ -344,3 +351,21 @@ def test_work_grows_with_what_is_ready_and_not_with_the_partitions(monkeypatch: 
         producer.send("t", b"x" * 2**17, partition=5)
         producer.run(20)
     assert looked <= 100
+
+
+def test_a_login_that_is_refused_ends_deliveries_at_once_and_is_not_repeated() -> None:
+    producer = SimulatedProducer({"t": [1, 2]}, linger_ms=0, metadata_max_age_ms=60_000)
+    producer.learn()
+    simulation = producer.simulation
+    producer.run(1_000)
+    simulation.opened.clear()
+    simulation.down, simulation.refusal = {1}, AuthenticationFailed
+    simulation.break_connections(1)
+    for _ in range(20):
+        assert isinstance(outcome_of(sent(producer, b"v")), AuthenticationFailed)
+        assert place_of(sent(producer, b"v", partition=1)).partition == 1
+    assert [node for _, node in simulation.opened].count(1) <= 2
+    assert producer.accumulator.bytes_held == 0
+    simulation.down = set()
+    producer.run(60_000)
+    assert place_of(sent(producer, b"v")).partition == 0

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kafkawire.sdk.client.partitioner import murmur2_partition
 from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.outcome import RecordMetadata
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
@@ -97,6 +98,54 @@ def test_new_partitions_are_used() -> None:
     producer.leaders["t"] = [1, 2]
     producer.run(2_000)
     assert place_of(sent(producer, b"v", partition=1)).partition == 1
+
+
+def test_a_topic_that_is_created_again_with_fewer_partitions() -> None:
+    """Keys go where every other producer sends them, and what was for the other partitions ends by its deadline."""
+    producer = SimulatedProducer({"t": [1] * 8}, metadata_max_age_ms=1_000, linger_ms=0, delivery_timeout_ms=5_000)
+    producer.learn()
+    for number in range(8):
+        assert place_of(sent(producer, b"v", partition=number)).partition == number
+    producer.refuse = lambda topic, number, batch: LATE if number == 7 else 0
+    stranded = producer.send("t", b"v", partition=7)
+    producer.run(10)
+    late = producer.send("t", b"v", partition=6)
+    producer.leaders["t"] = [1, 2, 3]
+    producer.run(3_000)
+    keys = [b"k%d" % number for number in range(12)]
+    deliveries = [producer.send("t", b"v", key=key) for key in keys]
+    deliveries += [producer.send("t", b"v") for _ in keys]
+    producer.run(1_000)
+    assert [place_of(each).partition for each in deliveries[:12]] == [murmur2_partition(key, 3) for key in keys]
+    assert all(place_of(each).partition < 3 for each in deliveries)
+    with pytest.raises(LocalProtocolError, match="partitions 0 to 2, not 7"):
+        producer.send("t", b"v", partition=7)
+    producer.run(3_000)
+    for delivery in (stranded, late):
+        error = outcome_of(delivery)
+        assert isinstance(error, DeliveryTimedOut)
+        assert "UNKNOWN_TOPIC_OR_PARTITION" in str(error)
+    assert producer.accumulator.bytes_held == 0
+    producer.refuse = lambda topic, number, batch: 0
+    producer.leaders["t"] = [1] * 8
+    producer.run(3_000)
+    assert place_of(sent(producer, b"v", partition=5)).partition == 5
+
+
+def test_a_batch_that_lingers_for_a_partition_that_is_gone() -> None:
+    producer = SimulatedProducer(
+        {"t": [1] * 3}, metadata_max_age_ms=1_000, linger_ms=3_000, delivery_timeout_ms=5_000, request_timeout_ms=1_000
+    )
+    producer.learn()
+    producer.run(4_000)
+    deliveries = [producer.send("t", b"v", partition=2), producer.send("t", b"v", partition=0)]
+    producer.leaders["t"] = [1, 1]
+    producer.run(2_000)
+    deliveries.append(producer.send("t", b"v", partition=0))
+    producer.run(5_000)
+    assert isinstance(outcome_of(deliveries[0]), DeliveryTimedOut)
+    assert [place_of(each).partition for each in deliveries[1:]] == [0, 0]
+    assert producer.accumulator.bytes_held == 0
 
 
 def test_idle_topics_are_forgotten_and_found_again() -> None:

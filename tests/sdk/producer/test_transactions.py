@@ -6,8 +6,11 @@ test_transaction_failures.py has what goes wrong, test_transaction_ends.py coord
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
+from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.errors import (
     LocalProtocolError,
     TransactionAborted,
@@ -90,6 +93,24 @@ def test_an_empty_transaction_asks_nobody(version: int) -> None:
         producer.begin()
         assert error_of(end()) is None
     assert not producer.simulation.requests(EndTxnRequest)
+
+
+@BOTH
+@pytest.mark.parametrize("has_records", [False, True])
+def test_no_offsets_join_no_group(version: int, has_records: bool) -> None:
+    """A coordinator refuses to commit what nothing has joined, and the producer would be lost with that."""
+    producer = TransactionalProducer(version)
+    producer.begin()
+    if has_records:
+        producer.send("t", b"v", partition=0)
+    promise = producer.ask(producer.machine.send_offsets, {}, GroupMetadata("g", 3, "member"), 60_000)
+    assert error_of(promise) is None
+    assert error_of(producer.commit()) is None
+    assert not producer.simulation.requests(AddOffsetsToTxnRequest)
+    assert not producer.simulation.requests(TxnOffsetCommitRequest)
+    producer.begin()
+    assert error_of(producer.send_offset(1)) is None
+    assert error_of(producer.commit()) is None
 
 
 @BOTH
@@ -202,3 +223,17 @@ def test_what_is_not_in_order_is_refused() -> None:
     producer.run(100)
     producer.abort(0)
     assert "the transaction is being aborted" in str(error_of(producer.ask(producer.machine.commit, 100)))
+
+
+def test_the_first_partition_does_not_wait_long_for_the_transaction_before() -> None:
+    """As in Java: 20 ms for the first, the backoff for later ones."""
+    producer = TransactionalProducer(1)
+    producer.begin()
+    for number in range(2):
+        producer.refusals[AddPartitionsToTxnRequest] = [ErrorCode.CONCURRENT_TRANSACTIONS] * 3
+        producer.send("t", b"v", partition=number)
+        producer.run(2_000)
+    times = [time for time, _, request, _ in producer.simulation.sent if isinstance(request, AddPartitionsToTxnRequest)]
+    pauses = [after - before - 1 for before, after in pairwise(times)]
+    assert (pauses[:3], pauses[4:]) == ([20] * 3, [100, 200, 400])
+    assert error_of(producer.commit()) is None

@@ -23,6 +23,7 @@ from kafkawire.sdk.transport.driver import Driver
 from kafkawire.sdk.transport.gate import CREDENTIALS_PAUSE_MS, CredentialsUnavailable
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.sockets import ATTEMPT_DELAY_MS, Endpoint, connect_one
+from kafkawire.sdk.transport.timing import sleep_ms
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
 from tests.sdk.transport.test_driver_steps import told
 from tests.sdk.transport.test_gate import SaslBroker, plain, until
@@ -109,6 +110,9 @@ def test_promises(monkeypatch: pytest.MonkeyPatch, limits: list[float | None]) -
 def test_sleeping_and_the_race_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float | None] = []
 
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
     usual = asyncio.wait
 
     async def wait(work: Any, *, timeout: float | None, return_when: str) -> Any:
@@ -119,13 +123,16 @@ def test_sleeping_and_the_race_of_addresses(monkeypatch: pytest.MonkeyPatch) -> 
         raise OSError("refused")
 
     async def run() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio, "sleep", sleep)
+            await sleep_ms(2_500)
         monkeypatch.setattr(asyncio, "wait", wait)
         monkeypatch.setattr(sockets, "_connect", refuse)
         with pytest.raises(OSError, match="refused"):
             await connect_one([Endpoint(socket.AF_INET, (host, 9092)) for host in ("192.0.2.1", "192.0.2.2")])
 
     asyncio.run(run())
-    assert slept == [ATTEMPT_DELAY_MS / 1_000, None]
+    assert slept == [2.5, ATTEMPT_DELAY_MS / 1_000, None]
 
 
 def test_logins(monkeypatch: pytest.MonkeyPatch, limits: list[float | None]) -> None:
