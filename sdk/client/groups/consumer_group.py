@@ -12,9 +12,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple
 
 from kafkawire.sdk.client.call import Call, Coordinator, Purpose
+from kafkawire.sdk.client.groups.consumer_heartbeat import Said, heartbeat
 from kafkawire.sdk.client.groups.departure import Departure
 from kafkawire.sdk.client.groups.handover import Handover
 from kafkawire.sdk.client.groups.offsets import Offsets
@@ -70,14 +70,6 @@ class State(Enum):
     FENCED = "fenced"
 
 
-class _Said(NamedTuple):
-    """What a heartbeat says about the member."""
-
-    names: tuple[str, ...] | None
-    regex: str | None
-    owned: frozenset[tuple[bytes, int]]
-
-
 class ConsumerGroup:
     """A member of a KIP-848 group; see `GroupProtocol`.
 
@@ -127,7 +119,7 @@ class ConsumerGroup:
         self._ids: dict[TopicPartition, bytes] = {}
         self._heartbeat: Call | None = None
         self._beat_due_ms = 0
-        self._said: _Said | None = None
+        self._said: Said | None = None
         self._has_news = False
         self._matches_itself = False
         self._seen_changes = -1
@@ -218,24 +210,25 @@ class ConsumerGroup:
             return None
         return max(due_ms, self._attempts.not_before_ms)
 
-    def _says(self) -> _Said:
+    def _says(self) -> Said:
         pattern = self._subscription.pattern
         owned = frozenset(
             (self._ids[partition], partition.partition) for partition in self._reader.assigned if partition in self._ids
         )
         if pattern is not None and not self._matches_itself:
-            return _Said(None, pattern, owned)
-        return _Said(tuple(sorted(self._subscription.topics(self._router.metadata))), None, owned)
+            return Said(None, pattern, owned)
+        return Said(tuple(sorted(self._subscription.topics(self._router.metadata))), None, owned)
 
     def _send(self, now_ms: int) -> None:
         joins = self.state is State.JOINING
-        sent: list[_Said] = []
+        sent: list[Said] = []
 
         def request(versions: Versions) -> tuple[Message, int]:
             version = versions.version_for(ConsumerGroupHeartbeatRequest)
             self._matches_itself = not carries(ConsumerGroupHeartbeatRequest, "subscribed_topic_regex", version)
             sent.append(self._says())
-            return self._request(sent[-1], joins=joins), version
+            epoch = JOIN_GROUP_MEMBER_EPOCH if joins else self._epoch
+            return heartbeat(self._settings, self._member_id, epoch, self._said, sent[-1]), version
 
         def answered(call: Call, now_ms: int) -> None:
             self._heartbeat = None
@@ -248,35 +241,7 @@ class ConsumerGroup:
         self._heartbeat = self._call(request, now_ms + _HEARTBEAT_TIMEOUT_MS, answered, retries=False)
         self._router.submit(self._heartbeat, now_ms)
 
-    def _request(self, says: _Said, *, joins: bool) -> ConsumerGroupHeartbeatRequest:
-        settings = self._settings
-        said = self._said
-        request = ConsumerGroupHeartbeatRequest(
-            settings.group_id,
-            self._member_id,
-            JOIN_GROUP_MEMBER_EPOCH if joins else self._epoch,
-            settings.group_instance_id,
-        )
-        if said is None or joins:
-            request.rack_id = settings.rack
-            request.rebalance_timeout_ms = settings.max_poll_interval_ms
-            request.server_assignor = settings.server_assignor
-        if said is None or joins or (said.names, said.regex) != (says.names, says.regex):
-            # What was subscribed to in the other way is taken back.
-            request.subscribed_topic_names = list(says.names) if says.names is not None else []
-            request.subscribed_topic_regex = says.regex
-            if says.regex is None and said is not None and said.regex is not None:
-                request.subscribed_topic_regex = ""
-        if said is None or joins or said.owned != says.owned:
-            topics: dict[bytes, list[int]] = {}
-            for topic_id, number in sorted(says.owned):
-                topics.setdefault(topic_id, []).append(number)
-            request.topic_partitions = [
-                ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id, numbers) for topic_id, numbers in topics.items()
-            ]
-        return request
-
-    def _confirmed(self, response: ConsumerGroupHeartbeatResponse, said: _Said, now_ms: int) -> None:
+    def _confirmed(self, response: ConsumerGroupHeartbeatResponse, said: Said, now_ms: int) -> None:
         self._attempts.succeeded()
         self._unreleased_since_ms = None
         if self.state is State.JOINING:
