@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 
 from kafkawire.sdk.client.call import Call, Coordinator, Purpose
 from kafkawire.sdk.client.groups.consumer_heartbeat import Said, heartbeat
@@ -21,6 +22,7 @@ from kafkawire.sdk.client.groups.offsets import Offsets
 from kafkawire.sdk.client.groups.poll_interval import PollInterval
 from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupSettings, Notify, OnFailure, Reader
 from kafkawire.sdk.client.groups.rebalance_metrics import RebalanceMetrics
+from kafkawire.sdk.client.groups.refusal import Reports, is_final, refusal_of
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.requests import carries
@@ -102,6 +104,7 @@ class ConsumerGroup:
         self._member_id = member_id
         self._subscription = subscription
         self._reader = reader
+        self._reports = Reports(reader)
         self._on_failure = on_failure
         self._interval = PollInterval(reader, settings)
         self._handover = Handover(settings.group_id, reader, offsets, notify, auto_commit=settings.auto_commit)
@@ -136,6 +139,7 @@ class ConsumerGroup:
     def subscribe(self, subscription: Subscription, now_ms: int) -> None:
         self._subscription = subscription
         subscription.keep_known(self._router.metadata)
+        self._reports.forget()
         self._handed_over(now_ms)
 
     def acknowledge(self, event: Event, now_ms: int) -> None:
@@ -204,7 +208,7 @@ class ConsumerGroup:
         """Return when the next heartbeat is due: at once with news; None if none is needed."""
         if self.state is State.MEMBER:
             due_ms = now_ms if self._has_news else self._beat_due_ms
-        elif self.state is State.JOINING and self._departure is None:
+        elif self.state is State.JOINING and self._departure is None and not self._reports.waits:
             due_ms = now_ms
         else:
             return None
@@ -329,13 +333,16 @@ class ConsumerGroup:
         elif code is ErrorCode.UNRELEASED_INSTANCE_ID and not self._is_unreleased_for_long(now_ms):
             self._lines.warning("id", now_ms, "group %s waits for its instance id: %s", self._settings.group_id, error)
             self._attempts.failed(error, now_ms)
-        elif error.retriable or code in _FENCED:
+        elif is_final(error):
+            self._fail(error, now_ms)
+        elif not isinstance(error, Closed):  # the client has ended, and so does its group
             self._lines.info("heartbeat", now_ms, "group %s: %s", self._settings.group_id, error)
             # Whether the coordinator has heard the last heartbeat is not known: say everything.
             self._said, self._has_news = None, True
             self._attempts.failed(error, now_ms)
-        elif not isinstance(error, Closed):  # the client has ended, and so does its group
-            self._fail(error, now_ms)
+            self._reports.add(error)
+            if code is ErrorCode.GROUP_AUTHORIZATION_FAILED and self.state is State.MEMBER:
+                self._lose(error, now_ms)
 
     def _is_unreleased_for_long(self, now_ms: int) -> bool:
         if self._unreleased_since_ms is None:
@@ -395,18 +402,11 @@ class ConsumerGroup:
             ConsumerGroupHeartbeatResponse,
             deadline_ms,
             on_done,
-            check=self._check,
+            check=partial(refusal_of, self._settings.group_id),
             retries=retries,
             timeout_ms=_HEARTBEAT_TIMEOUT_MS,
             purpose=Purpose.GROUP,
         )
-
-    def _check(self, response: Message) -> KafkaWireError | None:
-        assert isinstance(response, ConsumerGroupHeartbeatResponse)
-        detail = f"heartbeat of group {self._settings.group_id}"
-        if response.error_message:
-            detail += f": {response.error_message}"
-        return BrokerError(response.error_code, detail) if response.error_code else None
 
     def _handed_over(self, now_ms: int) -> None:
         """Tell the coordinator, and hand out nothing of former topics; a pattern of its own only it can match."""

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol, TypeVar
 
 from kafkawire.sdk.client.call import Call, Coordinator, Purpose
 from kafkawire.sdk.client.groups.classic_protocol import AssignmentProtocol, ClusterView, Joining, MemberInfo
 from kafkawire.sdk.client.groups.protocol import GroupSettings
 from kafkawire.sdk.client.groups.rebalance_metrics import RebalanceMetrics
+from kafkawire.sdk.client.groups.refusal import refusal_of
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
@@ -237,12 +239,6 @@ class Rebalance:
         refused: Callable[[KafkaWireError, _Answer | None, int], None],
         now_ms: int,
     ) -> None:
-        def check(answer: Message) -> KafkaWireError | None:
-            assert isinstance(answer, response)
-            name = response.SCHEMA.name.removesuffix("Response")
-            detail = f"{name} in group {self._settings.group_id}"
-            return BrokerError(answer.error_code, detail) if answer.error_code else None
-
         def answered(call: Call, now_ms: int) -> None:
             self._call = None
             answer = call.result
@@ -259,7 +255,7 @@ class Rebalance:
             response,
             now_ms + timeout_ms,
             answered,
-            check=check,
+            check=partial(refusal_of, self._settings.group_id),
             retries=False,
             timeout_ms=timeout_ms,
             purpose=Purpose.JOIN,

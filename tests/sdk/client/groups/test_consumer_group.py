@@ -357,7 +357,7 @@ def test_the_member_says_when_it_is_to_be_polled() -> None:
 
 @pytest.mark.parametrize(
     "code",
-    [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_ASSIGNOR, ErrorCode.INVALID_REGULAR_EXPRESSION],
+    [ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNSUPPORTED_ASSIGNOR, ErrorCode.INVALID_REGULAR_EXPRESSION],
 )
 def test_an_error_that_no_retry_can_mend_ends_the_membership(code: ErrorCode) -> None:
     cluster = Cluster.of_consumers()
