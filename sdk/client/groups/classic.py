@@ -427,7 +427,7 @@ class ClassicGroup:
             self._wants_join = self._wants_join or "the partitions of the topics have changed"
 
     def _stop_unwanted(self) -> None:
-        self._handover.stop_others(self._subscription.topics(self._router.metadata))
+        self._handover.keep_to(self._subscription.topics(self._router.metadata))
 
     def _keep_known(self, now_ms: int) -> bool:
         """Have the topics kept up to date; return False if the pattern is none."""

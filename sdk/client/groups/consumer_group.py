@@ -411,5 +411,5 @@ class ConsumerGroup:
     def _handed_over(self, now_ms: int) -> None:
         """Tell the coordinator, and hand out nothing of former topics; a pattern of its own only it can match."""
         self._has_news = self._said != self._says()
-        if self._subscription.pattern is None or self._matches_itself:
-            self._handover.stop_others(self._subscription.topics(self._router.metadata))
+        is_matched_there = self._subscription.pattern is not None and not self._matches_itself
+        self._handover.keep_to(None if is_matched_there else self._subscription.topics(self._router.metadata))

@@ -190,6 +190,20 @@ def test_a_subscription_can_change_at_any_time() -> None:
     cluster.settle(member, count=3)
 
 
+@pytest.mark.parametrize("later", [Subscription(["t", "u"]), Subscription(pattern="t|u")])
+def test_a_subscription_that_is_changed_and_changed_back_goes_on(later: Subscription) -> None:
+    cluster = Cluster.of_consumers({"t": 6, "u": 3})
+    member = cluster.member("a", Subscription(["t", "u"]))
+    cluster.settle(member, count=9)
+    told = len(member.listener.events)
+    member.group.subscribe(Subscription(["t"]), member.now_ms)
+    assert {partition.topic for partition in member.reader.handed_out} == {"t"}
+    member.group.subscribe(later, member.now_ms)
+    cluster.run(5_000)
+    assert len(member.reader.handed_out) == 9
+    assert len(member.listener.events) == told
+
+
 def test_a_pattern_is_matched_by_the_coordinator() -> None:
     cluster = Cluster.of_consumers({"t-1": 6, "t-2": 2, "other": 1})
     member = cluster.member("a", Subscription(pattern="t-.*"))
