@@ -121,6 +121,7 @@ class ConsumerGroup:
         self._target_waits = False
         self._ids: dict[TopicPartition, bytes] = {}
         self._heartbeat: Call | None = None
+        self._leaving: Call | None = None
         self._beat_due_ms = 0
         self._said: Said | None = None
         self._has_news = False
@@ -305,7 +306,8 @@ class ConsumerGroup:
 
     def _leave_call(self, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
         """Return the call that leaves, for a while if the member is static; None if it never joined."""
-        joined = self.sign() is not None or self._heartbeat is not None
+        is_leaving = self._leaving is not None and not self._leaving.done
+        joined = self.sign() is not None or self._heartbeat is not None or is_leaving
         self._become(State.OUTSIDE)
         if not joined:
             return None
@@ -318,9 +320,9 @@ class ConsumerGroup:
     def _go_idle(self, now_ms: int) -> None:
         """Leave until the application reads again."""
         epoch = self._epoch
-        leave = self._leave_call(now_ms + self._settings.api_timeout_ms, lambda call, now_ms: None)
-        if leave is not None:
-            self._router.submit(leave, now_ms)
+        self._leaving = self._leave_call(now_ms + self._settings.api_timeout_ms, lambda call, now_ms: None)
+        if self._leaving is not None:
+            self._router.submit(self._leaving, now_ms)
         self._handover.lose(epoch, self._interval.error(), now_ms, lambda now_ms: None)
 
     # Failures.
@@ -380,9 +382,10 @@ class ConsumerGroup:
 
     def _become(self, state: State) -> None:
         """Be outside, or about to join, without anything of a former membership."""
-        if self._heartbeat is not None:
-            self._heartbeat.cancel()
-            self._heartbeat = None
+        for call in (self._heartbeat, self._leaving):  # a leave that is tried again would end the next membership
+            if call is not None:
+                call.cancel()
+        self._heartbeat = self._leaving = None
         self.state = state
         self._epoch = JOIN_GROUP_MEMBER_EPOCH if state is State.JOINING else LEAVE_GROUP_MEMBER_EPOCH
         self._target = self._said = None

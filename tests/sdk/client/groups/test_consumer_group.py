@@ -356,6 +356,28 @@ def test_a_member_that_reads_nothing_leaves_and_comes_back_with_the_next_read() 
     cluster.settle(member)
 
 
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_leave_is_repeated_until_the_member_joins_again_or_is_closed(is_closed: bool) -> None:
+    cluster = Cluster.of_consumers()
+    member = cluster.member("a", max_poll_interval_ms=5_000)
+    cluster.settle(member)
+    cluster.fault = refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, lambda request: request.member_epoch == -1, 3)
+    member.reader.last_handed_out_ms = member.now_ms
+    cluster.until(lambda: member.state == "outside")
+    if is_closed:
+        stopped = member.stop()
+        cluster.until(lambda: stopped.done)
+        assert coordinator(cluster).members == {}
+        return
+    cluster.run(200)
+    member.reader.last_handed_out_ms = None
+    cluster.settle(member)
+    epochs = [request.member_epoch for request in heartbeats(member)]
+    assert epochs.index(-1) < epochs.index(0, 1), "it left, and joined again"
+    assert -1 not in epochs[epochs.index(0, 1) :]
+    assert kinds(member) == ["Assigned", "Lost", "Assigned"]
+
+
 def test_the_member_says_when_it_is_to_be_polled() -> None:
     cluster = Cluster.of_consumers()
     member = cluster.member("a", max_poll_interval_ms=5_300)
