@@ -4,7 +4,7 @@ Both requests may take as long as the slowest member, so they have a connection 
 cancelled has no effect on the next one: its responses are dropped.
 
 Source: Apache Kafka, `AbstractCoordinator`, `ConsumerCoordinator.onLeaderElected`; KIP-800 (reasons), KIP-814 (static
-leaders).
+leaders), KIP-881 (racks).
 """
 
 from __future__ import annotations
@@ -144,8 +144,16 @@ class Rebalance:
         return self._lead_by_ms
 
     def is_outdated(self) -> bool:
-        """Return whether this member made an assignment of topics that have changed."""
-        return self.view is not None and self.view != ClusterView.of(self._topics, self._router.metadata)
+        """Return whether this member made an assignment of topics that have changed.
+
+        Racks count only if the member has one: where it has not, a broker that restarts must not cost two rebalances.
+        """
+        if self.view is None:
+            return False
+        now = ClusterView.of(self._topics, self._router.metadata)
+        if self._settings.rack is None:
+            return self.view.partition_counts != now.partition_counts
+        return self.view != now
 
     def _joined(self, response: JoinGroupResponse, now_ms: int) -> None:
         self._member_id, self._generation = response.member_id, response.generation_id
