@@ -18,7 +18,7 @@ from kafkawire.sdk.consumer.fetch_queue import FetchQueue
 from kafkawire.sdk.consumer.handout import Handout
 from kafkawire.sdk.consumer.position import Place, Position
 from kafkawire.sdk.consumer.unfinished import Unfinished
-from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 
 __all__ = ["Assigned", "Assignment", "Fetching", "Reading"]
 
@@ -287,6 +287,14 @@ class Assignment:
             if reading is not None:
                 reading.committed = offset.offset
         self.on_commit(offsets)
+
+    def report(self, error: KafkaWireError) -> None:
+        """Have the next read raise an error, and reading go on."""
+        self._queue.report(error)
+
+    def is_unread(self, error: KafkaWireError) -> bool:
+        """Return whether no read has raised a reported error yet."""
+        return error in list(self._queue.errors)
 
     @property
     def last_handed_out_ms(self) -> int | None:

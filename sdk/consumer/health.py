@@ -22,8 +22,8 @@ __all__ = ["ConsumerHealth", "WaitsFor", "health_of"]
 class WaitsFor(Enum):
     """What a consumer, or one of its partitions, waits for."""
 
-    #: The application: records are ready to be read, an error was raised that `seek` or `resume` must follow, or the
-    #: member has left its group because nobody reads.
+    #: The application: records or an error are ready to be read, an error was raised that `seek` or `resume` must
+    #: follow, or the member has left its group because nobody reads.
     APPLICATION = "application"
     #: The brokers have no more records.
     RECORDS = "records"
@@ -113,6 +113,8 @@ def _of_consumer(core: ConsumerCore, partitions: Iterable[WaitsFor]) -> WaitsFor
     found = set(partitions)
     if found:
         return next(each for each in _ORDER if each in found)
+    if core.queue.errors:
+        return WaitsFor.APPLICATION
     if core.router.metadata.changes == 0:
         return WaitsFor.METADATA
     if core.group is None or core.group.protocol is None:
@@ -144,8 +146,8 @@ def _of_partition(core: ConsumerCore, reading: Reading) -> WaitsFor:
 
 
 def _trouble(core: ConsumerCore, partitions: Iterable[TopicPartition]) -> Exception | None:
-    """Return the last error that is not over: of the cluster, of the coordinator, of a partition."""
-    error: Exception | None = core.router.trouble()
+    """Return the last error that is not over: one to be raised, of the cluster, of the coordinator, of a partition."""
+    error: Exception | None = next(iter(list(core.queue.errors)), None) or core.router.trouble()
     if error is None and core.group is not None:
         error = core.router.coordinator_trouble(core.group.coordinator)
     for partition in partitions:

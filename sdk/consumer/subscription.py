@@ -33,7 +33,7 @@ class SubscribedTopics:
         self._metadata = metadata
         self._assignment = assignment
         self._subscription: Subscription | None = None
-        self._seen: set[str] = set()
+        self._seen: dict[str, bytes] = {}
         self._warned: set[str] = set()
         self._changes = -1
         self._waiting: list[Promise[None]] = []
@@ -85,22 +85,21 @@ class SubscribedTopics:
         return all(name in metadata.topics or name in metadata.errors for name in subscription.names)
 
     def _assign(self, assignment: Assignment, topics: frozenset[str]) -> None:
-        self._seen &= topics
-        known = {
-            TopicPartition(name, number)
-            for name in topics & self._metadata.topics.keys()
-            for number in self._metadata.topics[name].partitions
-        }
+        self._seen = {name: topic_id for name, topic_id in self._seen.items() if name in topics}
+        listed = {name: self._metadata.topics[name] for name in topics & self._metadata.topics.keys()}
+        known = {TopicPartition(name, number) for name, topic in listed.items() for number in topic.partitions}
+        # Fewer partitions than before are news if the topic is another one now; if not, that broker lags behind.
+        replaced = {name for name, topic in listed.items() if self._seen.get(name, topic.topic_id) != topic.topic_id}
         assigned = assignment.assigned
         # A named topic that is missing for a while, because it is created again, keeps its partitions.
-        kept = {each for each in assigned if each.topic in topics}
+        kept = {each for each in assigned if each.topic in topics and (each in known or each.topic not in replaced)}
         first = {each for each in known if each.topic not in self._seen}
         grown = known - kept - first
         if grown:  # whatever they hold was written after reading began
             assignment.assign(kept | grown, OffsetTimestamp.EARLIEST)
         if first or kept != assigned:
             assignment.assign(kept | grown | first)
-        self._seen.update(each.topic for each in known)
+        self._seen.update((name, topic.topic_id) for name, topic in listed.items() if topic.partitions)
 
     def _warn(self, topics: frozenset[str]) -> None:
         """Tell once of each topic that cannot be read now."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 
 from kafkawire.sdk.client.call import Call, Coordinator, Purpose
 from kafkawire.sdk.client.groups.classic_protocol import AssignmentProtocol, Joining
@@ -22,12 +23,13 @@ from kafkawire.sdk.client.groups.offsets import Offsets
 from kafkawire.sdk.client.groups.poll_interval import PollInterval
 from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupSettings, Notify, OnFailure, Reader
 from kafkawire.sdk.client.groups.rebalance import Rebalance
+from kafkawire.sdk.client.groups.refusal import Reports, is_final, is_news, refusal_of
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.requests import leave_group
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.errors import BrokerError, Closed, ConfigurationError, KafkaWireError
+from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafkawire.sdk.protocol.schema import Message
@@ -92,6 +94,7 @@ class ClassicGroup:
         self._rebalance = Rebalance(router, settings, protocol, self)
         self._subscription = subscription
         self._reader = reader
+        self._reports = Reports(reader)
         self._on_failure = on_failure
         self._interval = PollInterval(reader, settings)
         self._coordinator = Coordinator(CoordinatorType.GROUP, settings.group_id)
@@ -124,6 +127,7 @@ class ClassicGroup:
     def subscribe(self, subscription: Subscription, now_ms: int) -> None:
         self._subscription = subscription
         if self._keep_known(now_ms):
+            self._reports.forget()
             self._stop_unwanted()
             self._wants_join = "the subscription changed"
 
@@ -172,7 +176,7 @@ class ClassicGroup:
         self._watch_metadata()
         if self._wants_join is not None and self.state in (State.OUTSIDE, State.STABLE) and not self._handover.busy:
             self._prepare(now_ms)
-        if self.state is State.READY and now_ms >= self._join_attempts.not_before_ms and self._knows_topics():
+        if self.state is State.READY and now_ms >= self._join_attempts.not_before_ms and self._may_join():
             self._join(now_ms)
         self._rebalance.poll(now_ms)
 
@@ -205,24 +209,22 @@ class ClassicGroup:
             going = frozenset(partition for partition in going if partition.topic not in topics)
         self._handover.revoke(going, self._generation, self._commit_deadline_ms(now_ms), now_ms, self._ready)
 
-    def _knows_topics(self) -> bool:
-        """Return whether the topics that match a pattern are known, if there is one."""
-        return self._subscription.pattern is None or self._router.metadata.is_complete
+    def _may_join(self) -> bool:
+        """Return whether the topics that match a pattern are known, and the application has met the last error."""
+        return (self._subscription.pattern is None or self._router.metadata.is_complete) and not self._reports.waits
 
     def _ready(self, now_ms: int) -> None:
         self.state = State.READY
 
     def _join(self, now_ms: int) -> None:
         self.state = State.JOINING
-        reason, self._wants_join = self._wants_join or self._reason, None
-        self._reason = reason
+        self._reason, self._wants_join = self._wants_join or self._reason, None
         if self._heartbeat is not None:
             self._heartbeat.cancel()  # it is about the former generation
             self._heartbeat = None
         self._topics = self._subscription.topics(self._router.metadata)
-        owned = self._reader.assigned
-        joining = Joining(self._topics, owned, self._generation, self._settings.rack, *self._last)
-        self._rebalance.begin(self._member_id, joining, reason, now_ms)
+        joining = Joining(self._topics, self._reader.assigned, self._generation, self._settings.rack, *self._last)
+        self._rebalance.begin(self._member_id, joining, self._reason, now_ms)
 
     def joined(self, member_id: str, generation: int, now_ms: int) -> None:
         self._member_id, self._generation = member_id, generation
@@ -236,14 +238,17 @@ class ClassicGroup:
         if isinstance(error, BrokerError) and error.code is ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = member_id
             return
-        self._join_attempts.failed(error, now_ms)
-        self._refused(error, now_ms)
+        self._rejoin_refused(error, now_ms)
 
     def sync_refused(self, error: KafkaWireError, now_ms: int) -> None:
         self._wants_join = self._wants_join or f"the assignment did not come: {error}"
         self.state = State.STABLE  # the next poll prepares the next join
+        self._rejoin_refused(error, now_ms)
+
+    def _rejoin_refused(self, error: KafkaWireError, now_ms: int) -> None:
         self._join_attempts.failed(error, now_ms)
-        self._refused(error, now_ms)
+        if not self._refused(error, now_ms):
+            self._reports.add(error)
 
     def assignor_failed(self, error: KafkaWireError, now_ms: int) -> None:
         self._fail(error, now_ms)
@@ -295,6 +300,7 @@ class ClassicGroup:
                     self._wants_join = self._wants_join or "the group is rebalancing"
             elif not self._refused(call.error, now_ms):
                 self._beat_attempts.failed(call.error, now_ms)
+                self._end_session(call.error, now_ms)
 
         self._heartbeat = Call(
             self._coordinator,
@@ -302,13 +308,20 @@ class ClassicGroup:
             HeartbeatResponse,
             now_ms + settings.session_timeout_ms,
             answered,
-            check=self._check,
+            check=partial(refusal_of, settings.group_id),
             retries=False,
             # A coordinator that does not answer is given up in time to reach another one within the session.
             timeout_ms=settings.session_timeout_ms // 2,
             purpose=Purpose.GROUP,
         )
         self._router.submit(self._heartbeat, now_ms)
+
+    def _end_session(self, error: KafkaWireError, now_ms: int) -> None:
+        """Lose the partitions if the coordinator has refused all heartbeats of a session: it gives them to others."""
+        assert self.last_heartbeat_ms is not None  # when it joined, if not later
+        if is_news(error) and now_ms - self.last_heartbeat_ms >= self._settings.session_timeout_ms:
+            self._reports.add(error)
+            self._lose(error, now_ms, keeps_id=True)
 
     def _confirmed(self, now_ms: int) -> None:
         """Note that the coordinator knows this member."""
@@ -339,7 +352,7 @@ class ClassicGroup:
             LeaveGroupResponse,
             deadline_ms,
             on_done,
-            check=self._check,
+            check=partial(refusal_of, settings.group_id),
             purpose=Purpose.GROUP,
         )
 
@@ -359,10 +372,10 @@ class ClassicGroup:
         code = error.code if isinstance(error, BrokerError) else None
         if code in _LOST:
             self._lose(error, now_ms, keeps_id=code is ErrorCode.ILLEGAL_GENERATION)
-        elif error.retriable or code is ErrorCode.REBALANCE_IN_PROGRESS or isinstance(error, Closed):
-            return False
-        else:
+        elif is_final(error):
             self._fail(error, now_ms)
+        else:
+            return False
         return True
 
     def _lose(self, error: KafkaWireError, now_ms: int, *, keeps_id: bool) -> None:
@@ -373,9 +386,8 @@ class ClassicGroup:
             self._member_id = UNKNOWN_MEMBER_ID
         self.state = State.PREPARING
         self._wants_join = self._wants_join or f"the generation was lost: {error}"
-        self._handover.lose(
-            generation, error, now_ms, self._ready if self._departure is None else self._leave_if_stopped
-        )
+        then = self._ready if self._departure is None else self._leave_if_stopped
+        self._handover.lose(generation, error, now_ms, then)
 
     def _leave_if_stopped(self, now_ms: int) -> None:
         if self._departure is not None:
@@ -391,11 +403,6 @@ class ClassicGroup:
         self._on_failure(error, now_ms)
 
     # The rest.
-
-    def _check(self, response: Message) -> KafkaWireError | None:
-        code = getattr(response, "error_code", 0)
-        name = response.SCHEMA.name.removesuffix("Response")
-        return BrokerError(code, f"{name} in group {self._settings.group_id}") if code else None
 
     def _cancel_calls(self) -> None:
         self._rebalance.cancel()
@@ -420,7 +427,7 @@ class ClassicGroup:
             self._wants_join = self._wants_join or "the partitions of the topics have changed"
 
     def _stop_unwanted(self) -> None:
-        self._handover.stop_others(self._subscription.topics(self._router.metadata))
+        self._handover.keep_to(self._subscription.topics(self._router.metadata))
 
     def _keep_known(self, now_ms: int) -> bool:
         """Have the topics kept up to date; return False if the pattern is none."""
@@ -437,6 +444,6 @@ class ClassicGroup:
         return now_ms + min(self._settings.api_timeout_ms, self._settings.max_poll_interval_ms)
 
     def _due_times(self) -> list[int]:
-        joins_ms = self._join_attempts.not_before_ms if self.state is State.READY and self._knows_topics() else None
+        joins_ms = self._join_attempts.not_before_ms if self.state is State.READY and self._may_join() else None
         times = [self._interval.due_ms(), self._rebalance.due_ms(), joins_ms]
         return [due_ms for due_ms in times if due_ms is not None]

@@ -12,15 +12,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple
+from functools import partial
 
 from kafkawire.sdk.client.call import Call, Coordinator, Purpose
+from kafkawire.sdk.client.groups.consumer_heartbeat import Said, heartbeat
 from kafkawire.sdk.client.groups.departure import Departure
 from kafkawire.sdk.client.groups.handover import Handover
 from kafkawire.sdk.client.groups.offsets import Offsets
 from kafkawire.sdk.client.groups.poll_interval import PollInterval
 from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupSettings, Notify, OnFailure, Reader
 from kafkawire.sdk.client.groups.rebalance_metrics import RebalanceMetrics
+from kafkawire.sdk.client.groups.refusal import Reports, is_final, refusal_of
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.requests import carries
@@ -70,14 +72,6 @@ class State(Enum):
     FENCED = "fenced"
 
 
-class _Said(NamedTuple):
-    """What a heartbeat says about the member."""
-
-    names: tuple[str, ...] | None
-    regex: str | None
-    owned: frozenset[tuple[bytes, int]]
-
-
 class ConsumerGroup:
     """A member of a KIP-848 group; see `GroupProtocol`.
 
@@ -110,6 +104,7 @@ class ConsumerGroup:
         self._member_id = member_id
         self._subscription = subscription
         self._reader = reader
+        self._reports = Reports(reader)
         self._on_failure = on_failure
         self._interval = PollInterval(reader, settings)
         self._handover = Handover(settings.group_id, reader, offsets, notify, auto_commit=settings.auto_commit)
@@ -126,8 +121,9 @@ class ConsumerGroup:
         self._target_waits = False
         self._ids: dict[TopicPartition, bytes] = {}
         self._heartbeat: Call | None = None
+        self._leaving: Call | None = None
         self._beat_due_ms = 0
-        self._said: _Said | None = None
+        self._said: Said | None = None
         self._has_news = False
         self._matches_itself = False
         self._seen_changes = -1
@@ -144,6 +140,7 @@ class ConsumerGroup:
     def subscribe(self, subscription: Subscription, now_ms: int) -> None:
         self._subscription = subscription
         subscription.keep_known(self._router.metadata)
+        self._reports.forget()
         self._handed_over(now_ms)
 
     def acknowledge(self, event: Event, now_ms: int) -> None:
@@ -212,30 +209,31 @@ class ConsumerGroup:
         """Return when the next heartbeat is due: at once with news; None if none is needed."""
         if self.state is State.MEMBER:
             due_ms = now_ms if self._has_news else self._beat_due_ms
-        elif self.state is State.JOINING and self._departure is None:
+        elif self.state is State.JOINING and self._departure is None and not self._reports.waits:
             due_ms = now_ms
         else:
             return None
         return max(due_ms, self._attempts.not_before_ms)
 
-    def _says(self) -> _Said:
+    def _says(self) -> Said:
         pattern = self._subscription.pattern
         owned = frozenset(
             (self._ids[partition], partition.partition) for partition in self._reader.assigned if partition in self._ids
         )
         if pattern is not None and not self._matches_itself:
-            return _Said(None, pattern, owned)
-        return _Said(tuple(sorted(self._subscription.topics(self._router.metadata))), None, owned)
+            return Said(None, pattern, owned)
+        return Said(tuple(sorted(self._subscription.topics(self._router.metadata))), None, owned)
 
     def _send(self, now_ms: int) -> None:
         joins = self.state is State.JOINING
-        sent: list[_Said] = []
+        sent: list[Said] = []
 
         def request(versions: Versions) -> tuple[Message, int]:
             version = versions.version_for(ConsumerGroupHeartbeatRequest)
             self._matches_itself = not carries(ConsumerGroupHeartbeatRequest, "subscribed_topic_regex", version)
             sent.append(self._says())
-            return self._request(sent[-1], joins=joins), version
+            epoch = JOIN_GROUP_MEMBER_EPOCH if joins else self._epoch
+            return heartbeat(self._settings, self._member_id, epoch, self._said, sent[-1]), version
 
         def answered(call: Call, now_ms: int) -> None:
             self._heartbeat = None
@@ -248,35 +246,7 @@ class ConsumerGroup:
         self._heartbeat = self._call(request, now_ms + _HEARTBEAT_TIMEOUT_MS, answered, retries=False)
         self._router.submit(self._heartbeat, now_ms)
 
-    def _request(self, says: _Said, *, joins: bool) -> ConsumerGroupHeartbeatRequest:
-        settings = self._settings
-        said = self._said
-        request = ConsumerGroupHeartbeatRequest(
-            settings.group_id,
-            self._member_id,
-            JOIN_GROUP_MEMBER_EPOCH if joins else self._epoch,
-            settings.group_instance_id,
-        )
-        if said is None or joins:
-            request.rack_id = settings.rack
-            request.rebalance_timeout_ms = settings.max_poll_interval_ms
-            request.server_assignor = settings.server_assignor
-        if said is None or joins or (said.names, said.regex) != (says.names, says.regex):
-            # What was subscribed to in the other way is taken back.
-            request.subscribed_topic_names = list(says.names) if says.names is not None else []
-            request.subscribed_topic_regex = says.regex
-            if says.regex is None and said is not None and said.regex is not None:
-                request.subscribed_topic_regex = ""
-        if said is None or joins or said.owned != says.owned:
-            topics: dict[bytes, list[int]] = {}
-            for topic_id, number in sorted(says.owned):
-                topics.setdefault(topic_id, []).append(number)
-            request.topic_partitions = [
-                ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id, numbers) for topic_id, numbers in topics.items()
-            ]
-        return request
-
-    def _confirmed(self, response: ConsumerGroupHeartbeatResponse, said: _Said, now_ms: int) -> None:
+    def _confirmed(self, response: ConsumerGroupHeartbeatResponse, said: Said, now_ms: int) -> None:
         self._attempts.succeeded()
         self._unreleased_since_ms = None
         if self.state is State.JOINING:
@@ -336,7 +306,8 @@ class ConsumerGroup:
 
     def _leave_call(self, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
         """Return the call that leaves, for a while if the member is static; None if it never joined."""
-        joined = self.sign() is not None or self._heartbeat is not None
+        is_leaving = self._leaving is not None and not self._leaving.done
+        joined = self.sign() is not None or self._heartbeat is not None or is_leaving
         self._become(State.OUTSIDE)
         if not joined:
             return None
@@ -349,9 +320,9 @@ class ConsumerGroup:
     def _go_idle(self, now_ms: int) -> None:
         """Leave until the application reads again."""
         epoch = self._epoch
-        leave = self._leave_call(now_ms + self._settings.api_timeout_ms, lambda call, now_ms: None)
-        if leave is not None:
-            self._router.submit(leave, now_ms)
+        self._leaving = self._leave_call(now_ms + self._settings.api_timeout_ms, lambda call, now_ms: None)
+        if self._leaving is not None:
+            self._router.submit(self._leaving, now_ms)
         self._handover.lose(epoch, self._interval.error(), now_ms, lambda now_ms: None)
 
     # Failures.
@@ -364,13 +335,16 @@ class ConsumerGroup:
         elif code is ErrorCode.UNRELEASED_INSTANCE_ID and not self._is_unreleased_for_long(now_ms):
             self._lines.warning("id", now_ms, "group %s waits for its instance id: %s", self._settings.group_id, error)
             self._attempts.failed(error, now_ms)
-        elif error.retriable or code in _FENCED:
+        elif is_final(error):
+            self._fail(error, now_ms)
+        elif not isinstance(error, Closed):  # the client has ended, and so does its group
             self._lines.info("heartbeat", now_ms, "group %s: %s", self._settings.group_id, error)
             # Whether the coordinator has heard the last heartbeat is not known: say everything.
             self._said, self._has_news = None, True
             self._attempts.failed(error, now_ms)
-        elif not isinstance(error, Closed):  # the client has ended, and so does its group
-            self._fail(error, now_ms)
+            self._reports.add(error)
+            if code is ErrorCode.GROUP_AUTHORIZATION_FAILED and self.state is State.MEMBER:
+                self._lose(error, now_ms)
 
     def _is_unreleased_for_long(self, now_ms: int) -> bool:
         if self._unreleased_since_ms is None:
@@ -408,9 +382,10 @@ class ConsumerGroup:
 
     def _become(self, state: State) -> None:
         """Be outside, or about to join, without anything of a former membership."""
-        if self._heartbeat is not None:
-            self._heartbeat.cancel()
-            self._heartbeat = None
+        for call in (self._heartbeat, self._leaving):  # a leave that is tried again would end the next membership
+            if call is not None:
+                call.cancel()
+        self._heartbeat = self._leaving = None
         self.state = state
         self._epoch = JOIN_GROUP_MEMBER_EPOCH if state is State.JOINING else LEAVE_GROUP_MEMBER_EPOCH
         self._target = self._said = None
@@ -430,21 +405,14 @@ class ConsumerGroup:
             ConsumerGroupHeartbeatResponse,
             deadline_ms,
             on_done,
-            check=self._check,
+            check=partial(refusal_of, self._settings.group_id),
             retries=retries,
             timeout_ms=_HEARTBEAT_TIMEOUT_MS,
             purpose=Purpose.GROUP,
         )
 
-    def _check(self, response: Message) -> KafkaWireError | None:
-        assert isinstance(response, ConsumerGroupHeartbeatResponse)
-        detail = f"heartbeat of group {self._settings.group_id}"
-        if response.error_message:
-            detail += f": {response.error_message}"
-        return BrokerError(response.error_code, detail) if response.error_code else None
-
     def _handed_over(self, now_ms: int) -> None:
         """Tell the coordinator, and hand out nothing of former topics; a pattern of its own only it can match."""
         self._has_news = self._said != self._says()
-        if self._subscription.pattern is None or self._matches_itself:
-            self._handover.stop_others(self._subscription.topics(self._router.metadata))
+        is_matched_there = self._subscription.pattern is not None and not self._matches_itself
+        self._handover.keep_to(None if is_matched_there else self._subscription.topics(self._router.metadata))

@@ -65,6 +65,7 @@ class Handover:
         self._lost: frozenset[TopicPartition] = frozenset()
         self._lost_generation = -1
         self._then: Step | None = None
+        self._others: frozenset[TopicPartition] = frozenset()
         self._lines = LogLimit(logger)
 
     @property
@@ -161,9 +162,17 @@ class Handover:
         if not self.busy:
             self._go_on(now_ms)
 
-    def stop_others(self, topics: Collection[str]) -> None:
-        """Hand out nothing of other topics than these; their partitions are given up later."""
-        self._reader.stop([partition for partition in self._reader.assigned if partition.topic not in topics])
+    def keep_to(self, topics: Collection[str] | None) -> None:
+        """Hand out nothing of other topics than these; their partitions are given up later.
+
+        What an earlier call stopped of these topics is handed out again; None for all topics.
+        """
+        assigned = self._reader.assigned
+        others = frozenset() if topics is None else frozenset(each for each in assigned if each.topic not in topics)
+        if self._others - others and not self.busy:  # the end of an operation has the reader go on, too
+            self._reader.assign(assigned)
+        self._others = others
+        self._reader.stop(others)
 
     def abandon(self, now_ms: int) -> None:
         """Let go of everything at once, and wait for nobody."""

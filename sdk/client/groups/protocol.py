@@ -156,6 +156,14 @@ class Reader(Protocol):
         """Note what was committed."""
         ...
 
+    def report(self, error: KafkaWireError) -> None:
+        """Have the next read raise an error, and reading go on."""
+        ...
+
+    def is_unread(self, error: KafkaWireError) -> bool:
+        """Return whether no read has raised a reported error yet."""
+        ...
+
 
 class GroupProtocol(Protocol):
     """A membership in a group, from `start` to `stop`; a `Machine`.

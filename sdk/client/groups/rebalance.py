@@ -4,19 +4,21 @@ Both requests may take as long as the slowest member, so they have a connection 
 cancelled has no effect on the next one: its responses are dropped.
 
 Source: Apache Kafka, `AbstractCoordinator`, `ConsumerCoordinator.onLeaderElected`; KIP-800 (reasons), KIP-814 (static
-leaders).
+leaders), KIP-881 (racks).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol, TypeVar
 
 from kafkawire.sdk.client.call import Call, Coordinator, Purpose
 from kafkawire.sdk.client.groups.classic_protocol import AssignmentProtocol, ClusterView, Joining, MemberInfo
 from kafkawire.sdk.client.groups.protocol import GroupSettings
 from kafkawire.sdk.client.groups.rebalance_metrics import RebalanceMetrics
+from kafkawire.sdk.client.groups.refusal import refusal_of
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
@@ -142,8 +144,16 @@ class Rebalance:
         return self._lead_by_ms
 
     def is_outdated(self) -> bool:
-        """Return whether this member made an assignment of topics that have changed."""
-        return self.view is not None and self.view != ClusterView.of(self._topics, self._router.metadata)
+        """Return whether this member made an assignment of topics that have changed.
+
+        Racks count only if the member has one: where it has not, a broker that restarts must not cost two rebalances.
+        """
+        if self.view is None:
+            return False
+        now = ClusterView.of(self._topics, self._router.metadata)
+        if self._settings.rack is None:
+            return self.view.partition_counts != now.partition_counts
+        return self.view != now
 
     def _joined(self, response: JoinGroupResponse, now_ms: int) -> None:
         self._member_id, self._generation = response.member_id, response.generation_id
@@ -237,12 +247,6 @@ class Rebalance:
         refused: Callable[[KafkaWireError, _Answer | None, int], None],
         now_ms: int,
     ) -> None:
-        def check(answer: Message) -> KafkaWireError | None:
-            assert isinstance(answer, response)
-            name = response.SCHEMA.name.removesuffix("Response")
-            detail = f"{name} in group {self._settings.group_id}"
-            return BrokerError(answer.error_code, detail) if answer.error_code else None
-
         def answered(call: Call, now_ms: int) -> None:
             self._call = None
             answer = call.result
@@ -259,7 +263,7 @@ class Rebalance:
             response,
             now_ms + timeout_ms,
             answered,
-            check=check,
+            check=partial(refusal_of, self._settings.group_id),
             retries=False,
             timeout_ms=timeout_ms,
             purpose=Purpose.JOIN,

@@ -9,8 +9,9 @@ import pytest
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata
 from kafkawire.sdk.consumer.position import Position
-from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.errors import BrokerError, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.consumer.batches import made
 from tests.sdk.consumer.user_side import T0, T1, T2, UserSide
 
@@ -107,3 +108,16 @@ def test_a_stopped_partition_is_not_fetched() -> None:
     side.assignment.stop([T0, T2])
     assert side.told == [("pause", T0)]
     assert side.assignment[T0].is_held
+
+
+def test_a_reported_error_is_raised_by_one_read() -> None:
+    side = UserSide(T0)
+    error = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    side.assignment.report(error)
+    side.put(T0, made(0, b"a"))
+    assert side.assignment.is_unread(error)
+    assert not side.assignment.is_unread(BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
+        side.take()
+    assert not side.assignment.is_unread(error)
+    assert side.take_all() == [0]

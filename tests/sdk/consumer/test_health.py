@@ -157,11 +157,20 @@ def test_troubles() -> None:
             await asyncio.sleep(0)
         assert error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         broker.responders[ApiKey.FIND_COORDINATOR] = found
-        broker.responders[ApiKey.JOIN_GROUP] = lambda request: JoinGroupResponse(
-            error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
-        )
-        await becomes(consumer, WaitsFor.NOTHING)
-        assert "GROUP_AUTHORIZATION_FAILED" in str(consumer.health().error)
+        refuse_joins(broker, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        while "GROUP_AUTHORIZATION_FAILED" not in str(consumer.health().error):
+            await asyncio.sleep(0)
+        assert consumer.health().waits_for is WaitsFor.APPLICATION
+        refuse_joins(broker, ErrorCode.FENCED_INSTANCE_ID)
+        with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
+            await consumer.getmany()
+        with pytest.raises(BrokerError, match="FENCED_INSTANCE_ID"):
+            await consumer.getmany(20_000)
+        assert consumer.health().waits_for is WaitsFor.NOTHING
+        assert "FENCED_INSTANCE_ID" in str(consumer.health().error)
+
+    def refuse_joins(broker: StoringBroker, code: ErrorCode) -> None:
+        broker.responders[ApiKey.JOIN_GROUP] = lambda request: JoinGroupResponse(error_code=code)
 
     broker = StoringBroker()
     found = broker.responders[ApiKey.FIND_COORDINATOR]

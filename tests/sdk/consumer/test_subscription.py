@@ -20,12 +20,16 @@ from tests.sdk.consumer.user_side import T0, T1, UserSide
 S0 = TopicPartition("s", 0)
 
 
-def update(metadata: Metadata, *, is_complete: bool = False, **counts: int) -> None:
-    """Take a response with so many partitions of each topic; -1 for a topic that is gone."""
+def update(metadata: Metadata, *, is_complete: bool = False, created: int = 1, **counts: int) -> None:
+    """Take a response with so many partitions of each topic; -1 for a topic that is gone.
+
+    A topic that is created again has another id, made of `created`.
+    """
     topics = [
         MetadataResponse.MetadataResponseTopic(
             3 if count < 0 else 0,
             name,
+            bytes([created]) * 16,
             partitions=[MetadataResponse.MetadataResponsePartition(0, number, 1) for number in range(count)],
         )
         for name, count in counts.items()
@@ -50,6 +54,23 @@ def test_partitions_come_and_stay() -> None:
     update(metadata, t=-1, s=1)
     subscription.poll(0)
     assert side.assignment.assigned == {T0, T1, S0}
+
+
+def test_a_topic_created_again_with_fewer_partitions() -> None:
+    metadata, side = Metadata(), UserSide()
+    subscription = SubscribedTopics(metadata, side.assignment)
+    subscription.subscribe(Subscription(["t"]))
+    for counts, created, expected in (
+        (2, 1, {T0, T1}),
+        (1, 1, {T0, T1}),  # from a broker that lags behind
+        (-1, 1, {T0, T1}),
+        (1, 2, {T0}),
+        (2, 2, {T0, T1}),
+    ):
+        update(metadata, created=created, t=counts)
+        subscription.poll(0)
+        assert side.assignment.assigned == expected
+    assert side.told[-1] == ("assign", {T0: None, T1: OffsetTimestamp.EARLIEST})
 
 
 def test_another_subscription() -> None:

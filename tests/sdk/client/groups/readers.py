@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from kafkawire.sdk.client.groups.protocol import Event
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.errors import KafkaWireError
 
 __all__ = ["Listener", "MemoryReader"]
 
@@ -21,6 +22,7 @@ class MemoryReader:
         positions: the next offset to hand out, by partition.
         stored: what was committed.
         log: the calls, in order.
+        errors: that were reported and not raised yet.
     """
 
     def __init__(self, start: Callable[[TopicPartition], int] = lambda partition: 0) -> None:
@@ -30,6 +32,7 @@ class MemoryReader:
         self.stored: dict[TopicPartition, OffsetAndMetadata] = {}
         self.last_handed_out_ms: int | None = None
         self.log: list[tuple[str, frozenset[TopicPartition]]] = []
+        self.errors: list[KafkaWireError] = []
 
     @property
     def assigned(self) -> frozenset[TopicPartition]:
@@ -68,6 +71,12 @@ class MemoryReader:
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         self.stored.update(offsets)
+
+    def report(self, error: KafkaWireError) -> None:
+        self.errors.append(error)
+
+    def is_unread(self, error: KafkaWireError) -> bool:
+        return error in self.errors
 
     def read(self, count: int = 1) -> frozenset[TopicPartition]:
         """Finish records of each partition that is handed out; return those partitions."""

@@ -147,7 +147,7 @@ def test_a_broker_that_does_not_know_kip_848_makes_it_classic() -> None:
 
 def test_another_error_ends_the_membership() -> None:
     cluster = Cluster.of_consumers()
-    cluster.fault = refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    cluster.fault = refuse(ErrorCode.UNSUPPORTED_ASSIGNOR)
     member = cluster.member("a", make=auto)
     cluster.until(lambda: member.failures != [])
     assert chosen(member) is ConsumerGroup

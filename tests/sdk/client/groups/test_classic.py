@@ -383,9 +383,7 @@ def test_an_event_of_a_lost_generation_is_acknowledged_before_the_loss_is_told()
 
 
 @pytest.mark.parametrize("request_kind", [JoinGroupRequest, SyncGroupRequest, HeartbeatRequest])
-@pytest.mark.parametrize(
-    "code", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.INCONSISTENT_GROUP_PROTOCOL]
-)
+@pytest.mark.parametrize("code", [ErrorCode.FENCED_INSTANCE_ID, ErrorCode.INVALID_SESSION_TIMEOUT])
 def test_an_error_that_no_retry_can_mend_ends_the_membership(request_kind: type[Message], code: ErrorCode) -> None:
     cluster = Cluster.of_classic()
     member = cluster.member("a")

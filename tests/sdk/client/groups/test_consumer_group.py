@@ -190,6 +190,20 @@ def test_a_subscription_can_change_at_any_time() -> None:
     cluster.settle(member, count=3)
 
 
+@pytest.mark.parametrize("later", [Subscription(["t", "u"]), Subscription(pattern="t|u")])
+def test_a_subscription_that_is_changed_and_changed_back_goes_on(later: Subscription) -> None:
+    cluster = Cluster.of_consumers({"t": 6, "u": 3})
+    member = cluster.member("a", Subscription(["t", "u"]))
+    cluster.settle(member, count=9)
+    told = len(member.listener.events)
+    member.group.subscribe(Subscription(["t"]), member.now_ms)
+    assert {partition.topic for partition in member.reader.handed_out} == {"t"}
+    member.group.subscribe(later, member.now_ms)
+    cluster.run(5_000)
+    assert len(member.reader.handed_out) == 9
+    assert len(member.listener.events) == told
+
+
 def test_a_pattern_is_matched_by_the_coordinator() -> None:
     cluster = Cluster.of_consumers({"t-1": 6, "t-2": 2, "other": 1})
     member = cluster.member("a", Subscription(pattern="t-.*"))
@@ -342,6 +356,28 @@ def test_a_member_that_reads_nothing_leaves_and_comes_back_with_the_next_read() 
     cluster.settle(member)
 
 
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_leave_is_repeated_until_the_member_joins_again_or_is_closed(is_closed: bool) -> None:
+    cluster = Cluster.of_consumers()
+    member = cluster.member("a", max_poll_interval_ms=5_000)
+    cluster.settle(member)
+    cluster.fault = refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, lambda request: request.member_epoch == -1, 3)
+    member.reader.last_handed_out_ms = member.now_ms
+    cluster.until(lambda: member.state == "outside")
+    if is_closed:
+        stopped = member.stop()
+        cluster.until(lambda: stopped.done)
+        assert coordinator(cluster).members == {}
+        return
+    cluster.run(200)
+    member.reader.last_handed_out_ms = None
+    cluster.settle(member)
+    epochs = [request.member_epoch for request in heartbeats(member)]
+    assert epochs.index(-1) < epochs.index(0, 1), "it left, and joined again"
+    assert -1 not in epochs[epochs.index(0, 1) :]
+    assert kinds(member) == ["Assigned", "Lost", "Assigned"]
+
+
 def test_the_member_says_when_it_is_to_be_polled() -> None:
     cluster = Cluster.of_consumers()
     member = cluster.member("a", max_poll_interval_ms=5_300)
@@ -357,7 +393,7 @@ def test_the_member_says_when_it_is_to_be_polled() -> None:
 
 @pytest.mark.parametrize(
     "code",
-    [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_ASSIGNOR, ErrorCode.INVALID_REGULAR_EXPRESSION],
+    [ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNSUPPORTED_ASSIGNOR, ErrorCode.INVALID_REGULAR_EXPRESSION],
 )
 def test_an_error_that_no_retry_can_mend_ends_the_membership(code: ErrorCode) -> None:
     cluster = Cluster.of_consumers()

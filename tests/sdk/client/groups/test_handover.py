@@ -197,9 +197,31 @@ def test_former_topics_are_not_handed_out() -> None:
     scene = Scene()
     other = TopicPartition("u", 0)
     scene.own(P, other)
-    scene.handover.stop_others({"u"})
+    scene.handover.keep_to({"u"})
     assert scene.reader.handed_out == {other}
     assert scene.reader.assigned == {P, other}
+
+
+@pytest.mark.parametrize("topics", [{"t", "u"}, None])
+def test_former_topics_are_handed_out_again_once_they_are_wanted_again(topics: set[str] | None) -> None:
+    scene = Scene()
+    other = TopicPartition("u", 0)
+    scene.own(P, other)
+    scene.handover.keep_to({"u"})
+    scene.handover.keep_to(topics)
+    assert scene.reader.handed_out == {P, other}
+
+
+def test_what_an_operation_has_stopped_is_not_handed_out_because_it_is_wanted_again() -> None:
+    scene = Scene(auto_commit=False)
+    other = TopicPartition("u", 0)
+    scene.own(P, Q, other)
+    scene.handover.keep_to({"u"})
+    scene.handover.revoke([P], 1, 0, 0, lambda now_ms: scene.handover.keep_to({"t", "u"}))
+    scene.handover.keep_to({"t", "u"})
+    assert scene.reader.handed_out == {other}
+    scene.handover.acknowledge(scene.events[-1], 0)
+    assert scene.reader.handed_out == {Q, other}
 
 
 def test_what_is_forgotten_stays_as_it_is() -> None:

@@ -21,7 +21,7 @@ from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, Reque
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.client.groups.members import Cluster
@@ -258,3 +258,31 @@ def test_an_assignment_shows_that_the_coordinator_knows_the_member() -> None:
     assert member.now_ms >= joined_ms + 100
     assert member.group.last_heartbeat_ms is not None
     assert member.group.last_heartbeat_ms >= member.now_ms - 10
+
+
+@pytest.mark.parametrize("rack", [None, "r1"])
+def test_racks_that_change_matter_to_a_leader_with_a_rack(rack: str | None) -> None:
+    """The replicas of broker 3 have a rack as long as it is there."""
+    group = Cluster.of_classic()
+    member = group.member("a", rack=rack)
+    nodes = [1, 2, 3]
+
+    def answer(request: MetadataRequest, version: int) -> MetadataResponse:
+        response = cluster(nodes, {"t": [1] * 6})(request, version)
+        assert isinstance(response, MetadataResponse)
+        for broker in response.brokers:
+            broker.rack = f"r{broker.node_id}"
+        for topic in response.topics:
+            for partition in topic.partitions:
+                partition.replica_nodes = [1, 2, 3]
+        return response
+
+    member.simulation.handlers[MetadataRequest] = answer
+    group.settle(member)
+    joins = len(member.simulation.requests(JoinGroupRequest))
+    for change in (nodes.pop, lambda: nodes.append(3)):
+        change()
+        member.router.metadata.invalidate()
+        group.run(2_000)
+    assert len(member.simulation.requests(JoinGroupRequest)) - joins == (0 if rack is None else 2)
+    group.settle(member)
