@@ -120,9 +120,7 @@ class Operations:
         metadata = self.router.metadata
 
         def check(response: MetadataResponse) -> None:
-            metadata.update(
-                response, monotonic_ms(), is_complete=names is None, has_epochs=question.has_epochs
-            )
+            metadata.update(response, monotonic_ms(), is_complete=names is None, has_epochs=question.has_epochs)
             for name in names or ():
                 if name not in metadata.topics:
                     code = metadata.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -22,7 +22,17 @@ from kafkawire.sdk.errors import (
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["FINAL_FOR_OFFSETS", "NOT_COMMITTED", "OUTSIDE", "SOON_AFTER_THE_LAST", "aborted", "code_of", "fenced", "is_fatal", "late"]
+__all__ = [
+    "FINAL_FOR_OFFSETS",
+    "NOT_COMMITTED",
+    "OUTSIDE",
+    "SOON_AFTER_THE_LAST",
+    "aborted",
+    "code_of",
+    "fenced",
+    "is_fatal",
+    "late",
+]
 
 #: What `send` raises while no transaction is open.
 OUTSIDE: Final = LocalProtocolError(
