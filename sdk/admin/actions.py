@@ -71,9 +71,8 @@ class Actions:
         wanted = {topic.name: _creatable(topic) for topic in topics}
         if len(wanted) < len(topics):
             names = [topic.name for topic in topics]
-            raise LocalProtocolError(
-                f"create topic {next(name for name in names if names.count(name) > 1)}: named twice"
-            )
+            twice = next(name for name in names if names.count(name) > 1)
+            raise LocalProtocolError(f"create topic {twice}: named twice")
         ids: dict[str, bytes] = {}
 
         async def create(names: Collection[str], deadline_ms: int) -> Iterator[_TopicResult]:

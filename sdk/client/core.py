@@ -104,11 +104,10 @@ class ClientCore:
                 failures += 1
                 if error is None:
                     promise.keep(None)
-                elif (
-                    isinstance(error, ConnectFailed)
-                    or not error.retriable
-                    or (failures >= self._servers_count and monotonic_ms() >= deadline_ms)
-                ):  # all have failed, or one is final
+                    return
+                is_final = isinstance(error, ConnectFailed) or not error.retriable  # nobody is left to ask
+                is_late = failures >= self._servers_count and monotonic_ms() >= deadline_ms
+                if is_final or is_late:
                     promise.fail(error)
                 else:
                     self.router.refresh(refreshed)  # after a pause, of the server that has failed least

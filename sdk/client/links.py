@@ -69,7 +69,7 @@ class Links:
         return list(dict.fromkeys((*known, *first)))
 
     def refusal(self, link: Link, now_ms: int) -> KafkaWireError | None:
-        """Return why a broker has refused this client; None if it has not, or so long ago that it may be asked again."""
+        """Return why a broker has refused this client; None if it has not, or may be asked again by now."""
         error = link.attempts.last_error
         lasts = link.state is LinkState.CLOSED and is_refusal(error) and now_ms < link.since_ms + self._refused_ms
         return error if lasts else None

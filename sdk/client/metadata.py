@@ -125,7 +125,9 @@ class Metadata:
                 self._forget(name)
         for topic in response.topics:
             self._update_topic(topic, now_ms, has_epochs)
-        self._updated_ms = self.refreshed_ms = now_ms
+        self.refreshed_ms = now_ms
+        if is_complete or (self.wanted is not None and self.wanted <= {topic.name for topic in response.topics}):
+            self._updated_ms = now_ms  # what somebody asks of other topics leaves these as stale as they are
         self.is_complete = is_complete or (self.is_complete and self.wanted is None)
         self.changes += 1
 

@@ -188,7 +188,7 @@ class ClientConnection:
         return outgoing
 
     def handshake(self) -> Sent:
-        """Return the ApiVersions request that opens a connection without a gate, in the highest version that may work."""
+        """Return the ApiVersions request that opens a connection without a gate, in the first version to try."""
         return self.request(self._negotiation.request(), self._negotiation.request_version)
 
     def negotiate(self, response: ApiVersionsResponse) -> bool:

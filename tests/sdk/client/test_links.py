@@ -70,14 +70,10 @@ def test_an_idle_link_is_shut_and_forgotten() -> None:
 
 def test_a_refusal_is_remembered_for_as_long_as_metadata_is_good() -> None:
     """Longer than an idle link is."""
-    options = read_options(
-        AdminOptions, "a:1", {"connections_max_idle_ms": IDLE_MS, "metadata_max_age_ms": 3 * IDLE_MS}
-    )
-    found = Links(options, Metadata(), Backoff(100, 1_000, lambda: 0.5))
-    for error, expected in (
-        (ConnectFailed(HERE, "gone"), None),
-        (refused := AuthenticationFailed(HERE, "no"), refused),
-    ):
+    given = {"connections_max_idle_ms": IDLE_MS, "metadata_max_age_ms": 3 * IDLE_MS}
+    found = Links(read_options(AdminOptions, "a:1", given), Metadata(), Backoff(100, 1_000, lambda: 0.5))
+    refused = AuthenticationFailed(HERE, "no")
+    for error, expected in ((ConnectFailed(HERE, "gone"), None), (refused, refused)):
         link = found.to(HERE, Purpose.DATA)
         link.attempts.failed(error, 0)
         link.moves_to(LinkState.CLOSED, 0)

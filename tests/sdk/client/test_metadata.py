@@ -68,6 +68,16 @@ def test_epochs_that_are_not_reliable_are_dropped() -> None:
     assert metadata.partition(T0) == Partition(2, -1, (1, 2), (2,))
 
 
+def test_only_a_response_about_what_is_wanted_ends_staleness() -> None:
+    metadata = filled()
+    metadata.wanted = {"t"}
+    metadata.invalidate()
+    metadata.update(metadata_response(topic("u", 2, 1, OTHER_ID)), now_ms=1)
+    assert metadata.is_stale(1)
+    metadata.update(metadata_response(topic("t", 2, 6), topic("u", 2, 1, OTHER_ID)), now_ms=2)
+    assert not metadata.is_stale(2)
+
+
 def test_other_topics_stay() -> None:
     metadata = filled()
     metadata.update(metadata_response(topic("u", 2, 1, OTHER_ID)), now_ms=1)

@@ -175,12 +175,10 @@ def test_a_follower_that_refuses_while_the_leader_recommends_it_is_asked_after_p
     usual = cluster.simulation.handlers[3, FetchRequest]
 
     def refusing(request: FetchRequest, version: int) -> FetchResponse:
-        kind = FetchResponse.FetchableTopicResponse
+        kind, data = FetchResponse.FetchableTopicResponse, FetchResponse.PartitionData
         return FetchResponse(
             responses=[
-                kind(
-                    "", topic.topic_id, [FetchResponse.PartitionData(each.partition, code) for each in topic.partitions]
-                )
+                kind("", topic.topic_id, [data(each.partition, code) for each in topic.partitions])
                 for topic in request.topics
             ]
         )

@@ -316,30 +316,6 @@ def test_a_broker_that_stalls_when_the_client_logs_in_again(step: int) -> None:
     with_broker(test)
 
 
-def test_a_login_that_waits_for_the_response_to_an_earlier_request() -> None:
-    """Its time counts from when the broker can begin: a join may take minutes."""
-
-    async def test(broker: SaslBroker) -> None:
-        pending: list[Request] = []
-        broker.lifetimes_ms = [20]
-        connection = await broker.open(timeout_ms=50)
-        broker.script(ApiKey.METADATA, pending.append)
-        delayed = connection.send(MetadataRequest(None), MetadataResponse)
-        await until(lambda: bool(pending))
-        log_in_again(connection)
-        await asyncio.sleep(0.2)
-        assert connection.is_open
-        assert not delayed.done()
-        link = broker.links[0]
-        link.wire.write(link.connection.respond(pending[0], MetadataResponse()))
-        await delayed
-        assert await ask(connection) == ["t"]
-        assert broker.logins == 2
-        connection.close()
-
-    with_broker(test)
-
-
 def test_a_password_that_was_changed() -> None:
     async def test(broker: SaslBroker) -> None:
         broker.lifetimes_ms = [30]

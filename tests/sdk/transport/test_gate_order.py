@@ -1,0 +1,39 @@
+"""A new login takes its turn after the requests before it, and its time begins then.
+
+Method: the broker of test_gate.py, which leaves a request unanswered for longer than a login may take.
+"""
+
+from __future__ import annotations
+
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from tests.sdk.transport.test_gate import SaslBroker, ask, log_in_again, until, with_broker
+
+LIMIT_MS = 50
+
+
+def test_a_login_that_waits_for_the_response_to_an_earlier_request() -> None:
+    """Its time counts from when the broker can begin: a join may take minutes."""
+
+    async def test(broker: SaslBroker) -> None:
+        pending: list[Request] = []
+        broker.lifetimes_ms = [20]
+        connection = await broker.open(timeout_ms=LIMIT_MS)
+        broker.script(ApiKey.METADATA, pending.append)
+        delayed = connection.send(MetadataRequest(None), MetadataResponse)
+        await until(lambda: bool(pending))
+        log_in_again(connection)
+        end_ms = monotonic_ms() + 4 * LIMIT_MS
+        await until(lambda: monotonic_ms() >= end_ms)
+        assert connection.is_open
+        assert not delayed.done()
+        link = broker.links[0]
+        link.wire.write(link.connection.respond(pending[0], MetadataResponse()))
+        await delayed
+        assert await ask(connection) == ["t"]
+        assert broker.logins == 2
+        connection.close()
+
+    with_broker(test)
