@@ -1,0 +1,99 @@
+"""Topics that the controller throttles are created and deleted later, each of them once (KIP-599).
+
+Method: the scripted broker in memory, with hand-made responses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.admin.admin import Admin
+from kafkawire.sdk.errors import BrokerError, LocalProtocolError
+from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.admin.test_admin import administering, created
+from tests.sdk.scripted_broker import BROKER, StoringBroker
+
+THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+def asked_of(broker: StoringBroker, api_key: ApiKey) -> list[Any]:
+    """Return the requests of one kind that the broker got."""
+    return list(broker.asked(api_key))
+
+
+def test_only_throttled_topics_are_created_again() -> None:
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        broker.script(ApiKey.CREATE_TOPICS, created(0, THROTTLED, THROTTLED), created(0, THROTTLED), created(0))
+        assert list(await admin.create_topics(["a", "b", "c"])) == ["a", "b", "c"]
+        asked = [[topic.name for topic in request.topics] for request in asked_of(broker, ApiKey.CREATE_TOPICS)]
+        assert asked == [["a", "b", "c"], ["b", "c"], ["c"]]
+
+    administering(test)
+
+
+def test_an_error_of_one_topic_does_not_keep_throttled_ones_from_being_created() -> None:
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        broker.script(ApiKey.CREATE_TOPICS, created(ErrorCode.TOPIC_ALREADY_EXISTS, THROTTLED), created(0))
+        with pytest.raises(BrokerError, match="TOPIC_ALREADY_EXISTS: create topic a"):
+            await admin.create_topics(["a", "b"])
+        assert [topic.name for topic in asked_of(broker, ApiKey.CREATE_TOPICS)[-1].topics] == ["b"]
+
+    administering(test)
+
+
+def test_a_topic_that_may_have_been_created_is_not_created_again() -> None:
+    """Java's admin raises TimeoutException for it; another attempt would say that the topic exists."""
+
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        broker.script(ApiKey.CREATE_TOPICS, created(ErrorCode.REQUEST_TIMED_OUT))
+        with pytest.raises(BrokerError, match="REQUEST_TIMED_OUT: create topic a"):
+            await admin.create_topics("a")
+
+    administering(test)
+
+
+def test_a_topic_that_is_named_twice() -> None:
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        with pytest.raises(LocalProtocolError, match="create topic b: named twice"):
+            await admin.create_topics(["a", "b", "b"])
+
+    administering(test)
+
+
+def test_a_topic_that_is_throttled_for_too_long() -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 2})
+        broker.responders[ApiKey.CREATE_TOPICS] = created(THROTTLED)
+        timeouts: Any = {"api_timeout_ms": 50, "request_timeout_ms": 50, "connect_timeout_ms": 50}
+        async with Admin(str(BROKER), network=broker.network, retry_backoff_ms=1, **timeouts) as admin:
+            with pytest.raises(BrokerError, match="THROTTLING_QUOTA_EXCEEDED: create topic a"):
+                await admin.create_topics("a")
+
+    asyncio.run(run())
+
+
+def test_only_throttled_topics_are_deleted_again() -> None:
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        def deleted(*codes: int) -> Callable[[Request], DeleteTopicsResponse]:
+            def respond(request: Request) -> DeleteTopicsResponse:
+                kind = DeleteTopicsResponse.DeletableTopicResult
+                names = [topic.name for topic in request.message.topics]
+                return DeleteTopicsResponse(
+                    responses=[kind(name, error_code=code) for name, code in zip(names, codes, strict=True)]
+                )
+
+            return respond
+
+        broker.script(ApiKey.DELETE_TOPICS, deleted(0, THROTTLED), deleted(0))
+        await admin.delete_topics(["a", "b"])
+        asked = [[topic.name for topic in request.topics] for request in asked_of(broker, ApiKey.DELETE_TOPICS)]
+        assert asked == [["a", "b"], ["b"]]
+
+    administering(test)
