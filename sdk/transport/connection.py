@@ -104,6 +104,7 @@ class BrokerConnection:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
         self._ended: KafkaWireError | None = None
+        self._has_answered = False
 
     @classmethod
     async def open(cls, network: Network, address: Address, settings: ConnectionSettings) -> "BrokerConnection":
@@ -279,13 +280,18 @@ class BrokerConnection:
         else:
             if self._settings.traffic is not None:
                 self._settings.traffic.received(len(frame), monotonic_ms())
+            self._has_answered = True
             waiting.on_done(received.message, None)
 
     def connection_lost(self, error: Exception | None) -> None:
         if isinstance(error, RemoteProtocolError):
             self._end(error)
         else:
-            lost = ConnectionLost(f"connection to {self.address} was lost: {error or 'closed by the broker'}")
+            reason = error or "closed by the broker"
+            if self._waiting and not self._has_answered and self._settings.login is None:
+                # Where SASL is expected, versions are given to anybody, and any other request ends the connection.
+                reason = f"{reason} before it answered a request; does this port use SASL?"
+            lost = ConnectionLost(f"connection to {self.address} was lost: {reason}")
             lost.__cause__ = error
             self._end(lost)
 

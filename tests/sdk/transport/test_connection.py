@@ -218,6 +218,23 @@ def test_a_lost_connection_fails_all_pending_requests() -> None:
     connected(test)
 
 
+@pytest.mark.parametrize("answers", [0, 1])
+def test_a_connection_that_ends_before_any_answer_may_lack_sasl(answers: int) -> None:
+    async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
+        responses = [lambda request: FindCoordinatorResponse() for _ in range(answers)]
+        broker.script(ApiKey.FIND_COORDINATOR, *responses, lambda request: None)
+        for _ in range(answers):
+            await connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0)
+        waiting = connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0)
+        await asyncio.sleep(0)
+        broker.stop()
+        with pytest.raises(ConnectionLost, match="closed by the broker") as caught:
+            await waiting
+        assert ("does this port use SASL?" in str(caught.value)) == (not answers)
+
+    connected(test)
+
+
 def test_a_response_that_cannot_be_decoded_ends_the_connection() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         def cut_off(request: object) -> None:
