@@ -16,7 +16,7 @@ import pytest
 import kafkawire
 from kafkawire import ConfigResourceType, NewTopic, OffsetAndMetadata, TopicPartition, sync
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
-from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from tests.sdk.scripted_broker import BROKER, StoringBroker
@@ -245,3 +245,35 @@ def test_wrong_arguments_of_the_blocking_clients(kind: str) -> None:
 def test_no_method_is_missing_from_the_tables(kind: str) -> None:
     public = {name for name in dir(getattr(kafkawire, kind)) if not name.startswith("_")}
     assert {name.split()[0] for name in TABLES[kind]} | OTHERS[kind] == public
+
+
+@pytest.mark.parametrize("kind", [kafkawire.Consumer, sync.Consumer])
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"listener": print}, "listener=.*it lacks on_assigned and on_revoked and on_lost"),
+        ({"listener": kafkawire.RebalanceListener}, "listener=.*expected an object, not its class"),
+        ({"value_deserializer": "json"}, "value_deserializer='json': expected something that can be called"),
+        ({"key_deserializer": 5}, "key_deserializer=5: expected something that can be called"),
+        ({"interceptors": [object()]}, "interceptors=.*it lacks on_consume and on_commit"),
+        ({"interceptors": [kafkawire.ConsumerInterceptor]}, "interceptors=.*expected an object, not its class"),
+    ],
+)
+def test_what_a_consumer_calls_is_checked_when_it_is_made(kind: Any, given: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        kind(str(BROKER), "t", **given)
+
+
+@pytest.mark.parametrize("kind", [kafkawire.Producer, sync.Producer])
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"value_serializer": "json"}, "value_serializer='json': expected something that can be called"),
+        ({"key_serializer": 5}, "key_serializer=5: expected something that can be called"),
+        ({"interceptors": [object()]}, "interceptors=.*it lacks on_send and on_acknowledgement"),
+        ({"interceptors": [kafkawire.ProducerInterceptor]}, "interceptors=.*expected an object, not its class"),
+    ],
+)
+def test_what_a_producer_calls_is_checked_when_it_is_made(kind: Any, given: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        kind(str(BROKER), **given)

@@ -14,13 +14,15 @@ from typing import Any, Final, SupportsIndex
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.times import to_ms
 from kafkawire.sdk.client.topics import checked_topic
-from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 
 __all__ = [
     "MAX_INT32",
+    "checked_callable",
     "checked_end",
     "checked_mapping",
+    "checked_methods",
     "checked_names",
     "checked_number",
     "checked_offset",
@@ -185,6 +187,29 @@ def checked_end(given: object) -> int | dict[TopicPartition, int]:
         return to_ms(given)
     partitions = {checked_partition(key): offset for key, offset in given.items()}
     return {partition: checked_offset(partition, offset) for partition, offset in partitions.items()}
+
+
+def checked_callable(option: str, given: object) -> None:
+    """Check what a constructor is to call, None for nothing.
+
+    Raises:
+        ConfigurationError: it cannot be called.
+    """
+    if given is not None and not callable(given):
+        raise ConfigurationError(option, given, "expected something that can be called")
+
+
+def checked_methods(option: str, given: object, *methods: str) -> None:
+    """Check an object whose methods the client calls.
+
+    Raises:
+        ConfigurationError: it is a class, or lacks one of the methods.
+    """
+    if isinstance(given, type):
+        raise ConfigurationError(option, given, "expected an object, not its class")
+    missing = [name for name in methods if not callable(getattr(given, name, None))]
+    if missing:
+        raise ConfigurationError(option, given, f"it lacks {' and '.join(missing)}")
 
 
 def _several(what: str, given: object) -> list[Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic
 
 from kafkawire.sdk.client.arguments import (
     MAX_INT32,
+    checked_methods,
     checked_number,
     checked_partition,
     checked_partitions,
@@ -64,6 +65,8 @@ class ConsumerFace(Generic[Key, Value]):
         self._options = read_options(ConsumerOptions, servers, options)
         self._network = network
         self._listener = listener
+        if listener is not None:
+            checked_methods("listener", listener, "on_assigned", "on_revoked", "on_lost")
         self._hooks: ConsumerHooks[Key, Value] | None = None
         if key_deserializer is not None or value_deserializer is not None or interceptors is not None:
             from kafkawire.sdk.consumer.hooks import ConsumerHooks  # few programs have hooks

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic
 
+from kafkawire.sdk.client.arguments import checked_callable, checked_methods
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.python_handout import Handout
@@ -53,6 +54,10 @@ class ConsumerHooks(Generic[Key, Value]):
         self._key = key_deserializer
         self._value = value_deserializer
         self._interceptors = tuple(interceptors)
+        checked_callable("key_deserializer", key_deserializer)
+        checked_callable("value_deserializer", value_deserializer)
+        for interceptor in self._interceptors:
+            checked_methods("interceptors", interceptor, "on_consume", "on_commit")
 
     def applied(self, record: Record) -> Record[Key, Value]:
         """Return a record as it is handed out.

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, NamedTuple
 
+from kafkawire.sdk.client.arguments import checked_callable, checked_methods
 from kafkawire.sdk.errors import EncodeError, KafkaWireError
 from kafkawire.sdk.producer.engine import Appender, Delivery
 from kafkawire.sdk.producer.outcome import RecordMetadata
@@ -71,6 +72,10 @@ class ProducerHooks(Generic[GivenKey, GivenValue]):
         self._key = key_serializer
         self._value = value_serializer
         self._interceptors = tuple(interceptors)
+        checked_callable("key_serializer", key_serializer)
+        checked_callable("value_serializer", value_serializer)
+        for interceptor in self._interceptors:
+            checked_methods("interceptors", interceptor, "on_send", "on_acknowledgement")
 
     def send(
         self,
