@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from kafkawire.sdk.client.arguments import MAX_INT32, checked_number
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.records import HeadersLike
 from kafkawire.sdk.records.content import HeadersInput, record_content, record_headers
@@ -124,11 +125,12 @@ def checked_partition(topic: str, partition: object, count: int) -> int:
     """Return the number of a partition that a topic has.
 
     Raises:
-        LocalProtocolError: it has no such partition.
+        LocalProtocolError: it has no such partition, or what was given is no integer.
     """
-    if type(partition) is not int or not 0 <= partition < count:
-        raise LocalProtocolError(f"topic {topic} has partitions 0 to {count - 1}, not {partition!r:.100}")
-    return partition
+    number = partition if type(partition) is int else checked_number(f"partition of {topic}", partition, 0, MAX_INT32)
+    if not 0 <= number < count:
+        raise LocalProtocolError(f"topic {topic} has partitions 0 to {count - 1}, not {number}")
+    return number
 
 
 def contents(

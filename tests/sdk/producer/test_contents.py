@@ -11,6 +11,7 @@ import pytest
 from kafkawire.sdk.errors import EncodeError, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.contents import checked_partition, content, contents, header_pairs, timestamp
 from kafkawire.sdk.producer.engine import are_plain
+from kafkawire.sdk.protocol.tables.enums import AclOperation
 
 
 @pytest.mark.parametrize(
@@ -67,8 +68,12 @@ def test_timestamp() -> None:
 
 def test_partition() -> None:
     assert checked_partition("t", 2, 3) == 2
-    for wrong in (3, -1, True, 1.0, None):
-        with pytest.raises(LocalProtocolError, match="topic t has partitions 0 to 2, not"):
+    assert checked_partition("t", AclOperation.ANY, 3) == 1, "any integer type will do"
+    for absent in (3, -1):
+        with pytest.raises(LocalProtocolError, match=f"topic t has partitions 0 to 2, not {absent}"):
+            checked_partition("t", absent, 3)
+    for wrong in (True, 1.0, None, "1"):
+        with pytest.raises(LocalProtocolError, match=f"partition of t: expected an integer, got {wrong!r}"):
             checked_partition("t", wrong, 3)
 
 

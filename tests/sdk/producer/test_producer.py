@@ -99,7 +99,7 @@ def test_records_and_their_places() -> None:
         ({"timestamp_ms": -2}, "timestamp: -2 is not a time in ms"),
         ({"timestamp_ms": "now"}, "timestamp: expected an integer"),
         ({"partition": 1}, "topic t has partitions 0 to 0, not 1"),
-        ({"partition": 0.0}, "topic t has partitions 0 to 0, not 0.0"),
+        ({"partition": 0.0}, "partition of t: expected an integer, got 0.0"),
     ],
 )
 def test_a_refused_record_leaves_no_trace(given: dict[str, Any], message: str) -> None:
