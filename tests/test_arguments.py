@@ -103,9 +103,9 @@ CONSUMER: dict[str, tuple[Call, Any]] = {
     "subscribe": (lambda consumer, given: consumer.subscribe(given), TOPICS),
     "subscribe pattern": (lambda consumer, given: consumer.subscribe(pattern=given), TEXTS[1:]),
     "getmany": (lambda consumer, given: consumer.getmany(given), LIMITS),
-    "getmany of": (lambda consumer, given: consumer.getmany(0, given), LIMITS),
+    "getmany of": (lambda consumer, given: consumer.getmany(0, given), (*LIMITS, 0)),
     "getbatches": (lambda consumer, given: consumer.getbatches(given), LIMITS),
-    "getbatches of": (lambda consumer, given: consumer.getbatches(0, given), LIMITS),
+    "getbatches of": (lambda consumer, given: consumer.getbatches(0, given), (*LIMITS, 0)),
     "records": (lambda consumer, given: first_of(consumer.records(until=given)), keyed(*NUMBERS)[1:] + list(TIMES[1:])),
     "close": (lambda consumer, given: consumer.close(given), (None, *LIMITS)),
 }

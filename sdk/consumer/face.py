@@ -255,4 +255,4 @@ class ConsumerFace(Generic[Key, Value]):
         return core
 
     def _most(self, name: str, given: int | None) -> int:
-        return self._options.max_poll_records if given is None else checked_number(name, given, 0, MAX_INT32)
+        return self._options.max_poll_records if given is None else checked_number(name, given, 1, MAX_INT32)
