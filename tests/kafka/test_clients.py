@@ -340,12 +340,14 @@ def test_refusals(kafka: ApacheKafka) -> None:
             return caught.value.code, "clients-" in str(caught.value) or "clients " in str(caught.value)
 
         unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
-        invalid = (ErrorCode.INVALID_TOPIC_EXCEPTION, True)
+        too_wide = (ErrorCode.INVALID_REPLICATION_FACTOR, True)
         await create(bootstrap, "clients-taken")
         async with Admin(bootstrap) as admin:
             taken = await refused(admin.create_topics("clients-taken"))
             assert taken == (ErrorCode.TOPIC_ALREADY_EXISTS, True)
-            assert await refused(admin.create_topics("clients are")) == invalid
+            assert await refused(admin.create_topics(NewTopic("clients-wide", replication_factor=2))) == too_wide
+            with pytest.raises(LocalProtocolError, match="topic 'clients are': expected"):  # without asking
+                await admin.create_topics("clients are")
             assert await refused(admin.describe_topics("clients-absent")) == unknown
             assert await refused(admin.delete_topics("clients-absent")) == unknown
         async with Producer(bootstrap) as producer:
