@@ -51,8 +51,8 @@ EXPECTED = (
     # The engine in use is not the one that these test.
     ExpectedSkip("tests/sdk/protocol/*native*", "*extension is not built or not wanted", lambda: ENGINE != "native"),
     # The checkers come with the tools of development, and pyright needs a Node.js that starts.
-    ExpectedSkip("tests/sdk/client/test_keywords.py::*", "mypy is not installed", lambda: find_spec("mypy") is None),
-    ExpectedSkip("tests/sdk/client/test_keywords.py::*", "pyright *", _always),
+    ExpectedSkip("tests/sdk/*", "mypy is not installed", lambda: find_spec("mypy") is None),
+    ExpectedSkip("tests/sdk/*", "pyright *", _always),
     # Extensions need a C compiler and Python's headers.
     ExpectedSkip("tests/sdk/*", "*extension is not built here", _no_extension),
     # Spark needs Java.
