@@ -22,7 +22,7 @@ from kafkawire.sdk.client.groups.offset_requests import TopicNames, fetch_reques
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.requests import carries, check
 from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.errors import BrokerError, LocalProtocolError
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables import enums
@@ -48,9 +48,6 @@ _NO_SUCH_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 #: The name of a topic, its error code and what the broker says about it.
 _TopicResult = tuple[str, int, str | None]
 
-#: What only the broker itself knows.
-_OF_ONE_BROKER = frozenset({enums.ConfigResourceType.BROKER, enums.ConfigResourceType.BROKER_LOGGER})
-
 
 class Actions:
     """What an admin does.
@@ -69,10 +66,6 @@ class Actions:
     async def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, bytes]:
         """Create topics and return their ids; see `Admin.create_topics`."""
         wanted = {topic.name: _creatable(topic) for topic in topics}
-        if len(wanted) < len(topics):
-            names = [topic.name for topic in topics]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise LocalProtocolError(f"create topic {twice}: named twice")
         ids: dict[str, bytes] = {}
 
         async def create(names: Collection[str], deadline_ms: int) -> Iterator[_TopicResult]:

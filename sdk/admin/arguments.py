@@ -38,13 +38,20 @@ def checked_new_topics(given: object) -> list[NewTopic]:
     """Return one topic to create, or several; a bare name takes the broker's defaults.
 
     Raises:
-        LocalProtocolError: something is neither a `NewTopic` nor a name, or has an attribute of the wrong type.
+        LocalProtocolError: something is neither a `NewTopic` nor a name, has an attribute of the wrong type, or is
+            named twice.
     """
     if isinstance(given, NewTopic | str):
         return [_checked_new_topic(given)]
     if isinstance(given, bytes) or not isinstance(given, Iterable):
         raise LocalProtocolError(f"topics: expected NewTopic or names, got {given!r:.100}")
-    return [_checked_new_topic(topic) for topic in given]
+    topics = [_checked_new_topic(topic) for topic in given]
+    names: set[str] = set()
+    for topic in topics:
+        if topic.name in names:
+            raise LocalProtocolError(f"create topic {topic.name}: named twice")
+        names.add(topic.name)
+    return topics
 
 
 def checked_resource(kind: object, name: object) -> ConfigResource:
