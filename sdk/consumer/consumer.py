@@ -99,7 +99,7 @@ class Consumer(ConsumerFace[Key, Value]):
             LocalProtocolError: the consumer was started already.
             Closed: it was closed; a closed consumer is not started again.
         """
-        if self._is_closed:
+        if self._closing is not None:
             raise Closed("the consumer was closed; create a new one")
         if self._core is not None:
             raise LocalProtocolError("the consumer was started already")
@@ -147,7 +147,6 @@ class Consumer(ConsumerFace[Key, Value]):
             await self._closing
         if core is None or self._closing is not None:
             return
-        self._is_closed = True
         closing = self._closing = Promise()
         try:
             with suppress(Closed):  # by a defect, which every read has raised
@@ -158,7 +157,6 @@ class Consumer(ConsumerFace[Key, Value]):
             try:
                 await core.client.finish(Closed("the consumer was closed"))
             finally:
-                self._closing = None
                 closing.keep(None)
                 if self._calls is not None:
                     await self._calls.end()

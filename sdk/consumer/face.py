@@ -78,7 +78,6 @@ class ConsumerFace(Generic[Key, Value]):
         self._calls: ListenerCalls | BlockingListenerCalls | None = None
         self._raised: Exception | None = None
         self._closing: Promise[None] | None = None
-        self._is_closed = False
         self._stream: RecordStream[Key, Value] | None = None
         self._seen = 0
 

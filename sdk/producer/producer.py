@@ -78,7 +78,7 @@ class Producer(Generic[GivenKey, GivenValue]):
         self._options = read_producer_options(servers, options)
         self._network = network
         self._core: ProducerCore | None = None
-        self._is_open = self._is_closed = False
+        self._is_open = False
         self._closing: Promise[None] | None = None
         self._hooks: ProducerHooks[GivenKey, GivenValue] | None = None
         if key_serializer is not None or value_serializer is not None or interceptors is not None:
@@ -106,7 +106,7 @@ class Producer(Generic[GivenKey, GivenValue]):
             LocalProtocolError: the producer was started already.
             Closed: it was closed; a closed producer is not started again.
         """
-        if self._is_closed:
+        if self._closing is not None:
             raise Closed("the producer was closed; create a new one")
         if self._core is not None:
             raise LocalProtocolError("the producer was started already")
@@ -145,7 +145,7 @@ class Producer(Generic[GivenKey, GivenValue]):
             await self._closing
         if core is None or not self._is_open:
             return
-        self._is_open, self._is_closed = False, True
+        self._is_open = False
         closing = self._closing = Promise()
         core.refuse(Closed("the producer is closed"))
         try:
