@@ -14,7 +14,15 @@ from typing import Any
 import pytest
 
 import kafkawire
-from kafkawire import ConfigResourceType, NewTopic, OffsetAndMetadata, TopicPartition, sync
+from kafkawire import (
+    ConfigResourceType,
+    ConsumerInterceptor,
+    NewTopic,
+    OffsetAndMetadata,
+    ProducerInterceptor,
+    TopicPartition,
+    sync,
+)
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdResponse
@@ -247,33 +255,34 @@ def test_no_method_is_missing_from_the_tables(kind: str) -> None:
     assert {name.split()[0] for name in TABLES[kind]} | OTHERS[kind] == public
 
 
-@pytest.mark.parametrize("kind", [kafkawire.Consumer, sync.Consumer])
+@pytest.mark.parametrize("face", [kafkawire, sync], ids=lambda face: face.__name__)
 @pytest.mark.parametrize(
-    ("given", "text"),
+    ("kind", "given", "text"),
     [
-        ({"listener": print}, "listener=.*it lacks on_assigned and on_revoked and on_lost"),
-        ({"listener": kafkawire.RebalanceListener}, "listener=.*expected an object, not its class"),
-        ({"value_deserializer": "json"}, "value_deserializer='json': expected something that can be called"),
-        ({"key_deserializer": 5}, "key_deserializer=5: expected something that can be called"),
-        ({"interceptors": [object()]}, "interceptors=.*it lacks on_consume and on_commit"),
-        ({"interceptors": [kafkawire.ConsumerInterceptor]}, "interceptors=.*expected an object, not its class"),
+        ("Consumer", {"listener": print}, "listener=.*it lacks on_assigned and on_revoked and on_lost"),
+        ("Consumer", {"listener": kafkawire.RebalanceListener}, "listener=.*expected an object, not its class"),
+        (
+            "Consumer",
+            {"value_deserializer": "json"},
+            "value_deserializer='json': expected something that can be called",
+        ),
+        ("Consumer", {"key_deserializer": 5}, "key_deserializer=5: expected something that can be called"),
+        ("Consumer", {"interceptors": [object()]}, "interceptors=.*it lacks on_consume and on_commit"),
+        (
+            "Consumer",
+            {"interceptors": [ConsumerInterceptor]},
+            "interceptors=.*expected an object, not its class",
+        ),
+        ("Producer", {"value_serializer": "json"}, "value_serializer='json': expected something that can be called"),
+        ("Producer", {"key_serializer": 5}, "key_serializer=5: expected something that can be called"),
+        ("Producer", {"interceptors": [object()]}, "interceptors=.*it lacks on_send and on_acknowledgement"),
+        (
+            "Producer",
+            {"interceptors": [ProducerInterceptor]},
+            "interceptors=.*expected an object, not its class",
+        ),
     ],
 )
-def test_what_a_consumer_calls_is_checked_when_it_is_made(kind: Any, given: dict[str, Any], text: str) -> None:
+def test_what_a_client_calls_is_checked_when_it_is_made(face: Any, kind: str, given: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
-        kind(str(BROKER), "t", **given)
-
-
-@pytest.mark.parametrize("kind", [kafkawire.Producer, sync.Producer])
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ({"value_serializer": "json"}, "value_serializer='json': expected something that can be called"),
-        ({"key_serializer": 5}, "key_serializer=5: expected something that can be called"),
-        ({"interceptors": [object()]}, "interceptors=.*it lacks on_send and on_acknowledgement"),
-        ({"interceptors": [kafkawire.ProducerInterceptor]}, "interceptors=.*expected an object, not its class"),
-    ],
-)
-def test_what_a_producer_calls_is_checked_when_it_is_made(kind: Any, given: dict[str, Any], text: str) -> None:
-    with pytest.raises(ConfigurationError, match=text):
-        kind(str(BROKER), **given)
+        getattr(face, kind)(str(BROKER), **given)

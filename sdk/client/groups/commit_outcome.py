@@ -22,7 +22,7 @@ class Committed(NamedTuple):
 
 
 class Rebalanced(NamedTuple):
-    """Some partitions are no longer this member's: their next owners go on from what was committed before.
+    """Some partitions no longer belong to this member: their new owners resume from the last commit.
 
     Attributes:
         offsets: what is stored.
@@ -34,7 +34,7 @@ class Rebalanced(NamedTuple):
 
 
 class Fenced(NamedTuple):
-    """The group has gone on without this member, so that partitions were lost with their offsets.
+    """The group has moved on without this member, so that partitions were lost with their offsets.
 
     Attributes:
         offsets: what is stored.

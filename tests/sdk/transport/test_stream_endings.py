@@ -6,18 +6,17 @@ Method: over real sockets, with TLS and without.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from kafkawire.sdk.protocol.frames import frame
-from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.transport import stream
 from kafkawire.sdk.transport.stream import FrameProtocol, TcpNetwork
 from kafkawire.sdk.transport.tls import PemFiles
-from kafkawire.sdk.transport.wire import Address
 from tests.certificates import Certificates
-from tests.sdk.transport.test_sockets import closed_port
 from tests.sdk.transport.test_stream import Notes, serve
 
 
@@ -123,6 +122,23 @@ def test_what_was_written_before_closing_arrives(certificates: Certificates, is_
     asyncio.run(run())
 
 
+@asynccontextmanager
+async def peer_that_hangs(
+    certificates: Certificates, is_secured: bool
+) -> AsyncIterator[tuple[Notes, Notes, asyncio.Transport]]:
+    """Give a client, the peer that it is connected to, and the transport of the peer, which reads nothing for now."""
+    server, address, accepted = await serve(certificates.context(certificates.broker) if is_secured else None)
+    async with server:
+        client = await TcpNetwork(tls=PemFiles(str(certificates.authority)) if is_secured else None).open(
+            address, Notes
+        )
+        while not (accepted and accepted[0].wire.is_open):
+            await asyncio.sleep(0)
+        transport = accepted[0].wire._transport  # type: ignore[attr-defined]  # of a FrameProtocol
+        transport.pause_reading()
+        yield client, accepted[0], transport
+
+
 @pytest.mark.parametrize("is_secured", [False, True])
 def test_bytes_for_a_peer_that_hangs_are_given_up(
     certificates: Certificates, is_secured: bool, monkeypatch: pytest.MonkeyPatch
@@ -131,20 +147,12 @@ def test_bytes_for_a_peer_that_hangs_are_given_up(
     monkeypatch.setattr(stream, "CLOSE_LINGER_SECONDS", 0.05)
 
     async def run() -> None:
-        server, address, accepted = await serve(certificates.context(certificates.broker) if is_secured else None)
-        tls = PemFiles(str(certificates.authority)) if is_secured else None
-        notes = await TcpNetwork(tls=tls).open(address, Notes)
-        while not (accepted and accepted[0].wire.is_open):
-            await asyncio.sleep(0)
-        transport = accepted[0].wire._transport  # type: ignore[attr-defined]  # of a FrameProtocol
-        transport.pause_reading()
-        notes.wire.write([frame(bytes(64 << 20))])
-        notes.wire.close()
-        async with asyncio.timeout(10):
-            await notes.lost
-        transport.abort()
-        server.close()
-        await server.wait_closed()
+        async with peer_that_hangs(certificates, is_secured) as (client, _, transport):
+            client.wire.write([frame(bytes(64 << 20))])
+            client.wire.close()
+            async with asyncio.timeout(10):
+                await client.lost
+            transport.abort()
 
     asyncio.run(run())
 
@@ -152,23 +160,15 @@ def test_bytes_for_a_peer_that_hangs_are_given_up(
 @pytest.mark.parametrize("is_secured", [False, True])
 def test_what_is_unsent_is_dropped_at_once(certificates: Certificates, is_secured: bool) -> None:
     async def run() -> None:
-        server, address, accepted = await serve(certificates.context(certificates.broker) if is_secured else None)
-        tls = PemFiles(str(certificates.authority)) if is_secured else None
-        notes = await TcpNetwork(tls=tls).open(address, Notes)
-        while not (accepted and accepted[0].wire.is_open):
-            await asyncio.sleep(0)
-        transport = accepted[0].wire._transport  # type: ignore[attr-defined]  # of a FrameProtocol
-        transport.pause_reading()
-        notes.wire.write([frame(bytes(64 << 20))])
-        assert notes.wire.has_unsent
-        notes.wire.abort()
-        for _ in range(3):
-            await asyncio.sleep(0)
-        assert notes.lost.done()
-        transport.abort()
-        await accepted[0].lost
-        server.close()
-        await server.wait_closed()
+        async with peer_that_hangs(certificates, is_secured) as (client, peer, transport):
+            client.wire.write([frame(bytes(64 << 20))])
+            assert client.wire.has_unsent
+            client.wire.abort()
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert client.lost.done()
+            transport.abort()
+            await peer.lost
 
     asyncio.run(run())
 
@@ -176,36 +176,18 @@ def test_what_is_unsent_is_dropped_at_once(certificates: Certificates, is_secure
 @pytest.mark.parametrize("is_secured", [False, True])
 def test_sent_waits_until_everything_has_left(certificates: Certificates, is_secured: bool) -> None:
     async def run() -> None:
-        server, address, accepted = await serve(certificates.context(certificates.broker) if is_secured else None)
-        tls = PemFiles(str(certificates.authority)) if is_secured else None
-        async with server:
-            notes = await TcpNetwork(tls=tls).open(address, Notes)
-            while not (accepted and accepted[0].wire.is_open):
-                await asyncio.sleep(0)
-            transport = accepted[0].wire._transport  # type: ignore[attr-defined]  # of a FrameProtocol
-            transport.pause_reading()
-            notes.wire.write([frame(bytes(16 << 20))])
-            sent = asyncio.ensure_future(notes.wire.sent())
+        async with peer_that_hangs(certificates, is_secured) as (client, peer, transport):
+            client.wire.write([frame(bytes(16 << 20))])
+            sent = asyncio.ensure_future(client.wire.sent())
             for _ in range(3):
                 await asyncio.sleep(0)
             assert not sent.done()
             transport.resume_reading()
             async with asyncio.timeout(10):
                 await sent
-            assert not notes.wire.has_unsent
-            notes.wire.close()
-            await notes.lost
-            await accepted[0].lost
+            assert not client.wire.has_unsent
+            client.wire.close()
+            await client.lost
+            await peer.lost
 
     asyncio.run(run())
-
-
-def test_nobody_listens() -> None:
-    states: list[ConnectionState] = []
-
-    async def run() -> None:
-        with pytest.raises(OSError, match=r"^Connection refused$"):
-            await TcpNetwork().open(Address("127.0.0.1", closed_port()), Notes, states.append)
-
-    asyncio.run(run())
-    assert states == [ConnectionState.RESOLVING, ConnectionState.CONNECTING]
