@@ -33,6 +33,7 @@ from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.transport.driven import Turn
 
 __all__ = ["FetchPlanner", "Located"]
 
@@ -40,6 +41,10 @@ logger = logging.getLogger("kafkawire.consumer")
 
 #: A partition is fetched ahead while fewer fetches than this wait for the application: one being read, one ready.
 _FETCHES_AHEAD = 2
+
+#: After a longer response the next fetch is sent before the application reads this one: the broker works meanwhile.
+#: Fewer records are read sooner than a fetch is sent.
+_LONG_READ_BYTES = 16_384
 
 
 class Located(Protocol):
@@ -429,8 +434,11 @@ class FetchPlanner:
         self.last_fetch_ms = now_ms
         response = call.result
         assert isinstance(response, FetchResponse)
+        queued_bytes = self._queue.size_bytes
         if node.session.accept(response.error_code, response.session_id):
             self._responses.take(node_id, node.session.names, response, now_ms)
+            if self._queue.size_bytes - queued_bytes > _LONG_READ_BYTES:
+                call.turn = Turn.NOW
         elif response.error_code not in _SESSION_ENDED:
             error = BrokerError(response.error_code, f"fetch from node {node_id}")
             self._responses.refused(list(node.wanted.values()), error, now_ms)

@@ -344,7 +344,7 @@ class Sender:
                 if batch.queue.node_id is None or not all_stored:  # a batch that was stored holds up no other
                     self._place(batch.queue, now_ms)
         self._progress.room(self._accumulator.bytes_held)
-        waits = waits or self._progress.awaits_room
+        waits = waits or self._progress.awaits_room or self._transaction is not None  # which may wait for the last batch
         call.turn = Turn.NOW if self._schedule.ready else Turn.SOON if waits else Turn.NONE
 
     # Endings.

@@ -316,8 +316,8 @@ class Driver(Generic[AnyLink, AnyCall]):
         except Exception as defect:
             self._defect(defect)
             return
-        if error is not None or call.turn is Turn.SOON or len(self._machines) > 1:
-            self.wake()  # of several machines, any may have waited for what this one has done
+        if error is not None or call.turn is Turn.SOON:
+            self.wake()
         elif call.turn is Turn.NOW:
             self._turn()
 

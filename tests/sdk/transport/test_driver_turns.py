@@ -78,7 +78,7 @@ def test_a_request_without_a_response_has_ended_once_it_is_sent(is_lost: bool, m
 
 
 @pytest.mark.parametrize(
-    ("turn", "machines", "turns"), [(Turn.NOW, 1, 1), (Turn.SOON, 1, 1), (Turn.NONE, 1, 0), (Turn.NONE, 2, 1)]
+    ("turn", "machines", "turns"), [(Turn.NOW, 1, 1), (Turn.NOW, 2, 1), (Turn.SOON, 1, 1), (Turn.NONE, 2, 0)]
 )
 def test_a_call_says_whether_a_turn_follows_its_response(turn: Turn, machines: int, turns: int) -> None:
     polled = [Machine() for _ in range(machines)]
