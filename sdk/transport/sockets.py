@@ -37,15 +37,20 @@ async def resolve(address: Address) -> list[Endpoint]:
     Raises:
         OSError: the name is unknown, or not a name.
     """
-    longest = max(map(len, address.host.split(".")))
+    labels = address.host.removesuffix(".").split(".")
+    if "" in labels:
+        raise OSError(f"{address.host!r} is not the name of a host")
+    longest = max(map(len, labels))
     if longest > LABEL_CHARACTERS_MAX:
         raise OSError(f"a part of the name has {longest} characters, at most {LABEL_CHARACTERS_MAX} allowed")
+    # As bytes a name is looked up as it is; for a text, Python would import its tables of international names.
+    host = address.host.encode() if address.host.isascii() else address.host
     try:
         try:
             # An address needs no look-up, and so no thread.
-            found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+            found = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         except socket.gaierror:
-            found = await asyncio.get_running_loop().getaddrinfo(*address, type=socket.SOCK_STREAM)
+            found = await asyncio.get_running_loop().getaddrinfo(host, address.port, type=socket.SOCK_STREAM)
     except UnicodeError as error:
         raise OSError(f"{address.host!r} is not the name of a host") from error
     endpoints = [

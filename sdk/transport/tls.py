@@ -6,8 +6,7 @@ Source: KIP-651 (PEM files and texts); the module `ssl`.
 from __future__ import annotations
 
 import ssl
-import tempfile
-from pathlib import Path
+from os.path import join
 from typing import NamedTuple
 
 from kafkawire.sdk.errors import ConfigurationError
@@ -64,13 +63,15 @@ def _load_authorities(context: ssl.SSLContext, authorities: str) -> None:
 
 
 def _load_identity(context: ssl.SSLContext, certificate: str, key: Secret | None, password: Secret | None) -> None:
+    from tempfile import TemporaryDirectory  # only clients that show a certificate need it
+
     key_pem = None if key is None else key.reveal()
     # `ssl` reads files only, so a text becomes one for as long as that takes; nobody else can read it.
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder:
         try:
             context.load_cert_chain(
-                _as_file(certificate, Path(folder, "certificate")),
-                None if key_pem is None else _as_file(key_pem, Path(folder, "key")),
+                _as_file(certificate, join(folder, "certificate")),
+                None if key_pem is None else _as_file(key_pem, join(folder, "key")),
                 # Without a password OpenSSL would ask for one on the terminal.
                 password=lambda: password.reveal() if password is not None else "",
             )
@@ -82,11 +83,12 @@ def _is_text(pem: str) -> bool:
     return "-----BEGIN" in pem
 
 
-def _as_file(pem: str, path: Path) -> str:
+def _as_file(pem: str, path: str) -> str:
     if not _is_text(pem):
         return pem
-    path.write_text(pem)
-    return str(path)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(pem)
+    return path
 
 
 def _unusable(option: str, pem: str, error: Exception) -> ConfigurationError:
