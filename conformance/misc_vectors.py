@@ -15,8 +15,8 @@ from kafkawire.conformance.varint_vectors import check_varint, check_varint_read
 from kafkawire.sdk.client.groups.assignor import MemberSubscription
 from kafkawire.sdk.client.partitioner import murmur2, murmur2_partition
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.assignors import ASSIGNORS, Assignment
-from kafkawire.sdk.consumer.consumer_protocol import (
+from kafkawire.sdk.consumer.classic.assignors import ASSIGNORS, Assignment
+from kafkawire.sdk.consumer.classic.consumer_protocol import (
     decode_assignment,
     decode_subscription,
     encode_assignment,

@@ -46,7 +46,7 @@ NOT_LOADED = {
     "kafkawire.sdk.producer.sender", "kafkawire.sdk.consumer.core", "kafkawire.sdk.consumer.group",
     "kafkawire.sdk.records.columns", "kafkawire.sdk.records.compression.lz4", "kafkawire.sdk.records.control",
     "kafkawire.sdk.spark",
-    "kafkawire.sdk.consumer.assignors.range", "kafkawire.sdk.consumer.assignors.sticky",
+    "kafkawire.sdk.consumer.classic.assignors.range", "kafkawire.sdk.consumer.classic.assignors.sticky",
 }  # fmt: skip
 
 #: Each costs an import about 0.03 ms. Large named tuples do without the __future__ import; small ones need not.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Node
-from kafkawire.sdk.client.offset_requests import list_answers, list_request, list_version
+from kafkawire.sdk.client.list_offsets import list_answers, list_request, list_version
 from kafkawire.sdk.client.options import ClientOptions
 from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.requests import MetadataQuestion

@@ -35,10 +35,10 @@ from kafkawire.sdk.transport.waiting import turn
 
 if TYPE_CHECKING:
     from kafkawire.sdk.client.groups.protocol import Event
-    from kafkawire.sdk.consumer.bounds import BoundedRecords, Bounds
     from kafkawire.sdk.consumer.core import ConsumerCore
-    from kafkawire.sdk.consumer.handout import Handout, RecordIterator, RecordStream
     from kafkawire.sdk.consumer.listener import BlockingListenerCalls, ListenerCalls, RebalanceListener
+    from kafkawire.sdk.consumer.reading.bounds import BoundedRecords, Bounds
+    from kafkawire.sdk.consumer.reading.handout import Handout, RecordIterator, RecordStream
 
 __all__ = ["CLOSE_TIMEOUT_MS", "Consumer"]
 
@@ -223,7 +223,7 @@ class Consumer(ConsumerFace[Key, Value]):
             BrokerError: the ends could not be looked up.
             LocalProtocolError: the time is negative, or has no time zone; or another bounded read has not ended.
         """
-        from kafkawire.sdk.consumer.bounds import BoundedRecords  # few programs read up to an end
+        from kafkawire.sdk.consumer.reading.bounds import BoundedRecords  # few programs read up to an end
 
         return BoundedRecords(lambda: self._bounded(until, stop_at_end), self._advance)
 
@@ -345,9 +345,9 @@ class Consumer(ConsumerFace[Key, Value]):
 
     def _new_stream(self) -> RecordStream[Key, Value] | RecordIterator[Key, Value]:
         if self._hooks is None:
-            from kafkawire.sdk.consumer.handout import RecordStream
+            from kafkawire.sdk.consumer.reading.handout import RecordStream
         else:  # what the extension hands out passes no hooks
-            from kafkawire.sdk.consumer.python_handout import RecordStream
+            from kafkawire.sdk.consumer.reading.engines.python import RecordStream
         self._stream = RecordStream(self._next_record)
         return self._stream
 
@@ -381,7 +381,7 @@ class Consumer(ConsumerFace[Key, Value]):
 
     async def _bounded(self, until: Mapping[TopicPartition, int] | int | datetime | None, stop_at_end: bool) -> Bounds:
         """Begin a bounded read; `lift` ends it."""
-        from kafkawire.sdk.consumer.bounds import Bounds
+        from kafkawire.sdk.consumer.reading.bounds import Bounds
 
         core = self._started()
         bounds = Bounds(core, None if until is None else checked_end(until), stop_at_end)

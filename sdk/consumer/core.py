@@ -17,13 +17,13 @@ from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.clock import now_ms as wall_ms
-from kafkawire.sdk.consumer.assignment import Assignment
 from kafkawire.sdk.consumer.batch import ConsumerBatch
-from kafkawire.sdk.consumer.fetch_metrics import show_group, show_lags
-from kafkawire.sdk.consumer.fetch_planner import FetchPlanner
-from kafkawire.sdk.consumer.fetch_queue import FetchQueue
+from kafkawire.sdk.consumer.fetching.metrics import show_group, show_lags
+from kafkawire.sdk.consumer.fetching.planner import FetchPlanner
+from kafkawire.sdk.consumer.fetching.queue import FetchQueue
 from kafkawire.sdk.consumer.position import Place, Position
-from kafkawire.sdk.consumer.reader import Reader
+from kafkawire.sdk.consumer.reading.assignment import Assignment
+from kafkawire.sdk.consumer.reading.reader import Reader
 from kafkawire.sdk.consumer.subscription import SubscribedTopics
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse

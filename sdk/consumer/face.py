@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.groups.protocol import GroupMetadata
     from kafkawire.sdk.client.keywords import ConsumerKeywords
     from kafkawire.sdk.consumer.core import ConsumerCore
-    from kafkawire.sdk.consumer.handout import RecordStream
     from kafkawire.sdk.consumer.health import ConsumerHealth
-    from kafkawire.sdk.consumer.hooks import ConsumerHooks, ConsumerInterceptor
     from kafkawire.sdk.consumer.listener import BlockingListenerCalls, ListenerCalls, RebalanceListener
+    from kafkawire.sdk.consumer.reading.handout import RecordStream
+    from kafkawire.sdk.consumer.reading.hooks import ConsumerHooks, ConsumerInterceptor
     from kafkawire.sdk.metrics.names import MetricName
 
 __all__ = ["ConsumerFace"]
@@ -69,7 +69,7 @@ class ConsumerFace(Generic[Key, Value]):
             checked_methods("listener", listener, "on_assigned", "on_revoked", "on_lost")
         self._hooks: ConsumerHooks[Key, Value] | None = None
         if key_deserializer is not None or value_deserializer is not None or interceptors is not None:
-            from kafkawire.sdk.consumer.hooks import ConsumerHooks  # few programs have hooks
+            from kafkawire.sdk.consumer.reading.hooks import ConsumerHooks  # few programs have hooks
 
             self._hooks = ConsumerHooks(key_deserializer, value_deserializer, interceptors or ())
         self._by_hand: list[TopicPartition] = []

@@ -22,8 +22,8 @@ from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.consumer.assignment import Assignment
-from kafkawire.sdk.consumer.assignments import ConsumerAssignments
+from kafkawire.sdk.consumer.classic.assignments import ConsumerAssignments
+from kafkawire.sdk.consumer.reading.assignment import Assignment
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from kafkawire.sdk.client.partitions import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.consumer.assignment import Reading
     from kafkawire.sdk.consumer.core import ConsumerCore
+    from kafkawire.sdk.consumer.reading.assignment import Reading
 
 __all__ = ["ConsumerHealth", "WaitsFor", "health_of"]
 

@@ -11,7 +11,7 @@ import logging
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.assignment import Assignment
+from kafkawire.sdk.consumer.reading.assignment import Assignment
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.transport.promise import Promise

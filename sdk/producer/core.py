@@ -16,8 +16,8 @@ from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.identity import ProducerIdentity
 from kafkawire.sdk.producer.sender import Sender
-from kafkawire.sdk.producer.transaction_errors import OUTSIDE
-from kafkawire.sdk.producer.transaction_partitions import TransactionPartitions
+from kafkawire.sdk.producer.transactions.errors import OUTSIDE
+from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
 from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.timing import random_fraction
@@ -26,7 +26,7 @@ from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
     from kafkawire.sdk.client.groups.protocol import GroupMetadata
-    from kafkawire.sdk.producer.transactions import Transactions
+    from kafkawire.sdk.producer.transactions.machine import Transactions
 
 __all__ = ["ProducerCore", "machines"]
 
@@ -59,7 +59,7 @@ def machines(
     if name is None:
         identity = ProducerIdentity(router, options.api_timeout_ms, options.enable_idempotence)
         return accumulator, identity, Sender(options, router, accumulator, identity), None
-    from kafkawire.sdk.producer.transactions import Transactions  # many producers never need it
+    from kafkawire.sdk.producer.transactions.machine import Transactions  # many producers never need it
 
     identity = ProducerIdentity(router, options.api_timeout_ms, True, name, options.transaction_timeout_ms)
     partitions = TransactionPartitions(name)

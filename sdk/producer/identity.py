@@ -19,7 +19,7 @@ from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, UnsupportedVersion
 from kafkawire.sdk.options import INT32_MAX
 from kafkawire.sdk.producer.batch import ProducerId
-from kafkawire.sdk.producer.transaction_errors import fenced
+from kafkawire.sdk.producer.transactions.errors import fenced
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import (

@@ -20,7 +20,7 @@ from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtoc
 from kafkawire.sdk.producer.contents import contents
 from kafkawire.sdk.producer.engine import Delivery, are_plain
 from kafkawire.sdk.producer.settings import read_producer_options
-from kafkawire.sdk.producer.transaction import Transaction
+from kafkawire.sdk.producer.transactions.transaction import Transaction
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput, record_headers
 from kafkawire.sdk.records.type_variables import GivenKey, GivenValue

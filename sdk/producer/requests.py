@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kafkawire.sdk.client.metadata import ClusterBroker, Metadata
 from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError, RemoteProtocolError
 from kafkawire.sdk.producer.batch import ProducerBatch
-from kafkawire.sdk.producer.transaction_partitions import TransactionPartitions
+from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.enums import PRODUCE_LAST_BEFORE_TV_2
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

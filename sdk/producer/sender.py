@@ -29,7 +29,7 @@ from kafkawire.sdk.producer.progress import Progress
 from kafkawire.sdk.producer.requests import Result, produce_request, results, timed_out
 from kafkawire.sdk.producer.schedule import Schedule
 from kafkawire.sdk.producer.topic_registry import TopicRegistry
-from kafkawire.sdk.producer.transaction_partitions import TransactionPartitions
+from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
 from kafkawire.sdk.producer.unsettled import Unsettled, outcome_of
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.schema import Message
@@ -337,14 +337,14 @@ class Sender:
         all_stored = all(result.error is None for result in found)
         if self._transaction is not None and self._transaction.refusal is not None:
             self.abandon(self._transaction.refusal, now_ms)
-        waits = False
+        waits = self._transaction is not None  # perhaps for the last of these
         for batch in batches:
             if batch.queue.waiting:
                 waits = True
                 if batch.queue.node_id is None or not all_stored:  # a batch that was stored holds up no other
                     self._place(batch.queue, now_ms)
         self._progress.room(self._accumulator.bytes_held)
-        waits = waits or self._progress.awaits_room or self._transaction is not None  # which may wait for the last batch
+        waits = waits or self._progress.awaits_room
         call.turn = Turn.NOW if self._schedule.ready else Turn.SOON if waits else Turn.NONE
 
     # Endings.

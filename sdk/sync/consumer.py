@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     from kafkawire.sdk.client.groups.protocol import GroupMetadata
     from kafkawire.sdk.client.keywords import ConsumerKeywords
-    from kafkawire.sdk.consumer.bounds import Bounds
     from kafkawire.sdk.consumer.core import ConsumerCore
-    from kafkawire.sdk.consumer.handout import RecordIterator
     from kafkawire.sdk.consumer.health import ConsumerHealth
-    from kafkawire.sdk.consumer.hooks import ConsumerInterceptor
     from kafkawire.sdk.consumer.listener import RebalanceListener
+    from kafkawire.sdk.consumer.reading.bounds import Bounds
+    from kafkawire.sdk.consumer.reading.handout import RecordIterator
+    from kafkawire.sdk.consumer.reading.hooks import ConsumerInterceptor
     from kafkawire.sdk.metrics.names import MetricName
 
 __all__ = ["Consumer"]
@@ -290,9 +290,9 @@ class _Inner(AsyncConsumer[Key, Value]):
     def iterate(self, bounds: Bounds | None = None) -> RecordIterator[Key, Value]:
         """Return what iterates over records, up to these bounds if there are any."""
         if self._hooks is None:
-            from kafkawire.sdk.consumer.handout import RecordIterator
+            from kafkawire.sdk.consumer.reading.handout import RecordIterator
         else:
-            from kafkawire.sdk.consumer.python_handout import RecordIterator
+            from kafkawire.sdk.consumer.reading.engines.python import RecordIterator
 
         def wait() -> bool:
             found = self.take(self._advance, bounds)

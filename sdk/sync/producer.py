@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.producer import Producer as AsyncProducer
-from kafkawire.sdk.producer.transaction import Transaction as AsyncTransaction
+from kafkawire.sdk.producer.transactions.transaction import Transaction as AsyncTransaction
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput
 from kafkawire.sdk.records.type_variables import GivenKey, GivenValue

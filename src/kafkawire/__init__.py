@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.batch import ConsumerBatch
     from kafkawire.sdk.consumer.consumer import Consumer
     from kafkawire.sdk.consumer.health import ConsumerHealth, WaitsFor
-    from kafkawire.sdk.consumer.hooks import ConsumerInterceptor
     from kafkawire.sdk.consumer.listener import RebalanceListener
+    from kafkawire.sdk.consumer.reading.hooks import ConsumerInterceptor
     from kafkawire.sdk.errors import BrokerError, BufferFull, KafkaWireError
     from kafkawire.sdk.metrics.names import MetricName, MetricsReporter
     from kafkawire.sdk.producer.engine import Delivery
     from kafkawire.sdk.producer.hooks import OutgoingRecord, ProducerInterceptor
     from kafkawire.sdk.producer.outcome import RecordMetadata
     from kafkawire.sdk.producer.producer import Producer
-    from kafkawire.sdk.producer.transaction import Transaction
+    from kafkawire.sdk.producer.transactions.transaction import Transaction
     from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, OffsetTimestamp
     from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
     from kafkawire.sdk.protocol.values import Buffer
@@ -127,7 +127,7 @@ _HOMES = {
     "Consumer": "sdk.consumer.consumer",
     "ConsumerBatch": "sdk.consumer.batch",
     "ConsumerHealth": "sdk.consumer.health",
-    "ConsumerInterceptor": "sdk.consumer.hooks",
+    "ConsumerInterceptor": "sdk.consumer.reading.hooks",
     "ConsumerKeywords": "sdk.client.keywords",
     "Delivery": "sdk.producer.engine",
     "ErrorCode": "sdk.protocol.tables.error_codes",
@@ -162,7 +162,7 @@ _HOMES = {
     "TokenProvider": "sdk.client.security_options",
     "Topic": "sdk.client.metadata",
     "TopicPartition": "sdk.client.partitions",
-    "Transaction": "sdk.producer.transaction",
+    "Transaction": "sdk.producer.transactions.transaction",
     "WaitsFor": "sdk.consumer.health",
     "__version__": "sdk.version",
 }

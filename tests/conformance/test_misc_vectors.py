@@ -13,8 +13,8 @@ import pytest
 
 from kafkawire.conformance.misc_vectors import check_misc_vector
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.assignors.sticky import StickyAssignor
-from kafkawire.sdk.consumer.consumer_protocol import encode_assignment
+from kafkawire.sdk.consumer.classic.assignors.sticky import StickyAssignor
+from kafkawire.sdk.consumer.classic.consumer_protocol import encode_assignment
 from kafkawire.sdk.protocol.engines.selection import ENGINE
 from tests.vectors import read_vectors
 

@@ -26,7 +26,7 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.consumer.assignments import ConsumerAssignments
+from kafkawire.sdk.consumer.classic.assignments import ConsumerAssignments
 from kafkawire.sdk.errors import Closed, KafkaWireError
 from kafkawire.sdk.transport.connection import ConnectionSettings
 from kafkawire.sdk.transport.driver import Driver

@@ -1,7 +1,7 @@
 """What members of a classic group agree on among themselves; the coordinator passes it on as opaque bytes.
 
-The consumer implements it with its assignors (`consumer/assignments.py`). The leader's view of the cluster, from which
-it notices that an assignment is outdated, is here, too.
+The consumer implements it with its assignors (`consumer/classic/assignments.py`). The leader's view of the cluster,
+from which it notices that an assignment is outdated, is here, too.
 """
 
 from __future__ import annotations

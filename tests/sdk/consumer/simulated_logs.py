@@ -13,10 +13,10 @@ from kafkawire.sdk.client.offset_queries import OffsetQueries
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.consumer.assignment import Assignment
-from kafkawire.sdk.consumer.fetch_planner import FetchPlanner
-from kafkawire.sdk.consumer.fetch_queue import FetchQueue
-from kafkawire.sdk.consumer.reader import Reader
+from kafkawire.sdk.consumer.fetching.planner import FetchPlanner
+from kafkawire.sdk.consumer.fetching.queue import FetchQueue
+from kafkawire.sdk.consumer.reading.assignment import Assignment
+from kafkawire.sdk.consumer.reading.reader import Reader
 from kafkawire.sdk.consumer.subscription import SubscribedTopics
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse

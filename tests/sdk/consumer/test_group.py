@@ -14,8 +14,8 @@ from kafkawire.sdk.client.groups.assignor import Assignment, Assignor, Partition
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.consumer.batch import ConsumerBatch
+from kafkawire.sdk.consumer.classic.consumer_protocol import decode_subscription
 from kafkawire.sdk.consumer.consumer import Consumer
-from kafkawire.sdk.consumer.consumer_protocol import decode_subscription
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -16,7 +16,7 @@ from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
 from kafkawire.sdk.producer.requests import produce_request, results, timed_out
-from kafkawire.sdk.producer.transaction_partitions import TransactionPartitions
+from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey

@@ -16,7 +16,7 @@ from kafkawire.sdk.errors import (
     RequestTimedOut,
     TransactionAborted,
 )
-from kafkawire.sdk.producer.transactions import State
+from kafkawire.sdk.producer.transactions.machine import State
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest

@@ -14,7 +14,7 @@ from kafkawire.sdk.errors import (
     ProducerFenced,
     TransactionAborted,
 )
-from kafkawire.sdk.producer.transactions import State
+from kafkawire.sdk.producer.transactions.machine import State
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest

@@ -14,7 +14,7 @@ import pytest
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import KafkaWireError
-from kafkawire.sdk.producer.transactions import Transactions
+from kafkawire.sdk.producer.transactions.machine import Transactions
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse

@@ -19,7 +19,7 @@ from kafkawire.sdk.client.groups.protocol import GroupProtocol, GroupSettings
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.consumer.assignments import ConsumerAssignments
+from kafkawire.sdk.consumer.classic.assignments import ConsumerAssignments
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

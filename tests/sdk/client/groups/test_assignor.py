@@ -20,8 +20,8 @@ from kafkawire.sdk.client.groups.assignor import (
     subscribed_topics,
 )
 from kafkawire.sdk.client.options import ASSIGNOR_NAMES
-from kafkawire.sdk.consumer.assignors import ASSIGNORS
-from tests.sdk.consumer.assignors.groups import Group, assert_valid, groups, partitions
+from kafkawire.sdk.consumer.classic.assignors import ASSIGNORS
+from tests.sdk.consumer.classic.assignors.groups import Group, assert_valid, groups, partitions
 
 
 def test_names_and_protocols() -> None:

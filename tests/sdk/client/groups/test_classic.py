@@ -16,7 +16,7 @@ from kafkawire.sdk.client.groups.commit_outcome import Committed, Rebalanced
 from kafkawire.sdk.client.groups.protocol import Event, Revoking
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.consumer.consumer_protocol import decode_subscription
+from kafkawire.sdk.consumer.classic.consumer_protocol import decode_subscription
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest

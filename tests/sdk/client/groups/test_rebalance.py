@@ -15,8 +15,8 @@ from kafkawire.sdk.client.groups.protocol import GroupSettings
 from kafkawire.sdk.client.groups.rebalance import Rebalance
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.consumer.assignors.sticky import StickyAssignor
-from kafkawire.sdk.consumer.consumer_protocol import decode_subscription
+from kafkawire.sdk.consumer.classic.assignors.sticky import StickyAssignor
+from kafkawire.sdk.consumer.classic.consumer_protocol import decode_subscription
 from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest

@@ -1,0 +1,92 @@
+"""The assignments of a classic group of consumers: the consumer protocol and the assignors, for `ClassicGroup`.
+
+Source: Apache Kafka, `ConsumerCoordinator`; KIP-429 (cooperative rebalancing), KIP-881 (racks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kafkawire.sdk.client.groups.assignor import MemberSubscription
+from kafkawire.sdk.client.groups.classic_protocol import ClusterView, Joining, MemberInfo
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.classic.assignors import ASSIGNORS, Assignor, PartitionCounts, Subscriptions
+from kafkawire.sdk.consumer.classic.consumer_protocol import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
+
+__all__ = ["ConsumerAssignments"]
+
+
+class ConsumerAssignments:
+    """See `AssignmentProtocol`.
+
+    Args:
+        assignors: names of built-in assignors, or assignors of the application, each with a name of its own; the
+            preferred one first.
+    """
+
+    protocol_type = CONSUMER_PROTOCOL_TYPE
+
+    def __init__(self, assignors: Sequence[str | Assignor]) -> None:
+        chosen = [ASSIGNORS[each] if isinstance(each, str) else each for each in assignors]
+        self._assignors = {assignor.name: assignor for assignor in chosen}
+        # As in Kafka, a member is cooperative only if all of its assignors are.
+        self.cooperative = all(assignor.cooperative for assignor in chosen)
+
+    def protocols(self, joining: Joining) -> list[tuple[str, bytes]]:
+        topics, owned = tuple(joining.topics), tuple(joining.owned)
+        said = MemberSubscription(topics, owned, joining.generation_id, joining.rack)
+        protocols = []
+        for name, assignor in self._assignors.items():
+            try:
+                user_data = assignor.user_data(sorted(joining.last), joining.last_generation_id)
+                protocols.append((name, encode_subscription(said._replace(user_data=user_data))))
+            except Exception as error:  # it may be the application's own
+                raise KafkaWireError(f"user data of assignor {name}: {error!r}") from error
+        return protocols
+
+    def topics(self, members: Mapping[str, MemberInfo]) -> frozenset[str]:
+        return frozenset(topic for member in members.values() for topic in decode_subscription(member.metadata).topics)
+
+    def assign(self, protocol_name: str, members: Mapping[str, MemberInfo], view: ClusterView) -> Mapping[str, bytes]:
+        subscriptions = {
+            member_id: decode_subscription(member.metadata)._replace(group_instance_id=member.group_instance_id)
+            for member_id, member in members.items()
+        }
+        assignor = self._assignors[protocol_name]
+        assignments = assignor.assign(subscriptions, view.partition_counts, view.replica_racks)
+        _check(assignments, subscriptions, view.partition_counts)
+        return {member_id: encode_assignment(partitions) for member_id, partitions in assignments.items()}
+
+    def assignment(self, data: bytes) -> frozenset[TopicPartition]:
+        return frozenset(decode_assignment(data)) if data else frozenset()
+
+
+def _check(
+    assignments: Mapping[str, Sequence[TopicPartition]], subscriptions: Subscriptions, partition_counts: PartitionCounts
+) -> None:
+    """Refuse an assignment that cannot be: the members would read partitions twice, or wait for some for ever.
+
+    Raises:
+        LocalProtocolError: it has a member that is not in the group, or a partition that does not exist, that the
+            member does not subscribe to, or that two members get.
+    """
+    owners: dict[TopicPartition, str] = {}
+    for member, partitions in assignments.items():
+        if member not in subscriptions:
+            raise LocalProtocolError(f"the assignment names {member}, which is not a member")
+        for topic, number in partitions:
+            partition = TopicPartition(topic, number)
+            if topic not in subscriptions[member].topics:
+                raise LocalProtocolError(f"{partition} was assigned to {member}, which does not subscribe to its topic")
+            if not 0 <= number < partition_counts.get(topic, 0):
+                raise LocalProtocolError(f"{partition} was assigned to {member}, and does not exist")
+            if partition in owners:
+                raise LocalProtocolError(f"{partition} was assigned to {owners[partition]} and to {member}")
+            owners[partition] = member

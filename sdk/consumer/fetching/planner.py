@@ -1,0 +1,448 @@
+"""Plan what a consumer fetches from which broker: a machine that turns positions into fetches, one broker at a time.
+
+A partition is in the session of the broker that it is fetched from, or waits: for its position, its leader, the end of
+a pause, room in the queue. Each event moves the partitions that it concerns, so the work grows with the records, not
+with the partitions. Errors are a partition's own: it waits, the others go on.
+
+Source: Apache Kafka, `AbstractFetch`, `SubscriptionState`; KIP-227 (sessions), KIP-392 (followers), KIP-320 (epochs).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from heapq import heappop, heappush
+from typing import Protocol
+
+from kafkawire.sdk.client.call import Call, Node
+from kafkawire.sdk.client.link import Link
+from kafkawire.sdk.client.metadata import Partition
+from kafkawire.sdk.client.options import ConsumerOptions
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.retry import Backoff
+from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch
+from kafkawire.sdk.consumer.fetching.position_lookups import CommittedSource, PositionLookups
+from kafkawire.sdk.consumer.fetching.queue import Fetched, FetchQueue
+from kafkawire.sdk.consumer.fetching.responses import FetchResponses
+from kafkawire.sdk.consumer.fetching.session import FetchSession
+from kafkawire.sdk.consumer.position import Place, Position
+from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, NoOffset
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.transport.driven import Turn
+
+__all__ = ["FetchPlanner", "Located"]
+
+logger = logging.getLogger("kafkawire.consumer")
+
+#: A partition is fetched ahead while fewer fetches than this wait for the application: one being read, one ready.
+_FETCHES_AHEAD = 2
+
+#: After a longer response the next fetch is sent before the application reads this one: the broker works meanwhile.
+#: Fewer records are read sooner than a fetch is sent.
+_LONG_READ_BYTES = 16_384
+
+
+class Located(Protocol):
+    """Takes positions that were looked up, and what is known of the ends of partitions."""
+
+    def located(self, partition: TopicPartition, epoch: int, position: Position) -> bool:
+        """Take a position; return whether the partition had none."""
+        ...
+
+    def observed(self, partition: TopicPartition, epoch: int, end_offset: int) -> None:
+        """Take the first offset that is not readable yet."""
+        ...
+
+    def renewed(self, partition: TopicPartition, epoch: int, place: Place) -> None:
+        """Begin anew at a place: the topic is another one now, of the same name."""
+        ...
+
+
+class _NodeFetches:
+    """What is fetched from one broker."""
+
+    __slots__ = ("in_flight", "request", "session", "wanted")
+
+    def __init__(self, options: ConsumerOptions) -> None:
+        self.session = FetchSession()
+        self.request = FetchRequest(  # each is encoded before the next is made: only what the session says is new
+            max_wait_ms=options.fetch_max_wait_ms,
+            min_bytes=options.fetch_min_bytes,
+            max_bytes=options.fetch_max_bytes,
+            isolation_level=options.isolation_level,
+            rack_id=options.client_rack,
+        )
+        self.wanted: dict[TopicPartition, PartitionFetch] = {}
+        self.in_flight: Call | None = None
+
+
+class FetchPlanner:
+    """Plan the fetches of one consumer.
+
+    Args:
+        router: carries the requests.
+        options: of the consumer.
+        backoff: the pauses between attempts.
+        queue: takes what was fetched.
+        wall_ms: returns the wall clock, for `auto_offset_reset="by_duration:…"`.
+        committed: looks up committed offsets; None if there is no group.
+
+    Attributes:
+        user: takes positions that were looked up; set before anything is assigned.
+        last_fetch_ms: when a broker last answered a fetch, None before the first time.
+        steps: partitions that were looked at, counted for tests of scale.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        options: ConsumerOptions,
+        backoff: Backoff,
+        queue: FetchQueue,
+        wall_ms: Callable[[], int],
+        committed: CommittedSource | None = None,
+    ) -> None:
+        self._router = router
+        self._metadata = router.metadata
+        self._options = options
+        self._backoff = backoff
+        self._queue = queue
+        self._nodes: dict[int, _NodeFetches] = {}
+        self._partitions: dict[TopicPartition, PartitionFetch] = {}
+        self._later: list[tuple[int, int, PartitionFetch]] = []
+        self._leaderless: dict[TopicPartition, PartitionFetch] = {}
+        self._ahead: set[TopicPartition] = set()
+        self._is_full = False
+        self._refusal: KafkaWireError | None = None
+        self._changes = -1
+        self._numbers = 0
+        self._failure: KafkaWireError | None = None
+        self._lines = LogLimit(logger)
+        self._lookups = PositionLookups(self, router, options, wall_ms, committed)
+        self._responses = FetchResponses(self, router, options, queue)
+        self.user: Located | None = None
+        self._subscribed: frozenset[str] | None = frozenset()
+        self.last_fetch_ms: int | None = None
+        self.steps = 0
+
+    # Machine.
+
+    def poll(self, now_ms: int) -> None:
+        """Look up positions and send fetches, as far as they are due."""
+        if self._failure is not None:
+            return
+        if self._queue.released:
+            self._take_releases(now_ms)
+        self._is_full = False
+        if self._metadata.changes != self._changes:
+            self._changes = self._metadata.changes
+            for fetch in list(self._partitions.values()):
+                self.consider(fetch, now_ms)
+        while self._later and self._later[0][0] <= now_ms:
+            fetch = heappop(self._later)[2]
+            if self._partitions.get(fetch.partition) is fetch:
+                self.consider(fetch, now_ms)
+        if self._leaderless:
+            self._metadata.invalidate()
+        self._lookups.poll(now_ms)
+        self._refusal = None
+        for node_id, node in list(self._nodes.items()):
+            if node.wanted and node.in_flight is None:
+                self._fetch_from(node_id, node, now_ms)
+            elif not node.wanted and node.in_flight is None and node_id not in self._metadata.brokers:
+                del self._nodes[node_id]
+        self._queue.refuse(self._refusal)
+        self._queue.starved = self._is_full or bool(self._ahead)
+        if self._queue.starved and self._queue.released:  # between the first look and now
+            self.poll(now_ms)
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when to poll again if nothing happens before."""
+        return self._later[0][0] if self._later else None
+
+    def fail(self, error: KafkaWireError, now_ms: int) -> None:
+        """Wake all readers: nothing will come any more."""
+        self._failure = error
+        self._queue.fail(error)
+
+    def subscribe(self, topics: frozenset[str] | None) -> None:
+        """Keep the metadata of these topics fresh, also of those without a partition; None if somebody else does."""
+        self._subscribed = topics
+        self._want_topics()
+
+    # Fetching: what the user's side has done.
+
+    def assign(self, epochs: Mapping[TopicPartition, tuple[int, Place]], now_ms: int) -> None:
+        """Fetch exactly these partitions; those whose epoch is known go on."""
+        for partition in [each for each in self._partitions if each not in epochs]:
+            fetch = self._partitions.pop(partition)
+            self._move(fetch, None)
+            self._leaderless.pop(partition, None)
+            self._ahead.discard(partition)
+        for partition, (epoch, place) in epochs.items():
+            known = self._partitions.get(partition)
+            if known is None:
+                limit = self._options.max_partition_fetch_bytes
+                self._partitions[partition] = PartitionFetch(partition, self._backoff, limit)
+            if known is None or known.epoch != epoch:
+                self._partitions[partition].paused = False
+                self.seek(partition, epoch, place, now_ms)
+        self._want_topics()
+
+    def seek(self, partition: TopicPartition, epoch: int, place: Place, now_ms: int) -> None:
+        """Fetch a partition from another place."""
+        fetch = self._partitions.get(partition)
+        if fetch is not None:
+            self._move(fetch, None)
+            self._ahead.discard(partition)
+            fetch.begin(epoch, place)
+            self.consider(fetch, now_ms)
+
+    def pause(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        """Fetch nothing more of these partitions."""
+        for partition in partitions:
+            fetch = self._partitions.get(partition)
+            if fetch is not None:
+                fetch.paused = True
+                self.consider(fetch, now_ms)
+
+    def resume(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        """Fetch these partitions again."""
+        for partition in partitions:
+            fetch = self._partitions.get(partition)
+            if fetch is not None:
+                fetch.paused = False
+                self.consider(fetch, now_ms)
+
+    def stop(self, partition: TopicPartition, now_ms: int) -> None:
+        """Fetch nothing more of a partition until it is sought elsewhere: what it has is damaged."""
+        fetch = self._partitions.get(partition)
+        if fetch is not None:
+            fetch.halted = True
+            self.consider(fetch, now_ms)
+
+    # Where a partition belongs; called by look-ups and responses, too.
+
+    def consider(self, fetch: PartitionFetch, now_ms: int) -> None:
+        """Put a partition where it belongs now: with a broker, a look-up, or nowhere until something happens."""
+        self.steps += 1
+        home: int | None = None
+        topic = self._metadata.topics.get(fetch.partition.topic)
+        known = None if topic is None else topic.partitions.get(fetch.partition.partition)
+        if topic is not None and topic.topic_id != fetch.topic_id:
+            self._notice_other_topic(fetch, topic.topic_id, now_ms)
+        if fetch.halted or fetch.is_asked:
+            pass
+        elif fetch.attempts.not_before_ms > now_ms:
+            self._wait(fetch)
+        elif fetch.position is None and fetch.place is None:
+            self._lookups.want_committed(fetch)
+        elif known is None or known.leader is None or known.leader not in self._metadata.brokers:
+            self._without_leader(fetch, known, now_ms)
+            return
+        else:
+            home = self._home_of(fetch, known, known.leader, now_ms)
+        if self._leaderless:
+            self._leaderless.pop(fetch.partition, None)
+        self._move(fetch, home)
+
+    def go_on(self, fetch: PartitionFetch, now_ms: int) -> None:
+        """Fetch a partition from where it is now: a broker has answered, and as far as that one knows all is well."""
+        home = fetch.home
+        has_room = fetch.buffered_bytes < _FETCHES_AHEAD * fetch.max_bytes
+        if home is None or fetch.halted or fetch.replica is not None or not has_room:
+            self.consider(fetch, now_ms)
+        elif fetch.sent != fetch.to_send():
+            self._nodes[home].session.change(fetch.partition)
+
+    def retry(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
+        """Have a partition wait after a failure that will pass."""
+        fetch.attempts.failed(error, now_ms)
+        subject = "retry", fetch.partition.topic
+        self._lines.warning(subject, now_ms, "%s (%d in a row)", error, fetch.attempts.failures)
+        self.consider(fetch, now_ms)
+
+    def halt(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
+        """End fetching from a partition: the application gets the error, once."""
+        if not isinstance(error, Closed):  # the consumer has ended, which needs no line for each partition
+            self._lines.error(("halt", fetch.partition.topic), now_ms, "reading %s stops: %s", fetch.partition, error)
+        fetch.halted = True
+        end = fetch.position or Position(-1)
+        self._queue.put(Fetched(fetch.partition, fetch.epoch, end.offset, end, error=error))
+        self._queue.signal()
+        self.consider(fetch, now_ms)
+
+    def locate(self, fetch: PartitionFetch, position: Position, now_ms: int, *, is_checked: bool = False) -> None:
+        """Begin to fetch from a position that was looked up; `is_checked` if the leader itself has named it."""
+        fetch.move(position)
+        known = self._metadata.partition(fetch.partition)
+        if is_checked and known is not None:
+            fetch.checked_epoch = known.leader_epoch
+        fetch.attempts.succeeded()
+        assert self.user is not None
+        if not self.user.located(fetch.partition, fetch.epoch, position):
+            self._queue.put(Fetched(fetch.partition, fetch.epoch, position.offset, position))
+            self._queue.signal()
+        self.consider(fetch, now_ms)
+
+    def reset(self, fetch: PartitionFetch, reason: str, now_ms: int) -> None:
+        """Have the position looked up as `auto_offset_reset` says."""
+        place = self._lookups.reset_place()
+        self._move(fetch, None)
+        if place is None:
+            self.halt(fetch, NoOffset(f"{reason}, and auto_offset_reset is none"), now_ms)
+            return
+        if fetch.place is not None or fetch.position is not None:
+            policy = self._options.auto_offset_reset
+            self._lines.warning(("reset", fetch.partition.topic), now_ms, "%s: reset to %s", reason, policy)
+        fetch.move(place)
+        fetch.replica = None
+        self.consider(fetch, now_ms)
+
+    def current(self, partition: TopicPartition) -> PartitionFetch | None:
+        """Return the state of a partition, None if it is not assigned any more."""
+        return self._partitions.get(partition)
+
+    def _home_of(self, fetch: PartitionFetch, known: Partition, leader: int, now_ms: int) -> int | None:
+        """Return the node to fetch from; ask for a look-up if the position is not sure."""
+        if fetch.position is None or fetch.needs_check(known):
+            self._lookups.want(fetch, leader)
+            return None
+        fetch.leader_epoch = known.leader_epoch
+        if fetch.paused:
+            return None
+        if fetch.buffered_bytes >= _FETCHES_AHEAD * fetch.max_bytes:
+            self._ahead.add(fetch.partition)
+            return None
+        if fetch.replica is not None and fetch.replica[1] > now_ms and fetch.replica[0] in self._metadata.brokers:
+            return fetch.replica[0]
+        return leader
+
+    def _without_leader(self, fetch: PartitionFetch, known: Partition | None, now_ms: int) -> None:
+        self._leaderless[fetch.partition] = fetch
+        self._move(fetch, None)
+        refused = self._metadata.errors.get(fetch.partition.topic)
+        if refused is not None and refused not in RETRIABLE:
+            del self._leaderless[fetch.partition]
+            self.halt(fetch, BrokerError(refused, f"topic {fetch.partition.topic}"), now_ms)
+            return
+        is_known = fetch.partition.topic in self._metadata.topics or refused is not None
+        if not fetch.warned and is_known:
+            fetch.warned = True
+            reason = "it has no leader" if known is not None else "the cluster does not have it"
+            subject = "no leader", fetch.partition.topic
+            self._lines.warning(subject, now_ms, "partition %s cannot be read now: %s", fetch.partition, reason)
+
+    def _want_topics(self) -> None:
+        if self._subscribed is not None:
+            self._metadata.wanted = {*self._subscribed, *(partition.topic for partition in self._partitions)}
+
+    def _wait(self, fetch: PartitionFetch) -> None:
+        """Look at a partition again when its pause is over."""
+        due_ms = fetch.attempts.not_before_ms
+        if fetch.waits_until_ms != due_ms:
+            fetch.waits_until_ms = due_ms
+            self._numbers += 1
+            heappush(self._later, (due_ms, self._numbers, fetch))
+
+    def _notice_other_topic(self, fetch: PartitionFetch, topic_id: bytes, now_ms: int) -> None:
+        """Begin anew in a topic that was deleted and created again (KIP-516), or learn the id for the first time.
+
+        So does the user's side: what was handed out of the former topic must not be committed for this one.
+        """
+        if topic_id == ZERO_UUID:
+            return
+        former, fetch.topic_id = fetch.topic_id, topic_id
+        fetch.warned = False
+        if former != ZERO_UUID and not fetch.halted:
+            self.reset(fetch, f"{fetch.partition}: topic {fetch.partition.topic} was deleted and created again", now_ms)
+            if fetch.place is not None:
+                assert self.user is not None
+                self.user.renewed(fetch.partition, fetch.epoch, fetch.place)
+
+    def _move(self, fetch: PartitionFetch, home: int | None) -> None:
+        """Have a partition fetched from a node, or from none."""
+        if fetch.home is not None and fetch.home != home:
+            former = self._nodes[fetch.home]
+            former.wanted.pop(fetch.partition, None)
+            former.session.change(fetch.partition)
+        fetch.home = home
+        if home is None:
+            return
+        node = self._nodes.get(home)
+        if node is None:
+            node = self._nodes[home] = _NodeFetches(self._options)
+        if fetch.partition not in node.wanted or fetch.sent != fetch.to_send():
+            node.session.change(fetch.partition)
+        node.wanted[fetch.partition] = fetch
+
+    def _take_releases(self, now_ms: int) -> None:
+        """Fetch again what had enough waiting for the application."""
+        while self._queue.released:
+            partition, epoch, size_bytes = self._queue.released.popleft()
+            fetch = self._partitions.get(partition)
+            if fetch is not None and fetch.epoch == epoch:
+                fetch.buffered_bytes -= size_bytes
+                if partition in self._ahead:
+                    self._ahead.discard(partition)
+                    self.consider(fetch, now_ms)
+
+    # Requests.
+
+    def _fetch_from(self, node_id: int, node: _NodeFetches, now_ms: int) -> None:
+        """Send the next fetch to a broker that has none in flight."""
+        if self._queue.size_bytes >= self._options.fetch_max_bytes:
+            self._is_full = True
+            return
+        link = self._router.reach(node_id, now_ms)
+        if link is None:
+            self._refusal = self._refusal or self._router.refusal(node_id, now_ms)
+            return
+        request, version = self._request(node, link)
+        timeout_ms = self._options.fetch_max_wait_ms + self._options.request_timeout_ms
+        node.in_flight = Call(
+            Node(node_id),
+            lambda _: (request, version),
+            FetchResponse,
+            now_ms + timeout_ms,
+            lambda call, now_ms: self._ended(node_id, node, call, now_ms),
+            retries=False,
+            timeout_ms=timeout_ms,
+        )
+        self._router.submit(node.in_flight, now_ms, link)
+
+    def _request(self, node: _NodeFetches, link: Link) -> tuple[Message, int]:
+        plan = node.session.plan(node.wanted)
+        assert link.connection is not None
+        carrying = None if node.session.by_id else (FetchRequest.FetchTopic, "topic")
+        request = node.request
+        request.session_id, request.session_epoch = plan.session_id, plan.epoch
+        request.topics, request.forgotten_topics_data = plan.topics, plan.forgotten
+        return request, link.connection.version_for(FetchRequest, carrying)
+
+    def _ended(self, node_id: int, node: _NodeFetches, call: Call, now_ms: int) -> None:
+        node.in_flight = None
+        if call.error is not None:
+            node.session.restart(keeps_id=True)
+            self._responses.failed(list(node.wanted.values()), call.error, now_ms)
+            return
+        self.last_fetch_ms = now_ms
+        response = call.result
+        assert isinstance(response, FetchResponse)
+        queued_bytes = self._queue.size_bytes
+        if node.session.accept(response.error_code, response.session_id):
+            self._responses.take(node_id, node.session.names, response, now_ms)
+            if self._queue.size_bytes - queued_bytes > _LONG_READ_BYTES:
+                call.turn = Turn.NOW
+        elif response.error_code not in _SESSION_ENDED:
+            error = BrokerError(response.error_code, f"fetch from node {node_id}")
+            self._responses.refused(list(node.wanted.values()), error, now_ms)
+
+
+#: Errors after which a full request is all that is needed.
+_SESSION_ENDED = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)

@@ -1,0 +1,183 @@
+"""What becomes of the responses to fetches: batches are queued, errors concern the partition that has them.
+
+Source: Apache Kafka, `FetchCollector.handleInitializeErrors`; KIP-951 (leaders in responses), KIP-392 (followers).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from kafkawire.sdk.client.metadata import ClusterBroker
+from kafkawire.sdk.client.options import ConsumerOptions
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.retry import is_connection_error
+from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.consumer.fetching.metrics import FetchMetrics
+from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch
+from kafkawire.sdk.consumer.fetching.queue import Fetched, FetchQueue
+from kafkawire.sdk.consumer.position import Position
+from kafkawire.sdk.errors import BrokerError, KafkaWireError, RemoteProtocolError
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.messages.fetch import FetchResponse
+from kafkawire.sdk.protocol.tables.enums import IsolationLevel
+from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records.extent import extent
+from kafkawire.sdk.transport.wire import Address
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.consumer.fetching.planner import FetchPlanner
+
+__all__ = ["FetchResponses"]
+
+logger = logging.getLogger("kafkawire.consumer")
+
+#: Errors that pass although no list calls them retriable, or that name the follower, not the partition.
+_PASSING = (ErrorCode.UNKNOWN_SERVER_ERROR,)
+
+
+class FetchResponses:
+    """Take the responses for one planner.
+
+    Args:
+        planner: whose partitions they concern.
+        router: its metadata learns of new leaders.
+        options: of the consumer.
+        queue: takes the batches.
+    """
+
+    def __init__(self, planner: FetchPlanner, router: Router, options: ConsumerOptions, queue: FetchQueue) -> None:
+        self._planner = planner
+        self._metadata = router.metadata
+        self._options = options
+        self._queue = queue
+        self._lines = LogLimit(logger)
+        self._metrics = FetchMetrics(router.metrics)
+
+    def take(self, node_id: int, names: Mapping[bytes, str], response: FetchResponse, now_ms: int) -> None:
+        """Handle a response.
+
+        Args:
+            node_id: where it is from.
+            names: of the topics in the session, by id.
+            response: without an error of its own.
+            now_ms: the time.
+        """
+        for endpoint in response.node_endpoints:
+            address = Address(endpoint.host, endpoint.port)
+            self._metadata.brokers.setdefault(endpoint.node_id, ClusterBroker(endpoint.node_id, address, endpoint.rack))
+        for topic in response.responses:
+            name = topic.topic or names.get(topic.topic_id, "")
+            for data in topic.partitions:
+                fetch = self._planner.current(TopicPartition(name, data.partition_index))
+                # What was sought elsewhere, or is fetched from another broker now, comes too late.
+                if fetch is not None and fetch.sent is not None and fetch.sent[:3] == (node_id, *_place(fetch)):
+                    self._take(node_id, fetch, data, now_ms)
+        self._metrics.response(now_ms)
+        self._queue.signal()
+
+    def failed(self, fetches: Iterable[PartitionFetch], error: KafkaWireError, now_ms: int) -> None:
+        """Handle a fetch that got no response."""
+        for fetch in fetches:
+            if fetch.replica is not None:
+                fetch.replica = None
+                self._planner.consider(fetch, now_ms)
+        if not error.retriable and not is_connection_error(error):
+            self._raise(error)
+
+    def refused(self, fetches: Iterable[PartitionFetch], error: BrokerError, now_ms: int) -> None:
+        """Handle a response that is an error as a whole."""
+        if error.code in INVALID_METADATA:
+            self._metadata.invalidate()
+        if not error.retriable and error.code not in _PASSING:
+            self._raise(error)
+        for fetch in fetches:
+            self._planner.retry(fetch, error, now_ms)
+
+    def _raise(self, error: KafkaWireError) -> None:
+        """Have the next read raise an error that concerns no partition; fetching goes on."""
+        self._queue.report(error)
+
+    def _take(self, node_id: int, fetch: PartitionFetch, data: FetchResponse.PartitionData, now_ms: int) -> None:
+        if data.error_code != ErrorCode.NONE:
+            self._refuse(node_id, fetch, data, now_ms)
+            return
+        if fetch.attempts.failures and data.preferred_read_replica < 0:
+            fetch.attempts.succeeded()
+        is_committed = self._options.isolation_level == IsolationLevel.READ_COMMITTED
+        end_offset = data.last_stable_offset if is_committed else data.high_watermark
+        if end_offset != fetch.end_offset:
+            fetch.end_offset = end_offset
+            assert self._planner.user is not None
+            self._planner.user.observed(fetch.partition, fetch.epoch, end_offset)
+        if data.preferred_read_replica >= 0:
+            fetch.replica = (data.preferred_read_replica, now_ms + self._options.metadata_max_age_ms)
+        if data.records is not None and len(data.records):
+            self._queue_batches(fetch, data, data.records, now_ms)
+        self._planner.go_on(fetch, now_ms)
+
+    def _queue_batches(
+        self, fetch: PartitionFetch, data: FetchResponse.PartitionData, records: Buffer, now_ms: int
+    ) -> None:
+        """Queue the batches of a partition and go on after the last whole one."""
+        assert fetch.position is not None
+        start = fetch.position
+        found = extent(records)
+        if found.next_offset is None or found.next_offset <= start.offset:
+            reason = found.damage or f"{len(records)} bytes end before it"
+            error = RemoteProtocolError(f"fetch from {fetch.partition} at offset {start.offset}: {reason}")
+            error.__cause__ = found.damage
+            self._planner.halt(fetch, error, now_ms)
+            return
+        if found.damage is None and found.size_bytes < len(records):
+            records = memoryview(records)[: found.size_bytes]  # the rest is asked for next
+        end = Position(found.next_offset, found.leader_epoch)
+        aborted = [(each.first_offset, each.producer_id) for each in data.aborted_transactions or ()]
+        fetched = Fetched(
+            fetch.partition,
+            fetch.epoch,
+            start.offset,
+            end,
+            records,
+            data_end=-1 if found.data_end is None else found.data_end,
+            aborted=tuple(sorted(aborted)) if aborted else (),
+        )
+        fetch.position = end
+        fetch.buffered_bytes += len(records)
+        self._metrics.partition(fetch.partition.topic, len(records), found.records_count, now_ms)
+        self._queue.put(fetched)
+        # The user's side raises what is wrong when it comes there; fetching more would only bring it again.
+        fetch.halted = found.damage is not None
+
+    def _refuse(self, node_id: int, fetch: PartitionFetch, data: FetchResponse.PartitionData, now_ms: int) -> None:
+        """Act on the error of one partition."""
+        assert fetch.position is not None
+        offset = fetch.position.offset
+        error = BrokerError(data.error_code, f"fetch from {fetch.partition} at offset {offset}")
+        if fetch.replica is not None and fetch.replica[0] == node_id:
+            fetch.replica = None  # the leader knows better; but if it recommends the same follower again, that must not
+            if error.code in INVALID_METADATA:  # become a loop without a pause
+                self._metadata.invalidate()
+            self._planner.retry(fetch, error, now_ms)
+            return
+        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._planner.reset(fetch, f"{fetch.partition}: offset {offset} is out of range", now_ms)
+            return
+        if error.code is ErrorCode.CORRUPT_MESSAGE or not (error.retriable or error.code in _PASSING):
+            self._planner.halt(fetch, error, now_ms)
+            return
+        leader = data.current_leader
+        if self._metadata.move_leader(fetch.partition, leader.leader_id, leader.leader_epoch):
+            subject = "moved", fetch.partition.topic
+            self._lines.info(subject, now_ms, "%s: node %d leads it now", fetch.partition, leader.leader_id)
+            self._planner.consider(fetch, now_ms)
+            return
+        if error.code in INVALID_METADATA:
+            self._metadata.invalidate()
+        self._planner.retry(fetch, error, now_ms)
+
+
+def _place(fetch: PartitionFetch) -> tuple[int, int]:
+    return fetch.epoch, -1 if fetch.position is None else fetch.position.offset

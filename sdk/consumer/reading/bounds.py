@@ -1,0 +1,152 @@
+"""Bounded reads: up to offsets, to a time, or to where the partitions end when the read begins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Generic, Self
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.records import Record
+from kafkawire.sdk.records.type_variables import Key, Value
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.consumer.core import ConsumerCore
+    from kafkawire.sdk.consumer.reading.handout import Handout
+
+__all__ = ["BoundedRecords", "Bounds"]
+
+#: The end of a partition that is not to be read.
+_NOTHING = 0
+
+
+class Bounds:
+    """The ends of one bounded read of the partitions that are assigned when it begins.
+
+    They hold for every read of the consumer; those that are not bounded themselves wait for the end of this one.
+
+    Args:
+        core: of the consumer.
+        until: the first offset that is not read, by partition; or the time of the first record that is not, in ms since
+            the epoch; None for no such end.
+        stop_at_end: whether to end where the partitions end now.
+    """
+
+    def __init__(self, core: ConsumerCore, until: Mapping[TopicPartition, int] | int | None, stop_at_end: bool) -> None:
+        self._core = core
+        self._until = until
+        self._stop_at_end = stop_at_end
+        self._bounded: list[TopicPartition] = []
+        self.is_abandoned = False
+
+    async def find(self, woken: Callable[[], Awaitable[object]]) -> None:
+        """Look up the ends, and bound the partitions.
+
+        Args:
+            woken: waits until something comes.
+
+        Raises:
+            BrokerError: a partition does not exist, or may not be read.
+            LocalProtocolError: another bounded read has not ended.
+        """
+        self._core.reader.lift_abandoned()
+        if self._core.reader.bounds is not None:
+            raise LocalProtocolError("a bounded read of this consumer has not ended: read it to its end, or close it")
+        self._core.reader.bounds = self
+        queue = self._core.queue
+        while queue.announces_reads and not (self._core.assignment.assigned or queue.errors or queue.failure):
+            await woken()  # the group has not assigned anything yet
+        if self._core.group is None and self._core.is_subscribed:
+            await self._core.topics_assigned()  # the topics may be news
+        partitions = self._core.assignment.assigned
+        ends: dict[TopicPartition, int] = {}
+        if isinstance(self._until, int):
+            found = await self._core.look_up(dict.fromkeys(partitions, self._until))
+            ends = {each: place.offset for each, place in found.items() if place.offset >= 0}
+        elif self._until is not None:
+            ends = {each: self._until.get(each, _NOTHING) for each in partitions}
+        if self._stop_at_end or isinstance(self._until, int):
+            unbounded = [each for each in partitions if self._stop_at_end or each not in ends]
+            last = await self._core.look_up(dict.fromkeys(unbounded, OffsetTimestamp.LATEST))
+            for partition, place in last.items():
+                ends[partition] = min(place.offset, ends.get(partition, place.offset))
+        for partition, end in ends.items():
+            reading = self._core.assignment.readings.get(partition)
+            if reading is not None:
+                reading.until = end
+                self._bounded.append(partition)
+        self._core.reader.take_back()
+        self._core.queue.signal()
+
+    @property
+    def are_reached(self) -> bool:
+        """Whether everything before them was handed out. Without any, that never happens."""
+        handout, assignment = self._core.reader.handout, self._core.assignment
+        if (self._until is None and not self._stop_at_end) or (handout is not None and handout.left):
+            return False
+        return all(reading.is_at_end for reading in assignment.readings.values() if reading.until is not None)
+
+    def lift(self) -> None:
+        """Have reads go on without an end. What was cut at one is fetched again."""
+        if self._core.reader.bounds is not self:
+            return
+        self._core.reader.bounds = None
+        for partition in self._bounded:
+            reading = self._core.assignment.readings.get(partition)
+            if reading is not None and reading.until is not None:
+                reading.until = None
+                if self._core.queue.failure is None:
+                    self._core.reader.fetch_again(reading)
+        self._core.queue.signal()
+
+    def abandon(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Lift the ends soon, by the next read at the latest; without a lock, as a collection may come anywhere."""
+        self.is_abandoned = True
+        with suppress(RuntimeError):  # the loop was closed
+            loop.call_soon_threadsafe(self.lift)
+
+
+class BoundedRecords(Generic[Key, Value]):
+    """The records up to an end, for `async for`; to drop it ends the read, as `aclose` does.
+
+    Args:
+        begin: finds the ends.
+        advance: waits for a record before them; None if there is no more.
+    """
+
+    def __init__(
+        self, begin: Callable[[], Awaitable[Bounds]], advance: Callable[[Bounds], Awaitable[Handout | None]]
+    ) -> None:
+        self._begin = begin
+        self._advance = advance
+        self._bounds: Bounds | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_over = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Record[Key, Value]:
+        if self._is_over:
+            raise StopAsyncIteration
+        if self._bounds is None:
+            self._loop = asyncio.get_running_loop()
+            self._bounds = await self._begin()
+        handout = await self._advance(self._bounds)
+        if handout is None:
+            await self.aclose()
+            raise StopAsyncIteration
+        return handout.take()
+
+    async def aclose(self) -> None:
+        """End the read; later ones go on from here."""
+        self._is_over = True
+        if self._bounds is not None:
+            self._bounds.lift()
+
+    def __del__(self) -> None:
+        if self._bounds is not None and self._loop is not None and not self._is_over:
+            self._bounds.abandon(self._loop)

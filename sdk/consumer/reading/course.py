@@ -1,0 +1,127 @@
+"""One fetch on its way to the application: its batches, one by one or several at a time.
+
+What is done for each batch costs as much as many records do. So records that are handed out one by one come from
+several batches at once, as far as a position between any two of them can be told, and little is held in memory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from kafkawire.sdk.consumer.batch import ConsumerBatch
+from kafkawire.sdk.consumer.fetching.queue import Fetched
+from kafkawire.sdk.consumer.position import Position
+from kafkawire.sdk.consumer.reading.assignment import Reading
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_COMPRESSION_MASK
+from kafkawire.sdk.records import Batch, MessageBatch, Record
+
+__all__ = ["RECORDS_AHEAD", "Course"]
+
+#: No further batch is opened once so many records are ready: by then a batch costs each of them next to nothing.
+RECORDS_AHEAD: Final = 500
+
+
+class Course:
+    """One `Fetched` on its way to the application.
+
+    Args:
+        reading: of its partition.
+        fetched: what comes from it.
+        batches: of it, for the application.
+
+    Attributes:
+        epoch: of the reading when it was fetched.
+        batch: the first of those that `reading.handout` hands out.
+        rest: comes first after a pause.
+    """
+
+    __slots__ = ("_ahead", "_batches", "_following", "batch", "epoch", "fetched", "reading", "rest")
+
+    def __init__(self, reading: Reading, fetched: Fetched, batches: Iterator[Batch]) -> None:
+        self.reading = reading
+        self.epoch = fetched.epoch
+        self.fetched = fetched
+        self.batch: ConsumerBatch | None = None
+        self.rest: ConsumerBatch | None = None
+        self._batches = batches
+        self._ahead: deque[Batch] = deque()
+        self._following: list[tuple[int, Batch]] = []
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more of it may be handed out."""
+        reading = self.reading
+        return reading.epoch != self.epoch or reading.stopped or (reading.until is not None and reading.is_at_end)
+
+    def next(self) -> Batch | None:
+        """Return the next batch, None at the end.
+
+        Raises:
+            DecodeError: what comes next is damaged.
+        """
+        return self._ahead.popleft() if self._ahead else next(self._batches, None)
+
+    def open(self, batch: ConsumerBatch) -> list[Record]:
+        """Return the records of a batch, and make it the one that is handed out.
+
+        Raises:
+            DecodeError: they are damaged.
+        """
+        records = batch.records
+        self.batch = batch
+        self._following.clear()
+        return records
+
+    def extend(self, records: list[Record]) -> int:
+        """Add the records of batches that follow the open one, whose leader wrote them in the same epoch.
+
+        Compressed batches come alone, since nobody knows how large they will be. An error is left for `next`.
+
+        Returns:
+            The offset after the last batch.
+        """
+        assert self.batch is not None
+        first = last = self.batch.batch
+        if isinstance(first, MessageBatch) or first.attributes & BATCH_COMPRESSION_MASK or self._ahead:
+            return self.batch.next_offset
+        kind, epoch, partition = type(first), first.partition_leader_epoch, self.reading.partition
+        try:
+            while len(records) < RECORDS_AHEAD and (batch := next(self._batches, None)) is not None:
+                if (
+                    type(batch) is not kind
+                    or batch.partition_leader_epoch != epoch
+                    or batch.attributes & BATCH_COMPRESSION_MASK
+                ):
+                    self._ahead.append(batch)
+                    break
+                more = batch.records(*partition)
+                self._following.append((len(records), batch))
+                records += more
+                last = batch
+        except DecodeError as error:
+            self._batches = _raising(error)
+        return last.next_offset
+
+    def rest_at(self, index: int) -> ConsumerBatch:
+        """Return what is left of the batch with the record at an index; those behind it are the next ones."""
+        assert self.batch is not None
+        assert self.reading.start is not None
+        batches = [(0, self.batch.batch), *self._following]
+        while batches[-1][0] > index:
+            self._ahead.appendleft(batches.pop()[1])
+        current = batches[-1][1]
+        self._following.clear()
+        return ConsumerBatch(self.batch.partition, current, self.reading.start.offset, self.reading.until)
+
+    def end_of(self, next_offset: int, leader_epoch: int) -> Position:
+        """Return the position after a batch: after what follows, too, if that is not for the application."""
+        return self.fetched.end if next_offset >= self.fetched.data_end else Position(next_offset, leader_epoch)
+
+
+def _raising(error: DecodeError) -> Iterator[Batch]:
+    """Raise an error when the next batch is asked for."""
+    yield from ()
+    raise error

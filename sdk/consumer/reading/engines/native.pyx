@@ -1,0 +1,146 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: auto_pickle=False, binding=False
+"""Records of one batch on their way to the application, in C; see `python.py`, which documents it.
+
+`async for` costs a record neither a coroutine nor an exception: the stream is its own awaitable and answers `am_send`
+while there are records. What has to wait is a coroutine.
+"""
+
+cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+
+cdef extern from *:
+    """
+    /* Cython has no special method for it; `await` and `yield from` look at it. */
+    static void answer_send(PyObject *kind, sendfunc send) { ((PyTypeObject *)kind)->tp_as_async->am_send = send; }
+    """
+    ctypedef enum PySendResult:
+        PYGEN_RETURN
+        PYGEN_ERROR
+    ctypedef PySendResult (*sendfunc)(PyObject *, PyObject *, PyObject **) except PYGEN_ERROR
+    void answer_send(PyObject *kind, sendfunc send)
+
+from kafkawire.sdk.consumer.position import Position
+
+__all__ = ["Handout", "RecordIterator", "RecordStream"]
+
+
+@cython.final
+@cython.freelist(8)
+cdef class Handout:
+    """Records that are being handed out, see `python.py`."""
+
+    cdef list records
+    cdef object end, leader_epoch
+    cdef Py_ssize_t count, done
+    cdef readonly Py_ssize_t index
+
+    def __init__(self, list records not None, end, leader_epoch):
+        self.records = records
+        self.count = len(records)
+        self.end = end
+        self.leader_epoch = leader_epoch
+
+    @property
+    def left(self):
+        return self.count - self.index
+
+    def take(self):
+        if self.index >= self.count:
+            raise IndexError("every record was handed out")
+        return self.next()
+
+    cdef inline object next(self):
+        self.done = self.index
+        self.index += 1
+        return self.records[self.done]
+
+    def take_many(self, Py_ssize_t limit):
+        cdef Py_ssize_t start = self.index
+        self.index = min(self.count, start + max(limit, 0))
+        return self.records[start : self.index]
+
+    def settle(self):
+        self.done = self.index
+
+    def cut(self):
+        if self.index < self.count:
+            self.end = self.after(self.index)
+            self.count = self.index
+
+    def position(self, start):
+        if self.index == 0:
+            return start
+        return self.end if self.index == self.count else self.after(self.index)
+
+    def finished(self, start):
+        if self.done == 0:
+            return start
+        return self.end if self.done == self.count else self.after(self.done)
+
+    cdef object after(self, Py_ssize_t count):
+        return Position(self.records[count - 1].offset + 1, self.leader_epoch) if count else self.end
+
+
+@cython.final
+cdef class RecordStream:
+    """What `async for` iterates over, see `python.py`."""
+
+    cdef object wait
+    cdef public Handout handout
+
+    def __init__(self, wait):
+        self.wait = wait
+
+    def __aiter__(self):
+        return self
+
+    def __anext__(self):
+        return self
+
+    def __await__(self):
+        if self.handout is not None and self.handout.index < self.handout.count:
+            return self
+        return self.wait().__await__()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        raise StopIteration(self.ready())
+
+    cdef object ready(self):
+        if self.handout is None or self.handout.index >= self.handout.count:
+            raise RuntimeError("an iterator of __await__ is used at once: another reader took the record")
+        return self.handout.next()
+
+
+@cython.final
+cdef class RecordIterator:
+    """What a blocking `for` iterates over, see `python.py`."""
+
+    cdef object wait
+    cdef public Handout handout
+
+    def __init__(self, wait):
+        self.wait = wait
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        while self.handout is None or self.handout.index >= self.handout.count:
+            if not self.wait():
+                raise StopIteration
+        return self.handout.next()
+
+
+cdef PySendResult send_next(PyObject *stream, PyObject *value, PyObject **result) except PYGEN_ERROR:
+    record = (<RecordStream>stream).ready()
+    Py_INCREF(record)
+    result[0] = <PyObject *>record
+    return PYGEN_RETURN
+
+
+answer_send(<PyObject *>RecordStream, send_next)

@@ -1,0 +1,134 @@
+"""Records of one batch on their way to the application, in Python; `native.pyx` is the same in C.
+
+A record is handed out when it is taken, and finished when the next one is asked for. All that is done for each record
+is to move an index: positions follow from it when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic
+
+from kafkawire.sdk.consumer.position import Position
+from kafkawire.sdk.records import Record
+from kafkawire.sdk.records.type_variables import Key, Value
+
+__all__ = ["Handout", "RecordIterator", "RecordStream"]
+
+
+class Handout:
+    """Records that are being handed out.
+
+    Args:
+        records: of one batch, in order.
+        end: the position once all of them are handed out.
+        leader_epoch: of the batch.
+
+    Attributes:
+        index: how many were handed out.
+    """
+
+    __slots__ = ("_done", "_end", "_leader_epoch", "_records", "index")
+
+    def __init__(self, records: list[Record], end: Position, leader_epoch: int) -> None:
+        self._records = records
+        self._end = end
+        self._leader_epoch = leader_epoch
+        self._done = 0
+        self.index = 0
+
+    @property
+    def left(self) -> int:
+        """How many were not handed out yet."""
+        return len(self._records) - self.index
+
+    def take(self) -> Record[Any, Any]:
+        """Hand out the next record; the one before it is finished.
+
+        Raises:
+            IndexError: there is none.
+        """
+        record = self._records[self.index]
+        self._done = self.index
+        self.index += 1
+        return record
+
+    def take_many(self, limit: int) -> list[Record[Any, Any]]:
+        """Hand out so many records at most; none of them is finished."""
+        records = self._records[self.index : self.index + limit]
+        self.index += len(records)
+        return records
+
+    def settle(self) -> None:
+        """Count what was handed out as finished."""
+        self._done = self.index
+
+    def cut(self) -> None:
+        """Hand out nothing more."""
+        if self.left:
+            records = self._records[: self.index]
+            self._end = self._after(records, self.index)
+            self._records = records
+
+    def position(self, start: Position) -> Position:
+        """Return the position, `start` if nothing was handed out."""
+        if not self.index:
+            return start
+        return self._end if not self.left else self._after(self._records, self.index)
+
+    def finished(self, start: Position) -> Position:
+        """Return the position before which everything is finished, `start` if nothing is."""
+        if not self._done:
+            return start
+        return self._end if self._done == len(self._records) else self._after(self._records, self._done)
+
+    def _after(self, records: list[Record], count: int) -> Position:
+        return Position(records[count - 1].offset + 1, self._leader_epoch) if count else self._end
+
+
+class RecordStream(Generic[Key, Value]):
+    """What `async for` iterates over: records that are there, or else those that `wait` returns.
+
+    Args:
+        wait: waits for the next record and returns it.
+
+    Attributes:
+        handout: where the next record comes from while it has some.
+    """
+
+    def __init__(self, wait: Callable[[], Coroutine[Any, Any, Record[Key, Value]]]) -> None:
+        self._wait = wait
+        self.handout: Handout | None = None
+
+    def __aiter__(self) -> RecordStream[Key, Value]:
+        return self
+
+    async def __anext__(self) -> Record[Key, Value]:
+        handout = self.handout
+        if handout is not None and handout.left:
+            return handout.take()
+        return await self._wait()
+
+
+class RecordIterator(Generic[Key, Value]):
+    """What a blocking `for` iterates over: records that are there, or else those that come after `wait`.
+
+    Args:
+        wait: blocks until the handout has a record; returns whether one will ever come.
+
+    Attributes:
+        handout: where the next record comes from while it has some.
+    """
+
+    def __init__(self, wait: Callable[[], bool]) -> None:
+        self._wait = wait
+        self.handout: Handout | None = None
+
+    def __iter__(self) -> RecordIterator[Key, Value]:
+        return self
+
+    def __next__(self) -> Record[Key, Value]:
+        while self.handout is None or not self.handout.left:
+            if not self._wait():
+                raise StopIteration
+        return self.handout.take()

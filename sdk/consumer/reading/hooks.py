@@ -1,0 +1,147 @@
+"""What an application adds to reading: deserializers and interceptors, applied to each record as it is handed out.
+
+Without hooks, records are handed out by `handout.py`, which knows nothing of this.
+
+Source: Apache Kafka, `Deserializer`, `ConsumerInterceptor` (KIP-42).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic
+
+from kafkawire.sdk.client.arguments import checked_callable, checked_methods
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.consumer.position import Position
+from kafkawire.sdk.consumer.reading.engines.python import Handout
+from kafkawire.sdk.errors import DeserializationFailed
+from kafkawire.sdk.records import Record
+from kafkawire.sdk.records.engines.python_record import new_record
+from kafkawire.sdk.records.type_variables import Key, Value
+
+__all__ = ["ConsumerHooks", "ConsumerInterceptor", "HookedHandout"]
+
+logger = logging.getLogger("kafkawire.consumer")
+
+
+class ConsumerInterceptor(Generic[Key, Value]):
+    """See every record that is handed out, and every commit; exceptions in a method are logged and change nothing."""
+
+    def on_consume(self, record: Record[Key, Value]) -> Record[Key, Value]:
+        """Return the record to hand out; called on the reading side, after the deserializers."""
+        return record
+
+    def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Take note of offsets that were committed; called on the client's event loop, or in its I/O thread."""
+
+
+class ConsumerHooks(Generic[Key, Value]):
+    """The hooks of one consumer.
+
+    Args:
+        key_deserializer: makes a key from bytes; None to leave keys alone. Not called for records without a key.
+        value_deserializer: likewise for values; not called for tombstones.
+        interceptors: called one after the other.
+    """
+
+    def __init__(
+        self,
+        key_deserializer: Callable[[bytes], Key] | None,
+        value_deserializer: Callable[[bytes], Value] | None,
+        interceptors: Iterable[ConsumerInterceptor[Key, Value]],
+    ) -> None:
+        self._key = key_deserializer
+        self._value = value_deserializer
+        self._interceptors = tuple(interceptors)
+        checked_callable("key_deserializer", key_deserializer)
+        checked_callable("value_deserializer", value_deserializer)
+        for interceptor in self._interceptors:
+            checked_methods("interceptors", interceptor, "on_consume", "on_commit")
+
+    def applied(self, record: Record) -> Record[Key, Value]:
+        """Return a record as it is handed out.
+
+        Raises:
+            DeserializationFailed: a deserializer raised.
+        """
+        key: Any = record.key
+        value: Any = record.value
+        what = "key"
+        try:
+            if self._key is not None and key is not None:
+                key = self._key(key)
+            what = "value"
+            if self._value is not None and value is not None:
+                value = self._value(value)
+        except Exception as error:
+            raise DeserializationFailed(what, record.topic, record.partition, record.offset, error) from error
+        made: Record[Key, Value] = new_record(
+            record.offset,
+            record.timestamp,
+            key,
+            value,
+            record.headers,
+            record.sequence,
+            record.topic,
+            record.partition,
+        )
+        for interceptor in self._interceptors:
+            try:
+                made = interceptor.on_consume(made)
+            except Exception:
+                logger.exception("%s.on_consume raised", type(interceptor).__name__)
+        return made
+
+    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Tell the interceptors of a commit."""
+        for interceptor in self._interceptors:
+            try:
+                interceptor.on_commit(offsets)
+            except Exception:
+                logger.exception("%s.on_commit raised", type(interceptor).__name__)
+
+
+class HookedHandout(Handout):
+    """Records that are being handed out through hooks.
+
+    Args:
+        records: of one batch, in order.
+        end: the position once all of them are handed out.
+        leader_epoch: of the batch.
+        hooks: applied to each record.
+        refused: called when a record cannot be handed out, before the error is raised.
+    """
+
+    __slots__ = ("_hooks", "_refused")
+
+    def __init__(
+        self,
+        records: list[Record],
+        end: Position,
+        leader_epoch: int,
+        hooks: ConsumerHooks[Any, Any],
+        refused: Callable[[], None],
+    ) -> None:
+        super().__init__(records, end, leader_epoch)
+        self._hooks = hooks
+        self._refused = refused
+
+    def take(self) -> Record[Any, Any]:
+        self._done = self.index
+        (record,) = self.take_many(1)
+        return record
+
+    def take_many(self, limit: int) -> list[Record[Any, Any]]:
+        found: list[Record[Any, Any]] = []
+        for record in self._records[self.index : self.index + limit]:
+            try:
+                found.append(self._hooks.applied(record))
+            except DeserializationFailed:
+                if found:
+                    break  # the next read meets it again
+                self._refused()
+                self.cut()
+                raise
+            self.index += 1
+        return found

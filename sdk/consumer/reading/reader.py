@@ -1,0 +1,374 @@
+"""The user's side of a consumer: takes what was fetched and hands it out.
+
+Nothing here waits, and nothing is handed out before all that can fail or be cancelled is over: positions move when
+records are handed over. A record is finished when the application asks for the next one, so that work cut short by an
+error or a rebalance is done again. Two tasks may read at the same time: each record goes to one of them, and counts as
+finished once either asks for more.
+
+Source: Apache Kafka, `FetchCollector`, `CompletedFetch`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.batch import ConsumerBatch
+from kafkawire.sdk.consumer.fetching.queue import FetchQueue
+from kafkawire.sdk.consumer.position import Position
+from kafkawire.sdk.consumer.reading.assignment import Assignment, Reading
+from kafkawire.sdk.consumer.reading.course import Course
+from kafkawire.sdk.consumer.reading.fetched_batches import fetched_batches
+from kafkawire.sdk.consumer.reading.handout import Handout, RecordIterator, RecordStream
+from kafkawire.sdk.errors import DecodeError, KafkaWireError
+from kafkawire.sdk.records import Record
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.consumer.reading.bounds import Bounds
+    from kafkawire.sdk.consumer.reading.hooks import ConsumerHooks
+
+__all__ = ["Reader"]
+
+
+class Reader:
+    """Hand out what was fetched.
+
+    Args:
+        assignment: the partitions; its readings move here.
+        queue: of fetched batches.
+        check_crcs: whether to verify the checksums of batches.
+
+    Attributes:
+        handout: the batch that is handed out record by record; None if there is none.
+        taken: how many `Fetched` were taken from the queue.
+        bounds: of the bounded read that goes on; None if there is none.
+        stream: takes records from the handout without asking; set by the face.
+        hooks: applied to records that are handed out one by one or in lists; set by the face, None for none.
+    """
+
+    def __init__(self, assignment: Assignment, queue: FetchQueue, check_crcs: bool) -> None:
+        self._assignment = assignment
+        self._queue = queue
+        self._check_crcs = check_crcs
+        self._course: Course | None = None
+        self._paused: list[Course] = []
+        self._moved: set[Reading] = set()
+        self._errors: deque[KafkaWireError] = deque()
+        self._handed_out = 0
+        self.handout: Handout | None = None
+        self.taken = 0
+        self.bounds: Bounds | None = None
+        self.stream: RecordStream[Any, Any] | RecordIterator[Any, Any] | None = None
+        self.hooks: ConsumerHooks[Any, Any] | None = None
+        assignment.on_pause = self._set_aside
+        assignment.handed_out = self._count
+
+    def advance(self) -> Handout | None:
+        """Return `handout` with a record to take; everything handed out before is finished.
+
+        Returns:
+            None if there is no record now; wait for the queue.
+
+        Raises:
+            KafkaWireError: what stops a partition, or the client, from being read on.
+        """
+        if self._moved or self._course is not None or self._errors:
+            self.settle()
+        found = self._advance()
+        if found is None and self._moved:
+            self.settle()  # what was passed over is finished, too
+        return found
+
+    def next_batch(self) -> ConsumerBatch | None:
+        """Hand out a batch, or the rest of one; everything handed out before is finished.
+
+        Returns:
+            None if there is none now; wait for the queue.
+
+        Raises:
+            KafkaWireError: see `advance`.
+        """
+        self.settle()
+        batch = self._rest() or self._next_batch()
+        if batch is None or self._course is None:
+            self.settle()  # what was passed over is finished, too
+            return None
+        self._hand_over(batch, self._course)
+        return batch
+
+    def take_many(self, limit: int) -> dict[TopicPartition, list[Record[Any, Any]]]:
+        """Hand out what is there, by partition; it is finished at the next read.
+
+        An error that is met after something was found is raised by the next read.
+
+        Args:
+            limit: the most records.
+
+        Raises:
+            KafkaWireError: see `advance`.
+        """
+        self.settle()
+        found: dict[TopicPartition, list[Record[Any, Any]]] = {}
+        while limit > 0:
+            try:
+                handout = self._advance()
+                if handout is None:
+                    break
+                assert self._course is not None
+                taken = handout.take_many(limit)
+            except KafkaWireError as error:
+                if not found:
+                    raise
+                self._errors.append(error)
+                break
+            limit -= len(taken)
+            found.setdefault(self._course.reading.partition, []).extend(taken)
+        else:
+            if self.handout is not None:
+                self._leave(self.handout)
+        if not found:
+            self.settle()
+        return found
+
+    def take_batches(self, limit: int) -> list[ConsumerBatch]:
+        """Hand out whole batches that are there; they are finished at the next read.
+
+        Args:
+            limit: the most batches.
+
+        Raises:
+            KafkaWireError: see `advance`; none if batches were found before.
+        """
+        self.settle()
+        found: list[ConsumerBatch] = []
+        while len(found) < limit:
+            try:
+                batch = self._rest() or self._next_batch()
+            except KafkaWireError as error:
+                if not found:
+                    raise
+                self._errors.append(error)
+                break
+            if batch is None or self._course is None:
+                break
+            self._hand_over(batch, self._course)
+            found.append(batch)
+        if not found:
+            self.settle()
+        return found
+
+    def settle(self) -> None:
+        """Begin a read: everything that was handed out is finished.
+
+        Raises:
+            KafkaWireError: an earlier read met it, and returned what it had found first.
+        """
+        self.finish()
+        if self._errors:
+            raise self._errors.popleft()
+
+    def finish(self) -> None:
+        """Count everything that was handed out as finished."""
+        course = self._course
+        if self._moved:
+            if course is not None:
+                self._moved.add(course.reading)
+            for reading in self._moved:
+                reading.settle()
+            self._moved.clear()
+        elif course is not None:
+            course.reading.settle()
+
+    def rewind(self) -> None:
+        """Hand out again what is not finished: a read was interrupted in the middle.
+
+        What was fetched is dropped, since it is not known how much of it was on its way.
+        """
+        for reading in list(self._assignment.readings.values()):
+            if reading.finished is not None and not reading.halted:
+                self._assignment.seek(reading.partition, reading.finished)
+
+    def fetch_again(self, reading: Reading) -> None:
+        """Drop what was fetched of a partition and not handed out; what is not finished stays so."""
+        self._assignment.fetch_again(reading)
+        self._moved.add(reading)
+
+    def lift_abandoned(self) -> None:
+        """End a bounded read that was dropped before its end."""
+        if self.bounds is not None and self.bounds.is_abandoned:
+            self.bounds.lift()
+
+    def take_back(self) -> None:
+        """Open anew what is being handed out: its partition is to end elsewhere."""
+        course = self._course
+        rest = self._rest()
+        if course is not None and rest is not None:
+            course.rest = rest
+
+    def abandon(self, error: KafkaWireError) -> None:
+        """Hand out nothing more: every read raises an error."""
+        if self.handout is not None:
+            self.handout.cut()
+        self._course = None
+        self._paused.clear()
+        self._queue.clear()
+        self._queue.fail(error)
+
+    def _count(self) -> int:
+        handout = self.handout
+        return self._handed_out + (0 if handout is None else handout.index)
+
+    def _advance(self) -> Handout | None:
+        """Return `handout` with a record to take, None if there is none; finish nothing."""
+        while (handout := self.handout) is None or not handout.left:
+            if handout is not None:
+                self._leave(handout)
+            batch = self._next_batch()
+            course = self._course
+            if batch is None or course is None:
+                return None
+            try:
+                records = course.open(batch)
+            except DecodeError:
+                self._damaged(course)
+                raise
+            leader_epoch, next_offset, reading = batch.leader_epoch, batch.next_offset, course.reading
+            if reading.unfinished is not None and reading.start is not None:
+                reading.unfinished.began(reading.start, (record.offset for record in records), leader_epoch)
+            elif self.hooks is None and reading.until is None and next_offset < course.fetched.data_end:
+                next_offset = course.extend(records)
+            end = course.end_of(next_offset, leader_epoch)
+            if self.hooks is None:
+                self._hand_out(course, Handout(records, end, leader_epoch))
+            else:
+                self._hand_out(course, self._hooked(course, records, end, leader_epoch))
+        return handout
+
+    def _hooked(self, course: Course, records: list[Record], end: Position, leader_epoch: int) -> Handout:
+        from kafkawire.sdk.consumer.reading.hooks import HookedHandout  # few programs have hooks
+
+        assert self.hooks is not None
+        return HookedHandout(records, end, leader_epoch, self.hooks, lambda: self._damaged(course))
+
+    def _hand_over(self, batch: ConsumerBatch, course: Course) -> None:
+        unfinished, start = course.reading.unfinished, course.reading.start
+        if unfinished is not None and start is not None:
+            unfinished.began_batch(Position(batch.start_offset, start.leader_epoch), batch.next_offset)
+        course.reading.start = course.end_of(batch.next_offset, batch.leader_epoch)
+        self._moved.add(course.reading)
+        self._handed_out += 1
+
+    def _hand_out(self, course: Course, handout: Handout) -> None:
+        course.reading.handout = handout
+        self.handout = handout
+        if self.stream is not None:
+            self.stream.handout = handout
+        if course.is_over:  # the group's side has stopped it meanwhile
+            handout.cut()
+
+    def _leave(self, handout: Handout) -> None:
+        """Go on from a batch if everything of it was handed out."""
+        if not handout.left:
+            self._handed_out += handout.index
+            self.handout = None
+            course = self._course
+            if course is not None and course.reading.handout is handout:
+                course.reading.leave()
+                self._moved.add(course.reading)
+
+    def _rest(self) -> ConsumerBatch | None:
+        """Return what is left of the batch whose first records were handed out one by one."""
+        handout, course = self.handout, self._course
+        if handout is None:
+            return None
+        if course is None or course.batch is None or not handout.left:
+            self._leave(handout)
+            return None
+        index = handout.index
+        self._handed_out += index
+        self.handout = None
+        course.reading.leave()
+        handout.cut()
+        self._moved.add(course.reading)
+        return course.rest_at(index)
+
+    def _set_aside(self) -> None:
+        """Keep what is being handed out of a partition that was paused, until it is resumed."""
+        course = self._course
+        if course is not None and course.reading.paused:
+            course.rest = self._rest()
+            self._paused.append(course)
+            self._course = None
+
+    def _next_batch(self) -> ConsumerBatch | None:
+        """Return the next batch that has something for the application, None if there is none now."""
+        while True:
+            course = self._course
+            if course is None or course.is_over:
+                course = self._course = self._next_course()
+                if course is None:
+                    return None
+            reading = course.reading
+            if course.rest is not None:
+                rest, course.rest = course.rest, None
+                return ConsumerBatch(reading.partition, rest.batch, rest.start_offset, reading.until)
+            if reading.unfinished is not None:
+                reading.unfinished.check_room()
+            try:
+                batch = course.next()
+            except DecodeError:
+                self._damaged(course)
+                raise
+            if batch is None:
+                self._end(course)
+                continue
+            assert reading.start is not None
+            start = max(reading.start.offset, course.fetched.start)
+            if reading.until is not None and batch.base_offset >= reading.until:
+                reading.start = Position(reading.until, reading.start.leader_epoch)
+                self._moved.add(reading)
+                continue
+            return ConsumerBatch(reading.partition, batch, start, reading.until)
+
+    def _end(self, course: Course) -> None:
+        """All batches of a fetch are handed out."""
+        course.reading.start = course.fetched.end
+        self._moved.add(course.reading)
+        self._course = None
+
+    def _damaged(self, course: Course) -> None:
+        """Stop a partition until the application seeks past the damage: records are never skipped silently."""
+        self._course = None
+        self._assignment.halt(course.reading)
+
+    def _next_course(self) -> Course | None:
+        """Return what to hand out next; raise the error that comes instead.
+
+        Errors come in the order in which they were met. What ends all reading does not wait for what was fetched:
+        nothing of that is finished, so it is read again.
+        """
+        queue = self._queue
+        if queue.errors:
+            raise queue.errors.popleft()
+        if queue.failure is not None:
+            queue.check()
+        if self._paused:
+            self._paused = [course for course in self._paused if not course.is_over]
+            for index, course in enumerate(self._paused):
+                if not course.reading.paused:
+                    return self._paused.pop(index)
+        readings = self._assignment.readings
+        while (fetched := queue.take(readings)) is not None:
+            reading = readings[fetched.partition]
+            if fetched.error is not None:
+                self._assignment.halt(reading)
+                raise fetched.error
+            has_records = len(fetched.records) > 0
+            if reading.start is None or not has_records:
+                reading.start = fetched.end
+                self._moved.add(reading)
+            if has_records:
+                self.taken += 1
+                return Course(reading, fetched, fetched_batches(fetched, self._check_crcs))
+        return None

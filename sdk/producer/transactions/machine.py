@@ -1,0 +1,446 @@
+"""The machine of a producer's transactions: begin, what joins, and how each of them ends.
+
+One transaction after the other: ready → open → committing or aborting → ready. What goes wrong in between dooms the
+transaction (it can only be aborted), or is fatal: the producer can do nothing more. An end that was begun goes on until
+the coordinator has confirmed it, whether or not anybody still waits for it.
+
+Source: Apache Kafka, `TransactionManager`; KIP-98, KIP-360 (epochs), KIP-447 (groups), KIP-890 (transaction version 2).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import partial
+from typing import Final
+
+from kafkawire.sdk.client.call import Call, Coordinator, Target
+from kafkawire.sdk.client.groups.protocol import GroupMetadata
+from kafkawire.sdk.client.options import ProducerOptions
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, LocalProtocolError, TransactionAborted
+from kafkawire.sdk.producer.accumulator import Accumulator
+from kafkawire.sdk.producer.batch import ProducerId
+from kafkawire.sdk.producer.identity import ProducerIdentity
+from kafkawire.sdk.producer.sender import Sender
+from kafkawire.sdk.producer.transactions import requests
+from kafkawire.sdk.producer.transactions.errors import (
+    FINAL_FOR_OFFSETS,
+    NOT_COMMITTED,
+    OUTSIDE,
+    SOON_AFTER_THE_LAST,
+    aborted,
+    code_of,
+    fenced,
+    is_fatal,
+    late,
+)
+from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
+from kafkawire.sdk.producer.transactions.waiters import TransactionWaiters
+from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+from kafkawire.sdk.protocol.messages.end_txn import EndTxnResponse
+from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, TRANSACTION_VERSION_FEATURE, CoordinatorType
+from kafkawire.sdk.protocol.tables.enums.transaction_version import TransactionVersion
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.promise import Promise
+
+__all__ = ["State", "Transactions"]
+
+logger = logging.getLogger("kafkawire.producer")
+
+
+class State(Enum):
+    """How far a producer's transaction is."""
+
+    READY = "ready"
+    OPEN = "open"
+    DOOMED = "doomed"
+    COMMITTING = "being committed"
+    ABORTING = "being aborted"
+    RENEWING = "ended, the coordinator raises the epoch"
+    FATAL = "fatal"
+
+
+_GOES_WELL: Final = frozenset({State.OPEN, State.COMMITTING})
+_RESTS: Final = frozenset({State.READY, State.FATAL})
+_ENDS: Final = frozenset({State.COMMITTING, State.ABORTING, State.RENEWING})
+
+
+class Transactions:
+    """The transactions of one producer.
+
+    Args:
+        options: of the producer.
+        router: carries the requests.
+        accumulator: takes the records.
+        identity: the producer id.
+        sender: sends the batches.
+        partitions: tells the sender what may leave.
+
+    Attributes:
+        state: of the current transaction.
+        error: why no transaction can begin any more; None while one can.
+    """
+
+    def __init__(
+        self,
+        options: ProducerOptions,
+        router: Router,
+        accumulator: Accumulator,
+        identity: ProducerIdentity,
+        sender: Sender,
+        partitions: TransactionPartitions,
+    ) -> None:
+        self._options = options
+        self._router = router
+        self._accumulator = accumulator
+        self._identity = identity
+        self._sender = sender
+        self._partitions = partitions
+        self._id = partitions.transactional_id
+        self._coordinator = Coordinator(CoordinatorType.TRANSACTION, self._id)
+        self._waiters = TransactionWaiters()
+        self._groups: set[str] = set()
+        self._calls = 0
+        self._is_adding = False
+        self._is_uncertain = False
+        self._is_forgotten = False
+        self._reason: TransactionAborted | None = None
+        self._was_to_commit = False
+        self.state = State.READY
+        self.error: KafkaWireError | None = None
+        partitions.refusal = OUTSIDE
+        accumulator.refuse(OUTSIDE)
+
+    # What the producer asks for. What these raise goes to whoever asked.
+
+    def begin(self, promise: Promise[None], now_ms: int) -> None:
+        """Begin a transaction; the one before has ended."""
+        self._check()
+        if self.state is not State.READY:
+            raise LocalProtocolError(f"a transaction is {self.state.value}: commit or abort it first")
+        self._was_to_commit, self._reason = False, None
+        self._groups.clear()
+        self._is_uncertain = self._is_forgotten = False
+        self._partitions.begin(self._identity.transaction_version)
+        self._accumulator.failed = None
+        self.state = State.OPEN
+        self._accumulator.refuse(None)
+        promise.keep(None)
+
+    def await_end(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
+        """Keep the promise once no end is under way."""
+        if self.state in _ENDS:
+            self._waiters.add(promise, timeout_ms, now_ms, hears=False)
+        else:
+            promise.keep(None)
+
+    def commit(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
+        """Send what is buffered and commit; the promise fails if that was not possible, and all of it is aborted.
+
+        Asked again, before the next transaction begins, it tells what became of the commit.
+        """
+        self._check()
+        if self.state is State.OPEN:
+            self.state = State.COMMITTING
+            self._accumulator.refuse(OUTSIDE)
+            self._sender.hurry(now_ms)
+        elif self.state is State.DOOMED:
+            self.state = State.ABORTING
+        elif not self._was_to_commit:
+            raise LocalProtocolError(f"commit: {self._what()}")
+        self._was_to_commit = True
+        self._waiters.add(promise, timeout_ms, now_ms, hears=True)
+        if self.state is State.READY:
+            self._waiters.ended(self._reason)
+
+    def abort(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
+        """Fail what has not left yet, and abort."""
+        self._check()
+        if self.state is State.OPEN:
+            self._drop(aborted(self._id), now_ms)
+        elif self.state is not State.DOOMED:
+            raise LocalProtocolError(f"abort: {self._what()}")
+        self.state = State.ABORTING
+        self._accumulator.refuse(OUTSIDE)
+        self._waiters.add(promise, timeout_ms, now_ms, hears=False)
+
+    def finish(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
+        """Abort what is open, and keep the promise once nothing is under way any more."""
+        if self.state in (State.OPEN, State.DOOMED):
+            self.abort(timeout_ms, promise, now_ms)
+        else:
+            self.await_end(timeout_ms, promise, now_ms)
+
+    def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: GroupMetadata,
+        timeout_ms: int,
+        promise: Promise[None],
+        now_ms: int,
+    ) -> None:
+        """Have offsets of a group committed with the transaction; an error dooms it."""
+        self._check()
+        if self.state is not State.OPEN:
+            raise (self._reason if self.state is State.DOOMED and self._reason is not None else OUTSIDE).again()
+        if not offsets:  # the group would not join, and committing a transaction that nothing has joined is refused
+            promise.keep(None)
+            return
+        deadline_ms = now_ms + timeout_ms
+        if self._partitions.joins_by_itself or group.group_id in self._groups:
+            self._commit_offsets(offsets, group, deadline_ms, promise, now_ms)
+            return
+
+        def added(now_ms: int) -> None:
+            self._groups.add(group.group_id)
+            if self.state in _GOES_WELL:
+                self._commit_offsets(offsets, group, deadline_ms, promise, now_ms)
+            else:
+                promise.fail(self._reason or aborted(self._id))
+
+        producer = self._producer()
+        self._call(
+            self._coordinator,
+            lambda _: requests.add_offsets(self._id, producer, group.group_id),
+            AddOffsetsToTxnResponse,
+            deadline_ms,
+            now_ms,
+            requests.add_offsets_error,
+            added,
+            promise,
+        )
+
+    # Machine.
+
+    def poll(self, now_ms: int) -> None:
+        """Do whatever is due."""
+        self._waiters.expire(now_ms, lambda timeout_ms: late(self._id, timeout_ms, self.state.value))
+        if self.state in _RESTS:
+            return
+        if self._identity.error is not None:
+            self._end_for_good(self._identity.error, now_ms)
+        elif self.state is State.RENEWING:
+            if self._identity.current is not None:
+                self._ended()
+        else:
+            failed = self._accumulator.failed
+            if self.state in _GOES_WELL and failed is not None and failed.error is not None:
+                self._doom(failed.error, now_ms)
+            if self.state in _GOES_WELL and self._partitions.wanted and not self._is_adding:
+                self._add_partitions(now_ms)
+            has_left = self._sender.is_settled if self.state is State.COMMITTING else self._sender.is_silent
+            if self.state in _ENDS and has_left and not self._calls:
+                self._end(now_ms)
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when to poll again if nothing happens before."""
+        return self._waiters.due_ms()
+
+    def fail(self, error: KafkaWireError, now_ms: int) -> None:
+        """End: the client has ended."""
+        self.error = self.error or error
+        self.state = State.FATAL
+        self._waiters.fail(error)
+
+    # What joins.
+
+    def _add_partitions(self, now_ms: int) -> None:
+        queues, producer = self._partitions.take_wanted(), self._producer()
+        partitions = [queue.partition for queue in queues]
+        self._is_adding = True
+
+        def added(now_ms: int) -> None:
+            self._partitions.add(queues)
+
+        self._call(
+            self._coordinator,
+            lambda versions: requests.add_partitions(self._id, producer, partitions, versions),
+            AddPartitionsToTxnResponse,
+            now_ms + self._options.api_timeout_ms,
+            now_ms,
+            requests.add_partitions_error,
+            added,
+        )
+
+    def _commit_offsets(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: GroupMetadata,
+        deadline_ms: int,
+        promise: Promise[None],
+        now_ms: int,
+    ) -> None:
+        self._groups.add(group.group_id)
+        producer, joins_by_itself = self._producer(), self._partitions.joins_by_itself
+
+        def request(versions: Versions) -> tuple[Message, int]:
+            return requests.commit_offsets(
+                self._id, producer, group, offsets, versions, joins_by_itself=joins_by_itself
+            )
+
+        self._call(
+            Coordinator(CoordinatorType.GROUP, group.group_id),
+            request,
+            TxnOffsetCommitResponse,
+            deadline_ms,
+            now_ms,
+            requests.commit_offsets_error,
+            lambda _: promise.keep(None),
+            promise,
+        )
+
+    def _call(
+        self,
+        target: Target,
+        request: Callable[[Versions], tuple[Message, int | None]],
+        response: type[Message],
+        deadline_ms: int,
+        now_ms: int,
+        check: Callable[[Message], KafkaWireError | None],
+        on_success: Callable[[int], None],
+        promise: Promise[None] | None = None,
+    ) -> None:
+        """Ask for something that joins the transaction; an error dooms it, and fails the promise."""
+
+        def done(call: Call, now_ms: int) -> None:
+            self._calls -= 1
+            if response is AddPartitionsToTxnResponse:
+                self._is_adding = False
+            error = call.error
+            if error is None:
+                on_success(now_ms)
+                return
+            if not isinstance(error, Closed):
+                if not isinstance(error, BrokerError) or error.retriable:
+                    self._is_uncertain = True  # the coordinator may have done it
+                self._doom(error, now_ms)
+            if promise is not None:
+                promise.fail(self.error or error)
+
+        self._calls += 1
+        final = FINAL_FOR_OFFSETS if response is TxnOffsetCommitResponse else ()
+        is_first = response is AddPartitionsToTxnResponse and not self._partitions.joined
+        pauses = SOON_AFTER_THE_LAST if is_first else {}
+        call = Call(target, request, response, deadline_ms, done, check=check, final=final, pauses=pauses)
+        self._router.submit(call, now_ms)
+
+    # What goes wrong.
+
+    def _doom(self, error: KafkaWireError, now_ms: int) -> None:
+        """Have the transaction aborted because of an error, or give up if that is no use."""
+        if is_fatal(error):
+            self._end_for_good(error, now_ms)
+            return
+        if code_of(error) is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            self._is_forgotten = True
+        if self.state not in _GOES_WELL:
+            return
+        self._reason = aborted(self._id, error)
+        logger.warning("%s", self._reason)
+        if self.state is State.COMMITTING:
+            self.state = State.ABORTING
+        else:
+            self.state = State.DOOMED
+            self._accumulator.refuse(self._reason)
+        self._drop(self._reason, now_ms)
+
+    def _drop(self, error: KafkaWireError, now_ms: int) -> None:
+        """Let no batch leave any more, and fail those that have not left."""
+        self._partitions.refusal = error
+        self._sender.abandon(error, now_ms)
+
+    def _end_for_good(self, error: KafkaWireError, now_ms: int) -> None:
+        """Give up: no other transaction can begin."""
+        error = fenced(self._id, self._options.transaction_timeout_ms, error)
+        logger.error("no transaction is possible any more: %s", error)
+        self.fail(error, now_ms)
+        self._accumulator.refuse(error)
+        self._drop(error, now_ms)
+
+    # The end.
+
+    def _end(self, now_ms: int) -> None:
+        """Tell the coordinator; without anything that could have begun there, the transaction is over."""
+        if self._is_forgotten or not (self._has_joined or self._is_uncertain):
+            self._over(now_ms)
+            return
+        commits, producer = self.state is State.COMMITTING, self._producer()
+        raises_epoch = self._partitions.joins_by_itself
+
+        def request(versions: Versions) -> tuple[Message, int]:
+            self._identity.transaction_version = versions.feature_level(TRANSACTION_VERSION_FEATURE)
+            return requests.end_transaction(self._id, producer, versions, commits=commits, raises_epoch=raises_epoch)
+
+        self._calls += 1
+        call = Call(
+            self._coordinator,
+            request,
+            EndTxnResponse,
+            now_ms + self._options.api_timeout_ms,
+            partial(self._end_answered, commits),
+            check=requests.end_transaction_error,
+        )
+        self._router.submit(call, now_ms)
+
+    @property
+    def _has_joined(self) -> bool:
+        return bool(self._partitions.joined or self._groups)
+
+    def _end_answered(self, commits: bool, call: Call, now_ms: int) -> None:
+        self._calls -= 1
+        error = call.error
+        code = code_of(error)
+        if error is None:
+            assert isinstance(call.result, EndTxnResponse)
+            if call.result.producer_id != NO_PRODUCER_ID:
+                self._identity.current = ProducerId(call.result.producer_id, call.result.producer_epoch, True)
+            self._over(now_ms)
+        elif error.retriable:
+            logger.warning("transactional id %s: not yet ended, trying on: %s", self._id, error)
+        elif commits and code in NOT_COMMITTED:
+            self._doom(error, now_ms)
+        elif code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            self._is_forgotten = True
+            self._over(now_ms)
+        elif not commits and code is ErrorCode.INVALID_TXN_STATE and not self._has_joined:
+            self._over(now_ms)  # nothing had begun
+        elif not isinstance(error, Closed):
+            self._end_for_good(error, now_ms)
+
+    def _over(self, now_ms: int) -> None:
+        """Have a new epoch if batches of this one may be missing, or if the next transaction is of another version."""
+        is_version_1 = not self._partitions.joins_by_itself
+        is_upgraded = is_version_1 and self._identity.transaction_version >= TransactionVersion.TV_2
+        has_gap = is_version_1 and any(queue.sequences.needs_epoch for queue in self._partitions.joined)
+        if self._is_forgotten or is_upgraded or has_gap:
+            self.state = State.RENEWING
+            self._identity.renew()
+            self._identity.poll(now_ms)
+        else:
+            self._ended()
+
+    def _ended(self) -> None:
+        self.state = State.READY
+        self._partitions.refusal = OUTSIDE
+        self._accumulator.refuse(OUTSIDE)
+        self._accumulator.failed = self._accumulator.unobserved = None  # whoever commits is told
+        self._waiters.ended(self._reason)
+
+    def _what(self) -> str:
+        return "no transaction is open" if self.state is State.READY else f"the transaction is {self.state.value}"
+
+    def _producer(self) -> ProducerId:
+        assert self._identity.current is not None, "a transaction begins once there is an id"
+        return self._identity.current
+
+    def _check(self) -> None:
+        if self.error is not None:
+            self._accumulator.refuse(self.error)
+            raise self.error.again()

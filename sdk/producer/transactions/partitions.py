@@ -1,0 +1,80 @@
+"""The partitions of a producer's open transaction: which of them may be sent to.
+
+Between the machine of the transaction (`machine.py`), which decides, and the sender, which asks for each partition
+before a batch of it leaves. Until brokers of transaction version 2, a partition must be added to the transaction first;
+from then on, the first batch that a leader stores does that (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.producer.partition_queue import PartitionQueue
+from kafkawire.sdk.protocol.tables.enums.transaction_version import TransactionVersion
+
+__all__ = ["TransactionPartitions"]
+
+
+class TransactionPartitions:
+    """The partitions of one transaction after the other.
+
+    Args:
+        transactional_id: of the producer.
+
+    Attributes:
+        version: of the open transaction: a level of the feature transaction.version.
+        refusal: why no batch may leave now; None while the transaction takes batches.
+        wanted: partitions that are to be added.
+        joined: partitions that are part of the transaction.
+    """
+
+    def __init__(self, transactional_id: str) -> None:
+        self.transactional_id = transactional_id
+        self.version: int = TransactionVersion.TV_0
+        self.refusal: KafkaWireError | None = None
+        self.wanted: dict[PartitionQueue, None] = {}
+        self.joined: dict[PartitionQueue, None] = {}
+        self._added: list[PartitionQueue] = []
+
+    @property
+    def joins_by_itself(self) -> bool:
+        """Whether brokers add partitions and groups when they store something of the transaction."""
+        return self.version >= TransactionVersion.TV_2
+
+    def begin(self, version: int) -> None:
+        """Begin a transaction without partitions."""
+        self.version = version
+        self.refusal = None
+        self.wanted.clear()
+        self.joined.clear()
+        self._added.clear()
+
+    def may_send(self, queue: PartitionQueue) -> bool:
+        """Return whether batches of a partition may leave; if it must be added first, see that it is."""
+        if self.refusal is not None:
+            return False
+        if queue in self.joined:
+            return True
+        if self.joins_by_itself:
+            self.joined[queue] = None
+            return True
+        self.wanted[queue] = None
+        return False
+
+    def take_wanted(self) -> list[PartitionQueue]:
+        """Return the partitions that are to be added; they are no longer `wanted`."""
+        wanted = list(self.wanted)
+        self.wanted.clear()
+        return wanted
+
+    def add(self, queues: Iterable[PartitionQueue]) -> None:
+        """Note that partitions are part of the transaction."""
+        added = list(queues)
+        self.joined.update(dict.fromkeys(added))
+        self._added += added
+
+    def take_added(self) -> list[PartitionQueue]:
+        """Return the partitions that were added since the last call."""
+        added, self._added = self._added, []
+        return added

@@ -1,0 +1,177 @@
+"""What one side puts the other side takes, in order, each once; whoever waits is woken, on a loop or in a thread.
+
+Method: both sides by hand, then two threads at once.
+"""
+
+from __future__ import annotations
+
+from threading import Thread
+
+import pytest
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.fetching.queue import Fetched, FetchQueue
+from kafkawire.sdk.consumer.position import Position
+from kafkawire.sdk.consumer.reading.assignment import Reading
+from kafkawire.sdk.errors import AuthenticationFailed, BrokerError, Closed
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.consumer.user_side import T0, T1
+
+
+class Setting:
+    """A queue and the readings of two partitions."""
+
+    def __init__(self) -> None:
+        self.wakes = 0
+        self.queue = FetchQueue(self._wake)
+        self.readings = {each: Reading(each, Position(0)) for each in (T0, T1)}
+
+    def put(self, partition: TopicPartition, offset: int, size: int = 10) -> None:
+        """Put bytes of a partition."""
+        epoch = self.readings[partition].epoch
+        self.queue.put(Fetched(partition, epoch, offset, Position(offset + 1), bytes(size)))
+
+    def take(self) -> tuple[int, int] | None:
+        """Take partition and offset."""
+        fetched = self.queue.take(self.readings)
+        return None if fetched is None else (fetched.partition.partition, fetched.start)
+
+    def _wake(self) -> None:
+        self.wakes += 1
+
+
+def test_in_order() -> None:
+    setting = Setting()
+    setting.put(T0, 0)
+    setting.put(T1, 5)
+    setting.put(T0, 1)
+    assert [setting.take() for _ in range(4)] == [(0, 0), (1, 5), (0, 1), None]
+
+
+def test_sizes_and_releases() -> None:
+    setting = Setting()
+    setting.put(T0, 0, 30)
+    setting.put(T1, 0, 12)
+    assert setting.queue.size_bytes == 42
+    setting.take()
+    assert (setting.queue.size_bytes, setting.wakes) == (12, 0)
+    setting.queue.starved = True
+    setting.take()
+    assert (setting.queue.size_bytes, setting.wakes) == (0, 1)
+    epochs = [setting.readings[each].epoch for each in (T0, T1)]
+    assert list(setting.queue.released) == [(T0, epochs[0], 30), (T1, epochs[1], 12)]
+
+
+def test_what_was_fetched_before_a_seek_is_dropped() -> None:
+    setting = Setting()
+    setting.put(T0, 0)
+    setting.readings[T0].begin(Position(7))
+    setting.put(T0, 7)
+    assert [setting.take(), setting.take()] == [(0, 7), None]
+    del setting.readings[T1]
+    setting.queue.put(Fetched(T1, 1, 0, Position(1), b"x"))
+    assert setting.take() is None
+    assert setting.queue.size_bytes == 0
+
+
+def test_what_belongs_to_a_paused_partition_waits_and_takes_no_room() -> None:
+    setting = Setting()
+    setting.put(T0, 0)
+    setting.put(T0, 1)
+    setting.put(T1, 0)
+    setting.readings[T0].paused = True
+    assert [setting.take(), setting.take()] == [(1, 0), None]
+    assert setting.queue.size_bytes == 0
+    setting.put(T1, 1)
+    setting.readings[T0].paused = False
+    setting.queue.unpark(T0)
+    assert [setting.take() for _ in range(4)] == [(0, 0), (0, 1), (1, 1), None]
+    assert setting.queue.size_bytes == 0
+
+
+def test_what_was_set_aside_for_a_partition_that_is_given_up_is_dropped() -> None:
+    setting = Setting()
+    setting.put(T0, 0)
+    setting.readings[T0].paused = True
+    assert setting.take() is None
+    setting.queue.forget(T0)
+    setting.readings[T0].paused = False
+    setting.queue.unpark(T0)
+    assert setting.take() is None
+    setting.queue.forget(T0)
+
+
+def test_whoever_waits_is_woken_once_something_comes() -> None:
+    setting = Setting()
+    first, second = setting.queue.wait(), setting.queue.wait()
+    assert (first.done, setting.queue.is_awaited) == (False, True)
+    setting.put(T0, 0)
+    setting.queue.signal()
+    assert (first.done, second.done, setting.queue.is_awaited) == (True, True, False)
+    assert setting.queue.wait().done  # something is there already
+
+
+def test_a_wait_that_was_given_up_leaves_nothing() -> None:
+    setting = Setting()
+    for _ in range(10):
+        setting.queue.cancel(setting.queue.wait())
+    assert not setting.queue.is_awaited
+    setting.queue.cancel(setting.queue.wait())
+
+
+def test_errors_and_the_end() -> None:
+    setting = Setting()
+    error = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    epoch = setting.readings[T0].epoch
+    setting.queue.put(Fetched(T0, epoch, 0, Position(0), error=error))
+    assert setting.queue.take_error(T1, epoch) is None
+    assert setting.queue.take_error(T0, epoch) is error
+    assert setting.take() is None
+    promise = setting.queue.wait()
+    setting.queue.fail(Closed("closed"))
+    assert promise.done
+    assert setting.queue.wait().done
+
+
+def test_a_refusal_meets_every_read_that_would_wait() -> None:
+    queue = Setting().queue
+    promise = queue.wait()
+    refusal = AuthenticationFailed("a:1", "no")
+    for _ in range(2):
+        queue.refuse(refusal)
+    assert promise.done
+    assert [queue.errors.popleft()] == [refusal]
+    assert not queue.errors
+    for _ in range(2):
+        assert queue.wait().done
+        assert queue.wait().done
+        assert [str(error) for error in queue.errors] == [str(refusal)]
+        queue.errors.clear()
+    queue.refuse(None)
+    assert not queue.wait().done
+
+
+@pytest.mark.parametrize("count", [3_000])
+def test_two_threads(count: int) -> None:
+    """One puts, one takes and waits: nothing gets lost, nothing comes twice, nobody sleeps for ever."""
+    setting = Setting()
+
+    def put() -> None:
+        for offset in range(count):
+            setting.put(T0, offset)
+            setting.queue.signal()
+
+    thread = Thread(target=put)
+    thread.start()
+    found = []
+    while len(found) < count:
+        taken = setting.take()
+        if taken is None:
+            promise = setting.queue.wait()
+            promise.wait(10)
+            setting.queue.cancel(promise)
+        else:
+            found.append(taken[1])
+    thread.join()
+    assert found == list(range(count))
+    assert setting.queue.size_bytes == 0

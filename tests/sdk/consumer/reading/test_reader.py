@@ -1,0 +1,316 @@
+"""What was fetched is handed out once, in order; positions move with it, and nothing that was found gets lost.
+
+Method: the user's side alone; tests put what responses would bring.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.consumer.fetching.queue import Fetched
+from kafkawire.sdk.consumer.position import Position
+from kafkawire.sdk.errors import BrokerError, Closed, DecodeError, NoOffset
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.consumer.batches import made, marker
+from tests.sdk.consumer.user_side import T0, T1, UserSide
+
+
+@pytest.fixture
+def side() -> UserSide:
+    """Two partitions, read from offset 0."""
+    return UserSide(T0, T1)
+
+
+def test_records_move_the_position_and_are_finished_by_the_next_read(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b", epoch=4) + made(2, b"c", epoch=5))
+    assert side.take() == 0
+    assert (side.position(T0), side.finished(T0)) == (Position(1, 4), Position(0))
+    assert side.take() == 1
+    assert (side.position(T0), side.finished(T0)) == (Position(2, 4), Position(1, 4))
+    assert side.take() == 2
+    assert (side.position(T0), side.finished(T0)) == (Position(3, 5), Position(2, 4))
+    assert side.take() is None
+    assert (side.position(T0), side.finished(T0)) == (Position(3, 5), Position(3, 5))
+
+
+def test_the_rest_of_a_batch_is_a_batch(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b", b"c") + made(3, b"d"))
+    assert side.take() == 0
+    rest = side.reader.next_batch()
+    assert rest is not None
+    assert [record.offset for record in rest] == [1, 2]
+    assert (side.position(T0), side.finished(T0)) == (Position(3, 0), Position(1, 0))
+    assert side.take() == 3
+    assert side.finished(T0) == Position(3, 0)
+
+
+def test_a_batch_is_finished_by_the_next_read(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b"))
+    assert side.reader.next_batch() is not None
+    assert (side.position(T0), side.finished(T0)) == (Position(2, 0), Position(0))
+    assert side.reader.next_batch() is None
+    assert side.finished(T0) == Position(2, 0)
+
+
+def test_what_a_list_has_is_finished_by_the_next_read(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b") + made(2, b"c", b"d"))
+    side.put(T1, made(0, b"x"))
+    assert side.take() == 0
+    found = side.reader.take_many(2)
+    assert [record.offset for record in found[T0]] == [1, 2]
+    assert (side.position(T0), side.finished(T0)) == (Position(3, 0), Position(1, 0))
+    found = side.reader.take_many(10)
+    assert {each: [record.offset for record in records] for each, records in found.items()} == {T0: [3], T1: [0]}
+    assert side.finished(T0) == Position(3, 0)
+    assert side.reader.take_many(10) == {}
+    assert (side.finished(T0), side.finished(T1)) == (Position(4, 0), Position(1, 0))
+
+
+def test_a_list_keeps_what_it_found_before_an_error(side: UserSide) -> None:
+    damaged = bytearray(made(1, b"b"))
+    damaged[-1] ^= 1
+    side.put(T0, made(0, b"a") + bytes(damaged))
+    found = side.reader.take_many(10)
+    assert [record.offset for record in found[T0]] == [0]
+    side.reader.finish()  # a commit, or the end: neither is a read
+    assert side.finished(T0) == Position(1, 0)
+    with pytest.raises(DecodeError, match="checksum"):
+        side.reader.take_many(10)
+    assert side.position(T0) == Position(1, 0)
+    assert side.reader.take_many(10) == {}
+
+
+def test_a_list_of_batches_keeps_what_it_found_before_an_error(side: UserSide) -> None:
+    damaged = bytearray(made(1, b"b"))
+    damaged[-1] ^= 1
+    side.put(T0, made(0, b"a") + bytes(damaged))
+    assert [batch.start_offset for batch in side.reader.take_batches(10)] == [0]
+    with pytest.raises(DecodeError, match="checksum"):
+        side.reader.take_batches(10)
+    assert side.finished(T0) == Position(1, 0)
+    assert side.reader.take_batches(10) == []
+    side.assignment.seek(T0, Position(1))
+    side.put(T0, bytes(damaged))
+    with pytest.raises(DecodeError, match="checksum"):
+        side.reader.take_batches(10)
+
+
+@pytest.mark.parametrize("tail", [marker(2, 7, is_commit=True), marker(2, 7, is_commit=False)])
+def test_the_position_passes_control_batches_at_the_end(side: UserSide, tail: bytes) -> None:
+    """Otherwise a consumer that has read everything would lag by one for ever."""
+    side.put(T0, made(0, b"a", b"b", producer=7) + tail)
+    side.reader.take_many(2)
+    assert side.position(T0) == Position(3, 0)
+
+
+def test_only_control_batches(side: UserSide) -> None:
+    side.put(T0, marker(0, 7, is_commit=True, epoch=3))
+    assert side.take() is None
+    assert (side.position(T0), side.finished(T0)) == (Position(1, 3), Position(1, 3))
+
+
+def test_only_aborted_records(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", producer=7) + marker(1, 7, is_commit=False), aborted=((0, 7),))
+    assert side.reader.take_many(10) == {}
+    assert side.finished(T0) == Position(2, 0)
+
+
+def test_a_seek_drops_what_was_fetched_before(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b", b"c"))
+    side.put(T0, made(3, b"d"))
+    assert side.take() == 0
+    side.assignment.seek(T0, Position(7))
+    assert side.take() is None
+    assert (side.position(T0), side.finished(T0)) == (Position(7), Position(7))
+    side.put(T0, made(6, b"x", b"y"), start=7)
+    assert side.take_all() == [7]
+
+
+def test_a_pause_keeps_what_was_fetched(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b", b"c"))
+    side.put(T0, made(3, b"d"))
+    side.put(T1, made(0, b"x"))
+    assert side.take() == 0
+    side.assignment.pause([T0])
+    assert (side.position(T0), side.finished(T0)) == (Position(1, 0), Position(0))
+    assert side.take() == 0  # of the other partition
+    assert side.finished(T0) == Position(1, 0)
+    assert side.take() is None
+    side.assignment.resume([T0])
+    assert side.take_all() == [1, 2, 3]
+
+
+def test_a_partition_that_is_sought_while_it_is_paused(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b", b"c"))
+    side.take()
+    side.assignment.pause([T0])
+    side.assignment.seek(T0, Position(2))
+    side.assignment.resume([T0])
+    assert side.take() is None
+    assert side.position(T0) == Position(2)
+
+
+def test_a_revocation_stops_at_once(side: UserSide) -> None:
+    """The record in progress becomes finished, if the application asks for the next one before the commit."""
+    side.put(T0, made(0, b"a", b"b", b"c") + made(3, b"d"))
+    assert [side.take(), side.take()] == [0, 1]
+    side.assignment.stop([T0])
+    assert side.assignment.to_commit([T0])[T0].offset == 1
+    assert side.take() is None
+    assert side.assignment.to_commit([T0])[T0].offset == 2
+    side.assignment.assign([T1])
+    assert side.take() is None
+
+
+def test_a_partition_that_is_assigned_again_goes_on_where_it_stopped(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b", b"c"))
+    assert side.take() == 0
+    side.assignment.stop([T0])
+    side.assignment.assign([T0, T1])
+    assert side.told[-1] == ("assign", {T0: Position(1, 0), T1: Position(0)})
+    assert side.take() is None
+    side.put(T0, made(0, b"a", b"b", b"c"), start=1)
+    assert side.take_all() == [1, 2]
+
+
+def test_an_error_is_raised_once_and_stops_the_partition(side: UserSide) -> None:
+    epoch = side.assignment.readings[T0].epoch
+    error = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "fetch from t-0")
+    side.queue.put(Fetched(T0, epoch, 0, Position(0), error=error))
+    side.put(T1, made(0, b"x"))
+    with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
+        side.take()
+    assert side.take_all() == [0]
+    side.told.clear()
+    side.assignment.resume([T0])
+    assert side.told[0] == ("seek", T0, Position(0))
+
+
+def test_damage_stops_the_partition_before_it(side: UserSide) -> None:
+    damaged = bytearray(made(1, b"b"))
+    damaged[-1] ^= 1
+    side.put(T0, made(0, b"a") + bytes(damaged) + made(2, b"c"))
+    side.put(T0, made(3, b"d"))
+    assert side.take() == 0
+    for _ in range(2):
+        with pytest.raises(DecodeError, match="checksum"):
+            side.take()
+        assert side.position(T0) == Position(1, 0)
+        assert side.take() is None
+        side.assignment.resume([T0])
+        side.put(T0, bytes(damaged))
+    side.assignment.seek(T0, Position(2))
+    side.put(T0, made(2, b"c"))
+    assert side.take_all() == [2]
+
+
+def test_a_move_without_records(side: UserSide) -> None:
+    """The position was out of range: what was fetched before is handed out, then the position moves."""
+    side.put(T0, made(0, b"a"))
+    side.queue.put(Fetched(T0, side.assignment.readings[T0].epoch, 50, Position(50, 2)))
+    assert side.take() == 0
+    assert side.take() is None
+    assert side.finished(T0) == Position(50, 2)
+
+
+def test_a_bounded_read_leaves_what_is_beyond(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b", b"c", b"d"))
+    side.assignment.readings[T0].until = 2
+    side.assignment.readings[T1].until = 0
+    assert side.take_all() == [0, 1]
+    assert side.assignment.readings[T0].is_at_end
+    assert side.finished(T0) == Position(2, 0)
+
+
+def test_a_bounded_read_passes_over_batches_beyond(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b") + made(2, b"c") + made(3, b"d"))
+    side.assignment.readings[T0].until = 2
+    side.assignment.readings[T1].until = 0
+    assert [batch.start_offset for batch in side.reader.take_batches(10)] == [0]
+    assert side.position(T0) == Position(2, 0)
+    assert side.assignment.readings[T0].is_at_end
+
+
+def test_the_end_of_the_client(side: UserSide) -> None:
+    """What is being handed out is handed out, what was fetched is not: a stream of records never hides the end."""
+    side.put(T0, made(0, b"a", b"b"))
+    assert side.take() == 0
+    side.put(T0, made(2, b"c"))
+    side.queue.fail(Closed("the consumer was closed"))
+    assert side.take() == 1
+    for _ in range(2):
+        with pytest.raises(Closed):
+            side.take()
+
+
+def test_errors_come_in_the_order_in_which_they_were_met(side: UserSide) -> None:
+    side.put(T0, made(0, b"a"))
+    side.queue.put(Fetched(T0, side.assignment.readings[T0].epoch, 1, Position(1), error=NoOffset("first")))
+    assert list(side.reader.take_many(5)) == [T0]
+    side.queue.report(BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, "second"))
+    side.queue.fail(RuntimeError("third"))
+    for kind in (NoOffset, BrokerError, RuntimeError, RuntimeError):
+        with pytest.raises(kind):
+            side.take()
+
+
+@pytest.mark.parametrize("error", [RuntimeError("the listener's"), Closed("ours")])
+def test_an_error_that_every_read_raises_does_not_grow(side: UserSide, error: Exception) -> None:
+    side.queue.fail(error)
+    lengths = set()
+    for _ in range(50):
+        with pytest.raises(type(error)) as caught:
+            side.take()
+        lengths.add(len(caught.traceback))
+    assert len(lengths) == 1
+
+
+def test_handed_out_records_are_counted(side: UserSide) -> None:
+    """By this a group knows that the application makes progress, with slow records in one large batch, too."""
+    side.put(T0, made(0, b"a", b"b", b"c"))
+
+    def seen(now_ms: int) -> int | None:
+        side.now_ms = now_ms
+        return side.assignment.last_handed_out_ms
+
+    assert [seen(100), seen(200)] == [100, 100]
+    side.take()
+    assert seen(300) == 300
+    side.take()
+    assert [seen(400), seen(500)] == [400, 400]
+    side.take()
+    promise = side.queue.wait()
+    assert seen(600) is None
+    side.queue.cancel(promise)
+    assert [seen(700), seen(800)] == [700, 700]
+
+
+def test_what_an_interrupted_read_took_is_handed_out_again(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b", b"c", b"d"))
+    side.put(T1, made(0, b"x"))
+    assert side.reader.take_many(3).keys() == {T0}
+    side.reader.finish()
+    assert side.reader.take_many(2).keys() == {T0, T1}
+    side.reader.rewind()
+    assert sorted(told for told in side.told if told[0] == "seek") == [
+        ("seek", T0, Position(3, 0)),
+        ("seek", T1, Position(0)),
+    ]
+    assert side.take() is None, "what was fetched before is dropped"
+
+
+def test_a_partition_that_an_error_has_stopped_stays_stopped(side: UserSide) -> None:
+    side.assignment.halt(side.assignment[T0])
+    side.reader.rewind()
+    assert side.assignment[T0].halted
+    assert not side.assignment[T1].halted
+
+
+def test_a_reader_that_is_abandoned_hands_out_nothing(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b") + made(2, b"c"))
+    side.put(T1, made(0, b"x"))
+    assert side.take() == 0
+    side.reader.abandon(Closed("over"))
+    for read in (side.take, side.reader.next_batch):
+        with pytest.raises(Closed, match="over"):
+            read()
