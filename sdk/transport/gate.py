@@ -158,11 +158,12 @@ class GateDriver:
         A join, or a fetch, may take longer than a login may; each of these has a timeout of its own.
         """
         while True:
+            answered_others_first = self._protocol.answers_others_first
             try:
                 async with asyncio.timeout(self._timeout_ms / 1000):
                     return await self._pass()
             except TimeoutError:
-                if not self._protocol.answers_others_first:
+                if not answered_others_first:
                     raise
 
     def _fail(self, error: KafkaWireError) -> None:
