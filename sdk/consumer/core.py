@@ -1,6 +1,6 @@
-"""What every face of a consumer shares: the machines, the driver, and methods that return promises.
+"""The machines of a consumer, and what `Consumer` asks of them: methods that return promises.
 
-A face adds how to wait: on an event loop (`consumer.py`), or by blocking a thread. Nothing here does.
+Nothing here waits, so it is the same for asyncio and for threads.
 """
 
 from __future__ import annotations

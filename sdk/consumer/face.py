@@ -1,7 +1,7 @@
-"""What the faces of a consumer share: everything that does not wait.
+"""The part of a consumer that does not wait: its partitions and positions, as the application sees and changes them.
 
-Partitions and positions change at once on the user's side, and the I/O side learns of it. Reading, which waits, is in
-each face: `consumer.py` awaits, a blocking face blocks.
+A change holds at once on the user's side, and the I/O side learns of it. Reading, and whatever asks the cluster, waits:
+that is added in `consumer.py`.
 """
 
 from __future__ import annotations
