@@ -3,7 +3,8 @@
 Filled from Metadata responses, read when a request is routed. A newer leader epoch is never replaced by an older one,
 so a lagging broker cannot send the client back to a former leader.
 
-Source: Apache Kafka, `MetadataCache`; KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders in responses).
+Source: Apache Kafka, `MetadataCache`; KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders in responses),
+KIP-1102 (bootstrapping again on request).
 """
 
 import logging
@@ -12,6 +13,7 @@ from math import nan
 from typing import NamedTuple
 
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID
@@ -105,15 +107,23 @@ class Metadata:
 
     def update(
         self, response: MetadataResponse, now_ms: int, *, is_complete: bool = False, has_epochs: bool = True
-    ) -> None:
+    ) -> BrokerError | None:
         """Merge a Metadata response.
+
+        One that lists no brokers, as a broker sends while it starts, changes nothing. One that asks to bootstrap again
+        has the brokers forgotten (KIP-1102).
 
         Args:
             response: replaces the brokers, and the topics it mentions; other topics stay as they are.
             now_ms: the current time, on the clock of `stale_ms`.
             is_complete: whether all topics were asked for, so that any other topic no longer exists.
             has_epochs: whether its leader epochs can be relied upon; see `MetadataQuestion`.
+
+        Returns:
+            Why there was nothing to merge, None if there was; asking again helps.
         """
+        if response.error_code != ErrorCode.NONE or not response.brokers:
+            return self._decline(response, now_ms)
         self.brokers = {
             broker.node_id: ClusterBroker(broker.node_id, Address(broker.host, broker.port), broker.rack)
             for broker in response.brokers
@@ -130,6 +140,7 @@ class Metadata:
             self._updated_ms = now_ms  # what somebody asks of other topics leaves these as stale as they are
         self.is_complete = is_complete or (self.is_complete and self.wanted is None)
         self.changes += 1
+        return None
 
     def stale_ms(self) -> int:
         """Return when it is time to ask again, in the past if it is now: also while a topic is missing."""
@@ -185,6 +196,17 @@ class Metadata:
         if self.wanted is not None:
             self.wanted.discard(name)
         self._forget(name)
+
+    def _decline(self, response: MetadataResponse, now_ms: int) -> BrokerError:
+        error = BrokerError(response.error_code, "metadata")
+        if error.code is ErrorCode.NONE:
+            error = BrokerError(ErrorCode.BROKER_NOT_AVAILABLE, "metadata: it lists no brokers, as while one starts")
+        if error.code is ErrorCode.REBOOTSTRAP_REQUIRED:
+            self._lines.warning("rebootstrap", now_ms, "the cluster asks its clients to bootstrap again")
+            self.brokers = {}
+            self.changes += 1
+        error.retriable = True  # whatever the code: the next response comes later, or from another broker
+        return error
 
     def _update_topic(self, topic: MetadataResponse.MetadataResponseTopic, now_ms: int, has_epochs: bool) -> None:
         name = topic.name or self._names.get(topic.topic_id)

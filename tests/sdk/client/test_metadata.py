@@ -156,6 +156,32 @@ def test_a_leader_named_in_another_response(partition: TopicPartition, leader: i
     assert metadata.leader(T0) == (2 if moved else 1)
 
 
+def test_a_response_without_brokers_changes_nothing() -> None:
+    """A broker sends one while it starts."""
+    metadata = filled()
+    changes = metadata.changes
+    for is_complete in (False, True):
+        error = metadata.update(MetadataResponse(cluster_id="d"), now_ms=500, is_complete=is_complete)
+        assert error is not None
+        assert error.retriable
+        assert str(error) == "BROKER_NOT_AVAILABLE: metadata: it lists no brokers, as while one starts"
+    assert metadata.leader(T0) == 1
+    assert (metadata.cluster_id, metadata.changes, metadata.stale_ms()) == ("c", changes, 1000)
+
+
+def test_a_response_that_is_an_error_changes_nothing_unless_it_asks_to_bootstrap_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    metadata = filled()
+    for code, brokers in ((ErrorCode.UNKNOWN_SERVER_ERROR, [1, 2]), (ErrorCode.REBOOTSTRAP_REQUIRED, [])):
+        error = metadata.update(MetadataResponse(error_code=code), now_ms=1, is_complete=True)
+        assert error is not None
+        assert (error.code, error.retriable) == (code, True)
+        assert list(metadata.brokers) == brokers
+    assert set(metadata.topics) == {"t"}
+    assert "the cluster asks its clients to bootstrap again" in caplog.text
+
+
 def test_a_topic_that_is_dropped_is_neither_known_nor_wanted() -> None:
     metadata = filled()
     metadata.wanted = {"t", "u"}
