@@ -10,7 +10,7 @@ KIP-1102 (bootstrapping again on request).
 import logging
 from collections.abc import Iterable
 from math import nan
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import BrokerError
@@ -21,7 +21,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["ClusterBroker", "Metadata", "Partition", "Topic"]
+__all__ = ["ClusterBroker", "Endpoint", "Metadata", "Partition", "Topic"]
 
 logger = logging.getLogger("kafkawire.client")
 
@@ -70,6 +70,15 @@ class Topic(NamedTuple):
     topic_id: bytes
     partitions: dict[int, Partition]
     is_internal: bool = False
+
+
+class Endpoint(Protocol):
+    """Where a broker listens, as responses to other requests have it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
 
 
 class Metadata:
@@ -177,14 +186,27 @@ class Metadata:
         """Return the names of topics that are not known."""
         return [name for name in names if name not in self.topics]
 
-    def move_leader(self, partition: TopicPartition, leader: int, leader_epoch: int) -> bool:
+    def move_leader(
+        self, partition: TopicPartition, leader: int, leader_epoch: int, endpoints: Iterable[Endpoint] = ()
+    ) -> bool:
         """Update the leader of a partition from the response to another request (KIP-951).
+
+        Args:
+            partition: whose leader it is.
+            leader: node id of the leader.
+            leader_epoch: an older one, or the known one, changes nothing.
+            endpoints: where the response says that brokers listen; that of a newer leader replaces the known address.
 
         Returns:
             Whether the leader was newer than the known one.
         """
         known = self.partition(partition)
-        if known is None or leader not in self.brokers or leader_epoch <= known.leader_epoch:
+        if known is None or leader_epoch <= known.leader_epoch:
+            return False
+        for each in endpoints:
+            if each.node_id == leader:
+                self.brokers[leader] = ClusterBroker(leader, Address(each.host, each.port), each.rack)
+        if leader not in self.brokers:
             return False
         moved = known._replace(leader=leader, leader_epoch=leader_epoch)
         self.topics[partition.topic].partitions[partition.partition] = moved
@@ -217,9 +239,10 @@ class Metadata:
             self.errors[name] = _error_code(topic.error_code)
             return
         known = self.topics.get(name)
-        if known is not None and known.topic_id not in (ZERO_UUID, topic.topic_id):
+        is_same = known is not None and topic.topic_id in (known.topic_id, ZERO_UUID)  # older brokers have no ids
+        if known is not None and not is_same and known.topic_id != ZERO_UUID:
             self._lines.warning(name, now_ms, "topic %s was deleted and created again", name)
-        former = known.partitions if known is not None and known.topic_id == topic.topic_id else {}
+        former = known.partitions if known is not None and is_same else {}
         partitions = {
             partition.partition_index: _newer(former.get(partition.partition_index), partition, has_epochs)
             for partition in topic.partitions
