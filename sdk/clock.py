@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["monotonic_ms", "now_ms"]
+__all__ = ["monotonic_ms", "monotonic_ns", "now_ms"]
 
 
 def now_ms() -> int:
@@ -18,3 +18,8 @@ def now_ms() -> int:
 def monotonic_ms() -> int:
     """Return a clock in milliseconds that never runs backwards, for deadlines and intervals."""
     return time.monotonic_ns() // 1_000_000
+
+
+def monotonic_ns() -> int:
+    """Return the clock of `monotonic_ms` in nanoseconds, to measure what takes less than a millisecond."""
+    return time.monotonic_ns()

@@ -44,7 +44,7 @@ THEN = {
     "delivery": """
 from kafkawire.sync import Consumer
 with Consumer(servers, "orders", auto_offset_reset="earliest") as consumer:
-    assert sum(1 for _ in consumer.records(stop_at_end=True)) == 1 + 1_000 + 10_000 + 1
+    assert sum(1 for _ in consumer.records(stop_at_end=True)) == 1 + 1_000 + 1_000 + 10_000 + 1
 """,
     "commits": """
 from kafkawire.sync import Admin

@@ -3,15 +3,17 @@
 Filled from Metadata responses, read when a request is routed. A newer leader epoch is never replaced by an older one,
 so a lagging broker cannot send the client back to a former leader.
 
-Source: Apache Kafka, `MetadataCache`; KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders in responses).
+Source: Apache Kafka, `MetadataCache`; KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders in responses),
+KIP-1102 (bootstrapping again on request).
 """
 
 import logging
 from collections.abc import Iterable
 from math import nan
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID
@@ -19,7 +21,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["ClusterBroker", "Metadata", "Partition", "Topic"]
+__all__ = ["ClusterBroker", "Endpoint", "Metadata", "Partition", "Topic"]
 
 logger = logging.getLogger("kafkawire.client")
 
@@ -70,6 +72,15 @@ class Topic(NamedTuple):
     is_internal: bool = False
 
 
+class Endpoint(Protocol):
+    """Where a broker listens, as responses to other requests have it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
 class Metadata:
     """The latest known state of a cluster.
 
@@ -105,15 +116,23 @@ class Metadata:
 
     def update(
         self, response: MetadataResponse, now_ms: int, *, is_complete: bool = False, has_epochs: bool = True
-    ) -> None:
+    ) -> BrokerError | None:
         """Merge a Metadata response.
+
+        One that lists no brokers, as a broker sends while it starts, changes nothing. One that asks to bootstrap again
+        has the brokers forgotten (KIP-1102).
 
         Args:
             response: replaces the brokers, and the topics it mentions; other topics stay as they are.
             now_ms: the current time, on the clock of `stale_ms`.
             is_complete: whether all topics were asked for, so that any other topic no longer exists.
             has_epochs: whether its leader epochs can be relied upon; see `MetadataQuestion`.
+
+        Returns:
+            Why there was nothing to merge, None if there was; asking again helps.
         """
+        if response.error_code != ErrorCode.NONE or not response.brokers:
+            return self._decline(response, now_ms)
         self.brokers = {
             broker.node_id: ClusterBroker(broker.node_id, Address(broker.host, broker.port), broker.rack)
             for broker in response.brokers
@@ -130,6 +149,7 @@ class Metadata:
             self._updated_ms = now_ms  # what somebody asks of other topics leaves these as stale as they are
         self.is_complete = is_complete or (self.is_complete and self.wanted is None)
         self.changes += 1
+        return None
 
     def stale_ms(self) -> int:
         """Return when it is time to ask again, in the past if it is now: also while a topic is missing."""
@@ -166,14 +186,27 @@ class Metadata:
         """Return the names of topics that are not known."""
         return [name for name in names if name not in self.topics]
 
-    def move_leader(self, partition: TopicPartition, leader: int, leader_epoch: int) -> bool:
+    def move_leader(
+        self, partition: TopicPartition, leader: int, leader_epoch: int, endpoints: Iterable[Endpoint] = ()
+    ) -> bool:
         """Update the leader of a partition from the response to another request (KIP-951).
+
+        Args:
+            partition: whose leader it is.
+            leader: node id of the leader.
+            leader_epoch: an older one, or the known one, changes nothing.
+            endpoints: where the response says that brokers listen; that of a newer leader replaces the known address.
 
         Returns:
             Whether the leader was newer than the known one.
         """
         known = self.partition(partition)
-        if known is None or leader not in self.brokers or leader_epoch <= known.leader_epoch:
+        if known is None or leader_epoch <= known.leader_epoch:
+            return False
+        for each in endpoints:
+            if each.node_id == leader:
+                self.brokers[leader] = ClusterBroker(leader, Address(each.host, each.port), each.rack)
+        if leader not in self.brokers:
             return False
         moved = known._replace(leader=leader, leader_epoch=leader_epoch)
         self.topics[partition.topic].partitions[partition.partition] = moved
@@ -186,6 +219,17 @@ class Metadata:
             self.wanted.discard(name)
         self._forget(name)
 
+    def _decline(self, response: MetadataResponse, now_ms: int) -> BrokerError:
+        error = BrokerError(response.error_code, "metadata")
+        if error.code is ErrorCode.NONE:
+            error = BrokerError(ErrorCode.BROKER_NOT_AVAILABLE, "metadata: it lists no brokers, as while one starts")
+        if error.code is ErrorCode.REBOOTSTRAP_REQUIRED:
+            self._lines.warning("rebootstrap", now_ms, "the cluster asks its clients to bootstrap again")
+            self.brokers = {}
+            self.changes += 1
+        error.retriable = True  # whatever the code: the next response comes later, or from another broker
+        return error
+
     def _update_topic(self, topic: MetadataResponse.MetadataResponseTopic, now_ms: int, has_epochs: bool) -> None:
         name = topic.name or self._names.get(topic.topic_id)
         if name is None:
@@ -195,9 +239,10 @@ class Metadata:
             self.errors[name] = _error_code(topic.error_code)
             return
         known = self.topics.get(name)
-        if known is not None and known.topic_id not in (ZERO_UUID, topic.topic_id):
+        is_same = known is not None and topic.topic_id in (known.topic_id, ZERO_UUID)  # older brokers have no ids
+        if known is not None and not is_same and known.topic_id != ZERO_UUID:
             self._lines.warning(name, now_ms, "topic %s was deleted and created again", name)
-        former = known.partitions if known is not None and known.topic_id == topic.topic_id else {}
+        former = known.partitions if known is not None and is_same else {}
         partitions = {
             partition.partition_index: _newer(former.get(partition.partition_index), partition, has_epochs)
             for partition in topic.partitions

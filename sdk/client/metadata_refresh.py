@@ -21,7 +21,6 @@ from kafkawire.sdk.client.retry import Attempts, is_refusal
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -122,7 +121,6 @@ class MetadataRefresh:
             MetadataResponse,
             deadline_ms,
             partial(self._ended, question),
-            check=_error_of,
             retries=False,
         )
         self._router.submit(call, now_ms)
@@ -130,21 +128,21 @@ class MetadataRefresh:
     def _ended(self, question: MetadataQuestion, call: Call, now_ms: int) -> None:
         self._running = False
         self.ended_ms = now_ms
-        # Any refresh may be in vain: the next one comes after a pause, unless this one helps for a while.
-        self._attempts.failed(call.error or _IN_VAIN, now_ms)
-        self.refusal = call.error if is_refusal(call.error) else None
-        metadata = self._router.metadata
-        if call.error is None:
+        error, metadata = call.error, self._router.metadata
+        if error is None:
             assert isinstance(call.result, MetadataResponse)
             is_complete = self._asked is None
-            metadata.update(call.result, now_ms, is_complete=is_complete, has_epochs=question.has_epochs)
-            self._note_missing(now_ms)
-        elif isinstance(call.error, BrokerError) and call.error.code is ErrorCode.REBOOTSTRAP_REQUIRED:
-            self._lines.warning("rebootstrap", now_ms, "the cluster asks its clients to bootstrap again")
-            metadata.brokers.clear()
+            error = metadata.update(call.result, now_ms, is_complete=is_complete, has_epochs=question.has_epochs)
+            if error is None:
+                self._note_missing(now_ms)
+            else:
+                metadata.invalidate()  # also if it is not old: there was a reason to ask
+        # Any refresh may be in vain: the next one comes after a pause, unless this one helps for a while.
+        self._attempts.failed(error or _IN_VAIN, now_ms)
+        self.refusal = error if is_refusal(error) else None
         waiting, self._waiting = self._waiting, []
         for on_done in waiting:
-            on_done(call.error)
+            on_done(error)
 
     def _note_missing(self, now_ms: int) -> None:
         """Log which of the wanted topics are missing, and which are no longer."""
@@ -157,11 +155,6 @@ class MetadataRefresh:
         for name in self._missing & metadata.topics.keys():
             self._lines.info(("known", name), now_ms, "topic %s is known now", name)
         self._missing = set(missing)
-
-
-def _error_of(response: Message) -> BrokerError | None:
-    assert isinstance(response, MetadataResponse)
-    return BrokerError(response.error_code, "metadata") if response.error_code != ErrorCode.NONE else None
 
 
 _IN_VAIN = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the metadata may be stale at once")

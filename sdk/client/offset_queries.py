@@ -135,8 +135,8 @@ class OffsetQueries:
                 query.error = call.error
             else:
                 assert isinstance(call.result, MetadataResponse)
-                self._router.metadata.update(call.result, now_ms, has_epochs=question.has_epochs)
-                query.error = self._missing(query)
+                declined = self._router.metadata.update(call.result, now_ms, has_epochs=question.has_epochs)
+                query.error = declined or self._missing(query)
             if query.error is None:
                 self._send(query, now_ms)
             else:

@@ -119,7 +119,10 @@ class Operations:
         metadata = self.router.metadata
 
         def check(response: MetadataResponse) -> None:
-            metadata.update(response, monotonic_ms(), is_complete=names is None, has_epochs=question.has_epochs)
+            now_ms = monotonic_ms()
+            declined = metadata.update(response, now_ms, is_complete=names is None, has_epochs=question.has_epochs)
+            if declined is not None:
+                raise declined
             for name in names or ():
                 if name not in metadata.topics:
                     code = metadata.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -42,6 +42,15 @@ _GAUGE: Final = (Stat.GAUGE,)
 _PER_TOPIC: Final = ("topic",)
 _PER_PARTITION: Final = ("topic", "partition")
 
+#: What an application waits for, and how long: failures are left out, as in Kafka's producer.
+_TRANSACTIONS: Final = (
+    ("txn-init-time-ns", "ns in `start` of a producer with a `transactional_id`"),
+    ("txn-begin-time-ns", "ns in `begin_transaction`"),
+    ("txn-send-offsets-time-ns", "ns in `send_offsets`"),
+    ("txn-commit-time-ns", "ns in `commit_transaction`"),
+    ("txn-abort-time-ns", "ns in `abort_transaction`"),
+)
+
 _WORDS: Final[Mapping[Stat, str]] = {
     Stat.RATE: "{}, per second",
     Stat.TOTAL: "{}, in total",
@@ -106,6 +115,8 @@ def _families() -> Iterator[Family]:
     yield Family(PRODUCER, "requests-in-flight", _GAUGE, "produce requests without a response yet")
     yield Family(PRODUCER, "buffer-total-bytes", _GAUGE, "`buffer_memory`")
     yield Family(PRODUCER, "buffer-available-bytes", _GAUGE, "bytes of it that are free")
+    for stem, text in _TRANSACTIONS:
+        yield Family(PRODUCER, stem, (Stat.TOTAL,), text)
 
     yield Family(FETCH, "fetch", _SUMS, "responses to fetches", counts=True)
     yield Family(FETCH, "fetch-latency", _SPREAD, "ms from a fetch to its response; without new records it waits")

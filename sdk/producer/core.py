@@ -15,6 +15,7 @@ from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.identity import ProducerIdentity
+from kafkawire.sdk.producer.producer_metrics import TransactionTimes
 from kafkawire.sdk.producer.sender import Sender
 from kafkawire.sdk.producer.transactions.errors import OUTSIDE
 from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
@@ -90,6 +91,7 @@ class ProducerCore:
         if self._transactions is not None:
             self.client.machines.append(self._transactions)
         self.is_transactional = self._transactions is not None
+        self._times = TransactionTimes(self.client.router.metrics)
         self._rested_ms = 0
         fork.watch(self)
 
@@ -105,7 +107,10 @@ class ProducerCore:
             await started
             await self._identity.ready
 
-        return self.client.perform(identified()) if self._options.enable_idempotence else started
+        if not self._options.enable_idempotence:
+            return started
+        ready = self.client.perform(identified())
+        return self._times.measured("init", ready) if self.is_transactional else ready
 
     async def rest(self) -> None:
         """Let the driver go on if it has something to do, and whatever else the event loop runs each millisecond.
@@ -130,24 +135,27 @@ class ProducerCore:
 
     def begin(self) -> Promise[None]:
         """Begin a transaction; none is open, or on its way to its end."""
-        return self.client.driver.ask(self._transactional().begin)
+        return self._times.measured("begin", self.client.driver.ask(self._transactional().begin))
 
     def transaction_ended(self) -> Promise[None]:
         """Wait for the end of a transaction that is on its way there, up to `api_timeout_ms`."""
         transactions, limit_ms = self._transactional(), self._options.api_timeout_ms
-        return self.client.driver.ask(lambda promise, now_ms: transactions.await_end(limit_ms, promise, now_ms))
+        ended = self.client.driver.ask(lambda promise, now_ms: transactions.await_end(limit_ms, promise, now_ms))
+        return self._times.measured("begin", ended)
 
     def commit(self, timeout_ms: int | None) -> Promise[None]:
         """Commit the open transaction; takes no more records at once."""
         transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
         self.accumulator.refuse(OUTSIDE)
-        return self.client.driver.ask(lambda promise, now_ms: transactions.commit(limit_ms, promise, now_ms))
+        ended = self.client.driver.ask(lambda promise, now_ms: transactions.commit(limit_ms, promise, now_ms))
+        return self._times.measured("commit", ended)
 
     def abort(self, timeout_ms: int | None) -> Promise[None]:
         """Abort the open transaction; takes no more records at once."""
         transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
         self.accumulator.refuse(OUTSIDE)
-        return self.client.driver.ask(lambda promise, now_ms: transactions.abort(limit_ms, promise, now_ms))
+        ended = self.client.driver.ask(lambda promise, now_ms: transactions.abort(limit_ms, promise, now_ms))
+        return self._times.measured("abort", ended)
 
     def finish(self, timeout_ms: int | None) -> Promise[None]:
         """Abort the open transaction if there is one, or wait for its end."""
@@ -163,9 +171,10 @@ class ProducerCore:
         """Have offsets of a group committed with the open transaction."""
         transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
         exact, member = checked_offsets(offsets), _checked_member(group)
-        return self.client.driver.ask(
+        sent = self.client.driver.ask(
             lambda promise, now_ms: transactions.send_offsets(exact, member, limit_ms, promise, now_ms)
         )
+        return self._times.measured("send-offsets", sent)
 
     def _transactional(self) -> Transactions:
         if self._transactions is None:

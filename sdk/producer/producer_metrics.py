@@ -1,4 +1,9 @@
-"""Count what a producer sends, for the whole and for each topic; per batch and per request, never per record."""
+"""Count what a producer sends, for the whole and for each topic; per batch and per request, never per record.
+
+An application's waits for its transactions are timed where it asks, as Kafka's producer does it.
+
+Source: Apache Kafka, `SenderMetricsRegistry`, `KafkaProducerMetrics`.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,19 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from kafkawire.sdk.client.options import ProducerOptions
+from kafkawire.sdk.clock import monotonic_ns
 from kafkawire.sdk.metrics.catalogue import PRODUCER, TOPIC
 from kafkawire.sdk.metrics.registry import Registry
 from kafkawire.sdk.metrics.sensor import Sensor
+from kafkawire.sdk.transport.promise import Promise
 
 if TYPE_CHECKING:
     from kafkawire.sdk.producer.accumulator import Accumulator
     from kafkawire.sdk.producer.batch import ProducerBatch
 
-__all__ = ["TOPICS_MAX", "ProducerMetrics"]
+__all__ = ["TOPICS_MAX", "ProducerMetrics", "TransactionTimes"]
+
+_MS_NS: Final = 1_000_000
 
 #: Topics with metrics of their own; a producer that meets more counts those in its totals only.
 TOPICS_MAX: Final = 400
@@ -32,6 +41,32 @@ class _TopicMetrics:
         self.retries = registry.sensor(group, "record-retry", tags=tags)
         self.errors = registry.sensor(group, "record-error", tags=tags)
         self.bytes = Sensor() if topic is None else registry.sensor(group, "byte", tags=tags)
+
+
+class TransactionTimes:
+    """How long an application has waited for its transactions, by what it asked for.
+
+    Args:
+        registry: of the client.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._sensors = {
+            what: registry.sensor(PRODUCER, f"txn-{what}-time-ns")
+            for what in ("init", "begin", "send-offsets", "commit", "abort")
+        }
+
+    def measured(self, what: str, promise: Promise[None]) -> Promise[None]:
+        """Count the time from now until a promise is kept; nothing if it fails."""
+        begun_ns = monotonic_ns()
+
+        def settled() -> None:
+            if promise.is_kept:
+                now_ns = monotonic_ns()
+                self._sensors[what].record(now_ns - begun_ns, now_ns // _MS_NS)
+
+        promise.add_done_callback(settled)
+        return promise
 
 
 class ProducerMetrics:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kafkawire.sdk.client.metadata import ClusterBroker, Metadata
+from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError, RemoteProtocolError
 from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
@@ -18,7 +18,6 @@ from kafkawire.sdk.protocol.tables.enums import PRODUCE_LAST_BEFORE_TV_2
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.transport.driven import Versions
-from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["Result", "produce_request", "results", "timed_out"]
 
@@ -91,9 +90,6 @@ def results(response: ProduceResponse, batches: Iterable[ProducerBatch], metadat
         batches: what was sent.
         metadata: resolves topic ids, and learns of new leaders.
     """
-    for node in response.node_endpoints:
-        broker = ClusterBroker(node.node_id, Address(node.host, node.port), node.rack)
-        metadata.brokers.setdefault(node.node_id, broker)
     found = {
         (topic.name or metadata.name_of(topic.topic_id), partition.index): partition
         for topic in response.responses
@@ -108,7 +104,7 @@ def results(response: ProduceResponse, batches: Iterable[ProducerBatch], metadat
             yield Result(batch, None, result.base_offset, result.log_append_time_ms)
         else:
             leader = result.current_leader
-            moved = metadata.move_leader(partition, leader.leader_id, leader.leader_epoch)
+            moved = metadata.move_leader(partition, leader.leader_id, leader.leader_epoch, response.node_endpoints)
             reasons = [f"record {each.batch_index}: {each.batch_index_error_message}" for each in result.record_errors]
             text = "; ".join(filter(None, [result.error_message, *reasons[:_REASONS_MAX]]))
             error = BrokerError(result.error_code, f"{batch}: {text}" if text else str(batch))

@@ -236,7 +236,7 @@ class Sender:
         if transaction is not None and not transaction.may_send(queue):
             return False
         if sequences.needs_epoch and not (queue.on_wire and sequences.batches):
-            if sequences.producer == identity.current and not identity.raise_epoch():
+            if sequences.producer == identity.current and not identity.raise_epoch() and not sequences.is_forgotten:
                 return False
             if identity.current is not None:
                 logger.info("%s begins anew with epoch %d", queue.partition, identity.current.epoch)
@@ -354,7 +354,7 @@ class Sender:
         batch, error = result.batch, result.error
         code = error.code if isinstance(error, BrokerError) else None
         if error is None or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            batch.queue.sequences.acknowledged(batch)
+            batch.queue.sequences.acknowledged(batch, result.base_offset)
             self._settle(batch, None, now_ms, result)
         elif batch.outcome.done:  # its time was up before
             self._accumulator.release(batch.used_bytes)
@@ -370,10 +370,11 @@ class Sender:
         if outdates_metadata(error) and not result.leader_moved:
             self._router.metadata.invalidate()
         again = attempts.failed(error, now_ms)
-        if isinstance(error, BrokerError) and batch.queue.sequences.retries(batch, error.code, result.log_start_offset):
+        sequences, raises_epoch = batch.queue.sequences, self._transaction is None
+        if isinstance(error, BrokerError) and sequences.retries(
+            batch, error.code, result.log_start_offset, raises_epoch=raises_epoch
+        ):
             again = attempts.failures <= options.retries and attempts.not_before_ms < batch.deadline_ms
-            # The epoch of a transaction's producer is not this client's to raise.
-            again = again and (self._transaction is None or not batch.queue.sequences.needs_epoch)
         if result.leader_moved:
             attempts.not_before_ms = now_ms
         if again:
@@ -383,7 +384,7 @@ class Sender:
             self._accumulator.put_back(batch)
             return
         is_late = error.retriable and attempts.failures <= options.retries
-        batch.queue.sequences.failed(batch)
+        sequences.failed(batch)
         self._settle(batch, self._timed_out(batch, error) if is_late else error, now_ms)
 
     def _split(self, batch: ProducerBatch) -> None:

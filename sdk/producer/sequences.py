@@ -35,16 +35,27 @@ class Sequences:
         producer: whom they belong to, None before the first.
         batches: those that have a number and no outcome yet, oldest first.
         needs_epoch: whether they must begin anew.
+        is_forgotten: whether the leader has forgotten the producer, so that they may do so in the same epoch.
     """
 
-    __slots__ = ("_acknowledged", "_next", "_unresolved", "batches", "needs_epoch", "producer")
+    __slots__ = (
+        "_acknowledged",
+        "_acknowledged_offset",
+        "_next",
+        "_unresolved",
+        "batches",
+        "is_forgotten",
+        "needs_epoch",
+        "producer",
+    )
 
     def __init__(self) -> None:
         self.producer: ProducerId | None = None
         self.batches: list[ProducerBatch] = []
-        self.needs_epoch = False
+        self.needs_epoch = self.is_forgotten = False
         self._next = 0
         self._acknowledged = NO_SEQUENCE
+        self._acknowledged_offset = -1
         self._unresolved = False
 
     def may_send(self, batch: ProducerBatch, current: ProducerId) -> bool:
@@ -73,8 +84,15 @@ class Sequences:
             batch.stamp(current, self._next)
             self._next = following(self._next, batch.builder.count)
 
-    def acknowledged(self, batch: ProducerBatch) -> None:
-        """Note that the leader has a batch, also one whose outcome was settled before."""
+    def acknowledged(self, batch: ProducerBatch, offset: int = -1) -> None:
+        """Note that the leader has a batch, also one whose outcome was settled before.
+
+        Args:
+            batch: that is stored.
+            offset: of its first record, -1 if not known.
+        """
+        if offset >= 0:
+            self._acknowledged_offset = max(self._acknowledged_offset, offset + batch.builder.count - 1)
         self._forget(batch)
         if batch.producer == self.producer:
             last = following(batch.sequence, batch.builder.count - 1)
@@ -103,30 +121,34 @@ class Sequences:
         place = self.batches.index(batch)
         self.batches[place : place + 1] = parts
 
-    def retries(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
+    def retries(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int, *, raises_epoch: bool) -> bool:
         """Return whether a batch is sent again after an error about its number.
 
         Args:
             batch: that was refused.
             code: the error.
             log_start_offset: of the partition, -1 if the leader did not tell it.
+            raises_epoch: whether the client may raise the epoch. In a transaction it may not: that one goes on if the
+                leader forgot the producer together with its records, and is aborted if these are still there, since
+                the batch may be among them.
         """
         if batch.sequence == NO_SEQUENCE:
             return False
-        if code is ErrorCode.UNKNOWN_PRODUCER_ID:
-            if log_start_offset >= 0:  # without it, only another attempt can tell
-                self.needs_epoch = True
-            return True
+        if code is ErrorCode.UNKNOWN_PRODUCER_ID:  # from brokers before 2.5
+            if log_start_offset < 0:  # only another attempt can tell
+                return True
+            self.needs_epoch = self.is_forgotten = True
+            return raises_epoch or self._acknowledged_offset < log_start_offset
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             # The oldest one follows a gap that nothing will fill; before any other, an earlier one is still on its way.
             if self.batches[0] is batch:
                 self.needs_epoch = True
-            return True
+            return raises_epoch or not self.needs_epoch
         return False
 
     def _begin(self, producer: ProducerId) -> None:
         self.producer = producer
-        self.needs_epoch = self._unresolved = False
+        self.needs_epoch = self.is_forgotten = self._unresolved = False
         self._next = 0
         self._acknowledged = NO_SEQUENCE
 

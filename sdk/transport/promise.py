@@ -55,6 +55,11 @@ class Promise(Generic[Result]):
         """Whether the result, or the error, is there."""
         return self._callbacks is None
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the result is there, and no error."""
+        return self.done and self._error is None
+
     def keep(self, result: Result) -> None:
         """Settle with a result; does nothing if it is settled already."""
         self._settle(result, None)

@@ -234,7 +234,7 @@ class FetchPlanner:
         home: int | None = None
         topic = self._metadata.topics.get(fetch.partition.topic)
         known = None if topic is None else topic.partitions.get(fetch.partition.partition)
-        if topic is not None and topic.topic_id != fetch.topic_id:
+        if topic is not None and topic.topic_id not in (fetch.topic_id, ZERO_UUID):
             self._notice_other_topic(fetch, topic.topic_id, now_ms)
         if fetch.halted or fetch.is_asked:
             pass
@@ -355,15 +355,16 @@ class FetchPlanner:
 
         So does the user's side: what was handed out of the former topic must not be committed for this one.
         """
-        if topic_id == ZERO_UUID:
-            return
         former, fetch.topic_id = fetch.topic_id, topic_id
         fetch.warned = False
         if former != ZERO_UUID and not fetch.halted:
-            self.reset(fetch, f"{fetch.partition}: topic {fetch.partition.topic} was deleted and created again", now_ms)
-            if fetch.place is not None:
-                assert self.user is not None
-                self.user.renewed(fetch.partition, fetch.epoch, fetch.place)
+            if self._lookups.reset_place() is None:
+                fetch.move(None)  # as for a new partition: to a committed offset, or to an error
+            else:
+                reason = f"{fetch.partition}: topic {fetch.partition.topic} was deleted and created again"
+                self.reset(fetch, reason, now_ms)
+            assert self.user is not None
+            self.user.renewed(fetch.partition, fetch.epoch, fetch.place)
 
     def _move(self, fetch: PartitionFetch, home: int | None) -> None:
         """Have a partition fetched from a node, or from none."""

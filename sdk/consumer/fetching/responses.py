@@ -9,7 +9,6 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kafkawire.sdk.client.metadata import ClusterBroker
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.retry import is_connection_error
@@ -25,7 +24,6 @@ from kafkawire.sdk.protocol.tables.enums import IsolationLevel
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.extent import extent
-from kafkawire.sdk.transport.wire import Address
 
 if TYPE_CHECKING:
     from kafkawire.sdk.consumer.fetching.planner import FetchPlanner
@@ -65,16 +63,19 @@ class FetchResponses:
             response: without an error of its own.
             now_ms: the time.
         """
-        for endpoint in response.node_endpoints:
-            address = Address(endpoint.host, endpoint.port)
-            self._metadata.brokers.setdefault(endpoint.node_id, ClusterBroker(endpoint.node_id, address, endpoint.rack))
         for topic in response.responses:
             name = topic.topic or names.get(topic.topic_id, "")
             for data in topic.partitions:
-                fetch = self._planner.current(TopicPartition(name, data.partition_index))
+                partition, has_moved = TopicPartition(name, data.partition_index), False
+                if data.error_code != ErrorCode.NONE:
+                    leader = data.current_leader
+                    has_moved = self._metadata.move_leader(
+                        partition, leader.leader_id, leader.leader_epoch, response.node_endpoints
+                    )
+                fetch = self._planner.current(partition)
                 # What was sought elsewhere, or is fetched from another broker now, comes too late.
                 if fetch is not None and fetch.sent is not None and fetch.sent[:3] == (node_id, *_place(fetch)):
-                    self._take(node_id, fetch, data, now_ms)
+                    self._take(node_id, fetch, data, has_moved, now_ms)
         self._metrics.response(now_ms)
         self._queue.signal()
 
@@ -100,9 +101,11 @@ class FetchResponses:
         """Have the next read raise an error that concerns no partition; fetching goes on."""
         self._queue.report(error)
 
-    def _take(self, node_id: int, fetch: PartitionFetch, data: FetchResponse.PartitionData, now_ms: int) -> None:
+    def _take(
+        self, node_id: int, fetch: PartitionFetch, data: FetchResponse.PartitionData, has_moved: bool, now_ms: int
+    ) -> None:
         if data.error_code != ErrorCode.NONE:
-            self._refuse(node_id, fetch, data, now_ms)
+            self._refuse(node_id, fetch, data, has_moved, now_ms)
             return
         if fetch.attempts.failures and data.preferred_read_replica < 0:
             fetch.attempts.succeeded()
@@ -151,8 +154,10 @@ class FetchResponses:
         # The user's side raises what is wrong when it comes there; fetching more would only bring it again.
         fetch.halted = found.damage is not None
 
-    def _refuse(self, node_id: int, fetch: PartitionFetch, data: FetchResponse.PartitionData, now_ms: int) -> None:
-        """Act on the error of one partition."""
+    def _refuse(
+        self, node_id: int, fetch: PartitionFetch, data: FetchResponse.PartitionData, has_moved: bool, now_ms: int
+    ) -> None:
+        """Act on the error of one partition; `has_moved` if the response names a newer leader, which is known now."""
         assert fetch.position is not None
         offset = fetch.position.offset
         error = BrokerError(data.error_code, f"fetch from {fetch.partition} at offset {offset}")
@@ -168,10 +173,9 @@ class FetchResponses:
         if error.code is ErrorCode.CORRUPT_MESSAGE or not (error.retriable or error.code in _PASSING):
             self._planner.halt(fetch, error, now_ms)
             return
-        leader = data.current_leader
-        if self._metadata.move_leader(fetch.partition, leader.leader_id, leader.leader_epoch):
-            subject = "moved", fetch.partition.topic
-            self._lines.info(subject, now_ms, "%s: node %d leads it now", fetch.partition, leader.leader_id)
+        if has_moved:
+            leader_id, subject = data.current_leader.leader_id, ("moved", fetch.partition.topic)
+            self._lines.info(subject, now_ms, "%s: node %d leads it now", fetch.partition, leader_id)
             self._planner.consider(fetch, now_ms)
             return
         if error.code in INVALID_METADATA:

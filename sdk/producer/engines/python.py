@@ -106,7 +106,8 @@ class Delivery:
     """Await the outcome of one record: returns its `RecordMetadata`, or raises why it was not stored.
 
     It may be awaited any number of times, on any event loop, or never: `flush` and `close` raise errors that nobody
-    asked for.
+    asked for. `asyncio.gather`, `wait_for` and `as_completed` take it; `asyncio.wait` takes only tasks and futures, as
+    `asyncio.ensure_future` makes of it.
 
     Args:
         outcome: of the batch that the record is in.

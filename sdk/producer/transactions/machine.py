@@ -418,7 +418,8 @@ class Transactions:
         """Have a new epoch if batches of this one may be missing, or if the next transaction is of another version."""
         is_version_1 = not self._partitions.joins_by_itself
         is_upgraded = is_version_1 and self._identity.transaction_version >= TransactionVersion.TV_2
-        has_gap = is_version_1 and any(queue.sequences.needs_epoch for queue in self._partitions.joined)
+        joined = [queue.sequences for queue in self._partitions.joined]
+        has_gap = is_version_1 and any(each.needs_epoch and not each.is_forgotten for each in joined)
         if self._is_forgotten or is_upgraded or has_gap:
             self.state = State.RENEWING
             self._identity.renew()

@@ -23,7 +23,8 @@ def metadata() -> Metadata:
     """Return metadata that knows partition 0, in epoch 4."""
     known = Metadata()
     partition = MetadataResponse.MetadataResponsePartition(0, 0, 1, 4)
-    known.update(MetadataResponse(topics=[MetadataResponse.MetadataResponseTopic(0, "t", partitions=[partition])]), 0)
+    topic = MetadataResponse.MetadataResponseTopic(0, "t", partitions=[partition])
+    known.update(MetadataResponse(brokers=[MetadataResponse.MetadataResponseBroker(2)], topics=[topic]), 0)
     return known
 
 

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.client.metadata import Metadata, Partition
+from kafkawire.sdk.client.metadata import ClusterBroker, Metadata, Partition
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.transport.wire import Address
 
 ID, OTHER_ID = b"\1" * 16, b"\2" * 16
 T0 = TopicPartition("t", 0)
@@ -154,6 +157,65 @@ def test_a_leader_named_in_another_response(partition: TopicPartition, leader: i
     metadata = filled()
     assert metadata.move_leader(partition, leader, epoch) is moved
     assert metadata.leader(T0) == (2 if moved else 1)
+
+
+def test_a_response_without_brokers_changes_nothing() -> None:
+    """A broker sends one while it starts."""
+    metadata = filled()
+    changes = metadata.changes
+    for is_complete in (False, True):
+        error = metadata.update(MetadataResponse(cluster_id="d"), now_ms=500, is_complete=is_complete)
+        assert error is not None
+        assert error.retriable
+        assert str(error) == "BROKER_NOT_AVAILABLE: metadata: it lists no brokers, as while one starts"
+    assert metadata.leader(T0) == 1
+    assert (metadata.cluster_id, metadata.changes, metadata.stale_ms()) == ("c", changes, 1000)
+
+
+def test_a_response_that_is_an_error_changes_nothing_unless_it_asks_to_bootstrap_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    metadata = filled()
+    for code, brokers in ((ErrorCode.UNKNOWN_SERVER_ERROR, [1, 2]), (ErrorCode.REBOOTSTRAP_REQUIRED, [])):
+        error = metadata.update(MetadataResponse(error_code=code), now_ms=1, is_complete=True)
+        assert error is not None
+        assert (error.code, error.retriable) == (code, True)
+        assert list(metadata.brokers) == brokers
+    assert set(metadata.topics) == {"t"}
+    assert "the cluster asks its clients to bootstrap again" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("leader", "epoch", "host", "expected"),
+    [
+        (2, 6, "moved", "moved"),
+        (2, 5, "moved", "host2"),
+        (2, 4, "moved", "host2"),
+        (3, 6, "added", "added"),
+        (3, 4, "added", None),
+    ],
+)
+def test_an_address_counts_if_its_broker_is_a_newer_leader(
+    leader: int, epoch: int, host: str, expected: str | None
+) -> None:
+    """A response that was long on its way must not bring back an address that its broker has left."""
+    metadata = filled()
+    endpoints = [FetchResponse.NodeEndpoint(leader, host, 1, "rack"), FetchResponse.NodeEndpoint(1, "other", 1)]
+    assert metadata.move_leader(T0, leader, epoch, endpoints) is (epoch == 6)
+    assert metadata.brokers[1].address.host == "host1"
+    broker = metadata.brokers.get(leader)
+    assert (broker and broker.address.host) == expected
+    if epoch == 6:
+        assert metadata.brokers[leader] == ClusterBroker(leader, Address(host, 1), "rack")
+
+
+def test_an_older_leader_from_a_broker_without_topic_ids(caplog: pytest.LogCaptureFixture) -> None:
+    """In a cluster that is being upgraded; the topic is the same."""
+    metadata = filled()
+    for epoch, expected in ((4, 1), (6, 2)):
+        metadata.update(metadata_response(topic("t", 2, epoch, ZERO_UUID)), now_ms=1)
+        assert metadata.leader(T0) == expected
+    assert caplog.messages == []
 
 
 def test_a_topic_that_is_dropped_is_neither_known_nor_wanted() -> None:

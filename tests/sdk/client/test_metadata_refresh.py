@@ -130,6 +130,27 @@ def test_a_silent_broker_is_given_up_and_the_other_one_is_asked(simulation: Simu
     assert isinstance(good(MetadataRequest(None), 1), MetadataResponse)
 
 
+def test_a_broker_that_lists_no_brokers_is_asked_again_after_pauses(simulation: Simulation) -> None:
+    """What was known stays, and who waits for a refresh hears that there was none."""
+    simulation.router.metadata.wanted = {"a"}
+    simulation.run(1_000)
+    usual = simulation.handlers[MetadataRequest]
+    simulation.handlers[MetadataRequest] = lambda request, version: MetadataResponse()
+    errors: list[KafkaWireError | None] = []
+    simulation.router.refresh(errors.append)
+    before = len(asked(simulation))
+    simulation.run(10_000)
+    assert 10 <= len(asked(simulation)) - before <= 14, "pauses of 100, 200, 400, 800, then 1,000 ms"
+    assert [error and error.retriable for error in errors] == [True]
+    assert set(simulation.router.metadata.brokers) == {1, 2}
+    assert simulation.router.metadata.leader(TopicPartition("a", 0)) == 1
+    simulation.handlers[MetadataRequest] = usual
+    simulation.run(1_100)
+    before = len(asked(simulation))
+    simulation.run(30_000)
+    assert len(asked(simulation)) == before
+
+
 class Refused(ConnectFailed):
     retriable = False
 

@@ -81,6 +81,16 @@ def test_describing_topics() -> None:
     operating(test)
 
 
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.REBOOTSTRAP_REQUIRED])
+def test_a_response_that_describes_no_cluster_is_asked_for_again(code: ErrorCode) -> None:
+    async def test(broker: ScriptedBroker, core: ClientCore) -> None:
+        declining = [lambda request: MetadataResponse(error_code=code)] * 2
+        broker.script(ApiKey.METADATA, *declining)
+        assert set(await core.operations.describe(None)) == {"t", "u"}
+
+    operating(test)
+
+
 def test_a_cancelled_request_is_not_sent_again() -> None:
     async def test(broker: ScriptedBroker, core: ClientCore) -> None:
         asked = asyncio.Event()

@@ -114,7 +114,8 @@ def test_no_broker(setting: Setting) -> None:
 
 def test_a_topic_that_may_not_be_read(setting: Setting) -> None:
     setting.broker.responders[ApiKey.METADATA] = lambda request: MetadataResponse(
-        topics=[MetadataResponse.MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t")]
+        brokers=[MetadataResponse.MetadataResponseBroker(1, *BROKER)],
+        topics=[MetadataResponse.MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t")],
     )
     setting.core.topics = frozenset({"t"})
     with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: topic t"):

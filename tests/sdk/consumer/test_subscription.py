@@ -34,7 +34,8 @@ def update(metadata: Metadata, *, is_complete: bool = False, created: int = 1, *
         )
         for name, count in counts.items()
     ]
-    metadata.update(MetadataResponse(topics=topics), 0, is_complete=is_complete)
+    brokers = [MetadataResponse.MetadataResponseBroker(1)]
+    metadata.update(MetadataResponse(brokers=brokers, topics=topics), 0, is_complete=is_complete)
 
 
 def test_partitions_come_and_stay() -> None:

@@ -25,7 +25,8 @@ JAVA = {
     "batch-size-avg compression-rate-avg records-per-request-avg record-error-total record-retry-rate batch-split-rate "
     "produce-throttle-time-max requests-in-flight connection-count connection-creation-rate connection-close-total "
     "outgoing-byte-rate incoming-byte-total request-rate response-rate request-size-max metadata-age "
-    "failed-authentication-total",
+    "failed-authentication-total txn-init-time-ns-total txn-begin-time-ns-total txn-send-offsets-time-ns-total "
+    "txn-commit-time-ns-total txn-abort-time-ns-total",
     "producer-topic-metrics": "record-send-total byte-rate record-error-rate record-retry-total",
     "consumer-fetch-manager-metrics": "records-lag-max records-lag fetch-latency-avg fetch-rate fetch-size-avg "
     "bytes-consumed-rate records-consumed-total records-per-request-avg fetch-throttle-time-avg",

@@ -28,9 +28,17 @@ _REMEMBERED = 5
 
 
 class Log:
-    """The log of one partition, and what its leader knows of producers."""
+    """The log of one partition, and what its leader knows of producers.
+
+    Attributes:
+        start: the first offset that is left.
+        refuses_unknown: whether the leader refuses a producer that it does not know and that does not begin with 0, as
+            brokers before Apache Kafka 2.5 do.
+    """
 
     def __init__(self) -> None:
+        self.start = 0
+        self.refuses_unknown = False
         self.values: list[bytes | None] = []
         self.batches: list[RecordBatch] = []
         self._epochs: dict[int, int] = {}
@@ -44,6 +52,8 @@ class Log:
             if epoch is not None and batch.producer_epoch < epoch:
                 return ErrorCode.INVALID_PRODUCER_EPOCH, -1
             remembered = self._remembered.setdefault(producer, [])
+            if self.refuses_unknown and not remembered and first != 0:
+                return ErrorCode.UNKNOWN_PRODUCER_ID, -1
             if epoch is not None and batch.producer_epoch > epoch:
                 if first != 0:
                     return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
@@ -62,6 +72,11 @@ class Log:
         self.batches.append(batch)
         self.values += [record.value for record in batch.records()]
         return ErrorCode.NONE, offset
+
+    def forget(self) -> None:
+        """Forget all producers: none was heard of for a week, or retention has deleted what they had stored."""
+        self._epochs.clear()
+        self._remembered.clear()
 
 
 class SimulatedProducer:
@@ -174,8 +189,9 @@ class SimulatedProducer:
         code = self.refuse(name, number, batch)
         if code:
             return kind(number, code)
-        code, offset = self.log(name, number).append(batch)
-        return kind(number, code, offset)
+        log = self.log(name, number)
+        code, offset = log.append(batch)
+        return kind(number, code, offset, log_start_offset=log.start)
 
 
 def outcome_of(delivery: Delivery) -> RecordMetadata | Exception:

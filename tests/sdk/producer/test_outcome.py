@@ -10,6 +10,7 @@ import gc
 import logging
 import threading
 import weakref
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -40,6 +41,42 @@ def test_place(base_offset: int, log_append_time_ms: int, expected: tuple[int, i
         assert await asyncio.gather(*waiting) == [RecordMetadata("t", 3, *expected)] * 2
         assert await delivery == RecordMetadata("t", 3, *expected)
         assert outcome.observed
+
+    asyncio.run(run())
+
+
+async def _waited(delivery: Delivery) -> RecordMetadata:
+    done, _ = await asyncio.wait([asyncio.ensure_future(delivery)])
+    return done.pop().result()
+
+
+async def _gathered(delivery: Delivery) -> RecordMetadata:
+    first, second = await asyncio.gather(delivery, delivery)
+    assert first == second
+    return first
+
+
+async def _completed(delivery: Delivery) -> RecordMetadata:
+    (first,) = asyncio.as_completed([delivery])
+    return await first
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [lambda each: asyncio.wait_for(each, 5), asyncio.shield, _gathered, _completed, _waited],
+    ids=["wait_for", "shield", "gather", "as_completed", "wait"],
+)
+def test_asyncio_waits_for_it(wait: Callable[[Delivery], Awaitable[RecordMetadata]]) -> None:
+    """As docs/guide/delivery.md says; a limit ends the waiting alone."""
+
+    async def run() -> None:
+        outcome = Outcome(PLACE)
+        delivery = Delivery(outcome, 0, 500)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(wait(delivery), 0.001)
+        assert not delivery.done
+        asyncio.get_running_loop().call_soon(outcome.settle, 7)
+        assert (await wait(delivery)).offset == 7
 
     asyncio.run(run())
 

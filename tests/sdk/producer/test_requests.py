@@ -104,14 +104,15 @@ def test_results(by_name: bool) -> None:
     assert isinstance(third.error, RemoteProtocolError)
 
 
-def test_the_new_leader_and_its_address_are_learned() -> None:
+@pytest.mark.parametrize("leader", [1, 7])
+def test_the_new_leader_and_its_address_are_learned(leader: int) -> None:
     metadata = known()
     moved = Part(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    moved.current_leader = ProduceResponse.LeaderIdAndEpoch(7, 5)
-    response = answered(moved, node_endpoints=[ProduceResponse.NodeEndpoint(7, *address(7))])
+    moved.current_leader = ProduceResponse.LeaderIdAndEpoch(leader, 5)
+    response = answered(moved, node_endpoints=[ProduceResponse.NodeEndpoint(leader, *address(9))])
     (result,) = results(response, [batch("t", 0)], metadata)
     assert result.leader_moved
-    assert metadata.leader(TopicPartition("t", 0)) == 7
-    assert metadata.brokers[7].address == address(7)
+    assert metadata.leader(TopicPartition("t", 0)) == leader
+    assert metadata.brokers[leader].address == address(9)
     (again,) = results(response, [batch("t", 0)], metadata)
     assert not again.leader_moved

@@ -40,6 +40,15 @@ def test_awaiting_what_another_thread_settles() -> None:
     asyncio.run(run())
 
 
+def test_whether_it_is_kept() -> None:
+    kept: Promise[int] = Promise()
+    failed: Promise[int] = Promise()
+    assert not kept.is_kept
+    kept.keep(5)
+    failed.fail(ZeroDivisionError())
+    assert (kept.is_kept, failed.is_kept) == (True, False)
+
+
 async def _awaited(promise: Promise[int]) -> int:
     return await promise
 

@@ -9,7 +9,7 @@ import pytest
 
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.errors import AuthenticationFailed, BrokerError, Closed
+from kafkawire.sdk.errors import AuthenticationFailed, BrokerError, Closed, NoOffset
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -190,6 +190,27 @@ def test_what_was_read_of_a_deleted_topic_is_not_committed_for_the_next_one() ->
     assert cluster.read(3_000) == [(0, 0), (0, 1)]
     cluster.reader.finish()
     assert cluster.assignment.to_commit()[T0].offset == 2
+
+
+def test_a_topic_that_is_created_again_without_a_policy() -> None:
+    """Nothing of it is read from the former offset, or committed, until there is an offset of the group."""
+    commits = {T0: OffsetAndMetadata(0), T1: OffsetAndMetadata(0)}
+    cluster = reading(T0, T1, auto_offset_reset="none", commits=commits)
+    for partition in (T0, T1):
+        cluster.logs[partition].append(b"a", b"b")
+    assert len(cluster.read()) == 4
+    cluster.recreate("t")
+    del commits[T0]
+    commits[T1] = OffsetAndMetadata(1)
+    for partition in (T0, T1):
+        cluster.logs[partition].append(b"c", b"d", b"e")
+    with pytest.raises(NoOffset, match="t-0 has no committed offset, and auto_offset_reset is none"):
+        cluster.read(3_000)
+    assert cluster.read(3_000) == [(1, 1), (1, 2)]
+    assert T0 not in cluster.assignment.to_commit()
+    commits[T0] = OffsetAndMetadata(2)
+    cluster.assignment.resume([T0])
+    assert cluster.read() == [(0, 2)]
 
 
 def test_what_is_fetched_ahead_is_bounded() -> None:

@@ -14,7 +14,7 @@ from kafkawire.sdk.errors import BrokerError, NoOffset, RemoteProtocolError, Uns
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.client.simulation import SILENT, address
+from tests.sdk.client.simulation import SILENT, Later, address
 from tests.sdk.consumer.simulated_logs import reading
 from tests.sdk.consumer.user_side import T0, T1
 
@@ -54,6 +54,56 @@ def test_a_broker_that_only_the_response_names() -> None:
     assert cluster.read(50) == [(0, 0)]
     broker = cluster.simulation.router.metadata.brokers[9]
     assert (broker.node_id, broker.address, broker.rack) == (9, address(2), "rack")
+
+
+def test_a_broker_that_has_moved_to_another_address() -> None:
+    """Node 2 leads the partition after a restart, and listens elsewhere: where node 3 was."""
+    cluster = reading(T0)
+    cluster.run(100)
+    cluster.simulation.handlers[MetadataRequest] = lambda request, version: SILENT
+    usual = cluster.simulation.handlers[1, FetchRequest]
+
+    def naming(request: FetchRequest, version: int) -> FetchResponse:
+        response = usual(request, version)
+        assert isinstance(response, FetchResponse)
+        response.node_endpoints = [FetchResponse.NodeEndpoint(2, *address(3))]
+        return response
+
+    cluster.simulation.handlers[1, FetchRequest] = naming
+    cluster.simulation.handlers[3, FetchRequest] = cluster.simulation.handlers.pop((2, FetchRequest))
+    log = cluster.logs[T0]
+    log.leader, log.epoch = 2, 2
+    log.append(b"a")
+    assert cluster.read(50) == [(0, 0)]
+
+
+def test_a_response_that_comes_after_a_seek_tells_of_the_new_leader_too() -> None:
+    cluster = reading(T0)
+    cluster.logs[T0].append(b"a", b"b")
+    assert cluster.read(100) == [(0, 0), (0, 1)]
+    waiting = Later()
+    usual = cluster.simulation.handlers[1, FetchRequest]
+    cluster.simulation.handlers[1, FetchRequest] = lambda request, version: waiting
+    cluster.run(600)
+    request = cluster.fetches(1)[-1]
+    cluster.logs[T0].leader, cluster.logs[T0].epoch = 2, 2
+    cluster.simulation.handlers[MetadataRequest] = lambda request, version: SILENT
+    cluster.assignment.seek(T0, Position(0))
+    cluster.run(10)
+    waiting.answer(usual(request, 0))  # type: ignore[arg-type]  # a message
+    assert cluster.read(50) == [(0, 0), (0, 1)]
+
+
+def test_a_follower_that_names_the_new_leader() -> None:
+    cluster = reading(T0)
+    cluster.logs[T0].replica = 3
+    cluster.run(100)
+    cluster.simulation.handlers[MetadataRequest] = lambda request, version: SILENT
+    cluster.logs[T0].replica = -1
+    cluster.logs[T0].leader, cluster.logs[T0].epoch = 2, 2
+    cluster.logs[T0].append(b"a")
+    assert cluster.read(1_000) == [(0, 0)]
+    assert len(cluster.fetches(1)) == 1
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER])

@@ -201,6 +201,49 @@ def test_a_coordinator_that_cannot_raise_the_epoch() -> None:
     assert "Apache Kafka can from 2.5" in str(error)
 
 
+def forgetful() -> TransactionalProducer:
+    """Return a producer that has committed a record, with brokers of Apache Kafka 2.4 that have forgotten it."""
+    producer = TransactionalProducer(1)
+    producer.simulation.newest[ApiKey.INIT_PRODUCER_ID] = 2
+    producer.simulation.break_connections(1)
+    producer.begin()
+    producer.send("t", b"a", partition=0)
+    assert error_of(producer.commit()) is None
+    producer.log().refuses_unknown = True
+    producer.log().forget()
+    return producer
+
+
+def test_a_leader_that_has_forgotten_the_producer_aborts_one_transaction() -> None:
+    """What was in flight may be stored, since the record before is; then the numbers begin anew, in the same epoch."""
+    producer = forgetful()
+    producer.begin()
+    deliveries = [producer.send("t", value, partition=0) for value in (b"b", b"c")]
+    error = error_of(producer.commit())
+    assert isinstance(error, TransactionAborted)
+    assert "UNKNOWN_PRODUCER_ID" in str(error)
+    assert all(isinstance(outcome_of(each), Exception) for each in deliveries)
+    producer.begin()
+    for value in (b"d", b"e"):
+        producer.send("t", value, partition=0)
+        producer.run(100)
+    assert error_of(producer.commit()) is None
+    assert producer.all_committed() == [b"a", b"d", b"e"]
+    assert [(batch.producer_epoch, batch.base_sequence) for *_, batch in producer.produced[-2:]] == [(0, 0), (0, 1)]
+
+
+def test_a_leader_that_has_deleted_all_that_the_producer_stored_aborts_nothing() -> None:
+    producer = forgetful()
+    producer.log().start = 1
+    producer.begin()
+    producer.send("t", b"b", partition=0)
+    producer.run(100)
+    producer.send("t", b"c", partition=0)
+    assert error_of(producer.commit()) is None
+    assert producer.all_committed() == [b"a", b"b", b"c"]
+    assert [(batch.producer_epoch, batch.base_sequence) for *_, batch in producer.produced[-2:]] == [(0, 0), (0, 1)]
+
+
 # Order of calls.
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.clock import monotonic_ns
 from kafkawire.sdk.errors import Closed, LocalProtocolError, ProducerFenced, RequestTimedOut, TransactionAborted
 from kafkawire.sdk.producer.producer import Producer
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
@@ -106,6 +107,41 @@ def test_explicit_calls() -> None:
         await producer.abort_transaction()
 
     assert ends(sending(test)) == [True, False]
+
+
+def times(producer: Producer) -> dict[str, float]:
+    """Return the ns that the application has spent with transactions, by what it did."""
+    found = producer.metrics().items()
+    return {name.name[4:-14]: value for name, value in found if name.name.endswith("-time-ns-total")}
+
+
+def test_the_time_that_it_takes() -> None:
+    """As Kafka's producer counts it: the time of the calls that succeed."""
+
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        spent = times(producer)
+        assert set(spent) == {"init", "begin", "send-offsets", "commit", "abort"}
+        assert [what for what, ns in spent.items() if ns] == ["init"]
+        for what, step in (
+            ("begin", producer.begin_transaction),
+            ("send-offsets", lambda: producer.send_offsets({TopicPartition("in", 0): 5}, GROUP)),
+            ("commit", producer.commit_transaction),
+        ):
+            before_ns = monotonic_ns()
+            await step()
+            assert 0 < times(producer)[what] <= monotonic_ns() - before_ns
+        await producer.begin_transaction()
+        committed = times(producer)["commit"]
+        broker.script(ApiKey.END_TXN, lambda request: EndTxnResponse(0, ErrorCode.TRANSACTION_ABORTABLE))
+        await producer.send_offsets({TopicPartition("in", 0): 6}, GROUP)
+        with pytest.raises(TransactionAborted):
+            await producer.commit_transaction()
+        assert times(producer)["commit"] == committed
+        await producer.begin_transaction()
+        await producer.abort_transaction()
+        assert times(producer)["abort"] > 0
+
+    sending(test)
 
 
 def test_without_a_transactional_id() -> None:
