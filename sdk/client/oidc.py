@@ -62,7 +62,7 @@ class ClientCredentials:
     """
 
     def __init__(
-        self, url: str, client_id: str, client_secret: Secret, scope: str | None = None, *, url_encodes: bool = False
+        self, url: str, client_id: str, client_secret: Secret, scope: str | None = None, *, url_encodes: bool
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOOPBACK):

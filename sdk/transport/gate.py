@@ -144,10 +144,10 @@ class GateDriver:
             self._log_in(await self._fresh_authenticator())
             await self._pass_in_time()
         except TimeoutError:
-            self._fail(RequestTimedOut(f"{self._address} did not re-authenticate within {self._timeout_ms} ms"))
+            self._end(RequestTimedOut(f"{self._address} did not re-authenticate within {self._timeout_ms} ms"))
         except KafkaWireError as error:
             if error is not self._ended:
-                self._fail(connect_failed(self._address, ConnectionState.REAUTHENTICATION, error))
+                self._end(connect_failed(self._address, ConnectionState.REAUTHENTICATION, error))
         else:
             self._lines.info("again", monotonic_ms(), "authenticated again at %s", self._address)
             self._schedule()
@@ -165,10 +165,6 @@ class GateDriver:
             except TimeoutError:
                 if not answered_others_first:
                     raise
-
-    def _fail(self, error: KafkaWireError) -> None:
-        self._task = None  # it is this task that ends the connection: nobody else is to be cancelled
-        self._end(error)
 
     async def _fresh_authenticator(self) -> Authenticator:
         """Return an authenticator; while the session lasts, a failure to make one is not the end."""

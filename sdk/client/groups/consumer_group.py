@@ -135,7 +135,6 @@ class ConsumerGroup:
     def start(self, now_ms: int) -> None:
         self._is_started = True
         self._subscription.keep_known(self._router.metadata)
-        self._become(State.JOINING)
 
     def subscribe(self, subscription: Subscription, now_ms: int) -> None:
         self._subscription = subscription

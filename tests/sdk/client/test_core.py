@@ -26,6 +26,7 @@ from kafkawire.sdk.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.waiting import result_of
+from kafkawire.sdk.transport.wire import Address
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
 
 IO: Any = pytest.mark.parametrize("io", ["loop", "thread"])
@@ -86,6 +87,26 @@ def test_a_broker_that_always_hangs_up_is_given_up(io: Any) -> None:
         with pytest.raises(KafkaWireError, match=r"lost|in time|did not respond"):
             await client.start()
         await client.finish()
+
+    asyncio.run(run())
+
+
+@IO
+@pytest.mark.parametrize("count", [1, 2])
+def test_each_server_is_asked_once_if_none_answers_in_time(io: Any, count: int) -> None:
+    async def run() -> None:
+        broker = ScriptedBroker()
+        asked: list[Any] = []
+        broker.responders[ApiKey.METADATA] = asked.append
+        servers = [Address(f"server{number}", 9092) for number in range(count)]
+        broker.network.servers = dict.fromkeys(servers, broker.network.servers[BROKER])
+        timeouts = {"api_timeout_ms": 50, "request_timeout_ms": 50, "connect_timeout_ms": 50}
+        options = read_options(ClientOptions, [str(server) for server in servers], {"io": io, **timeouts})
+        client = ClientCore("reader", options, broker.network)
+        with pytest.raises(KafkaWireError, match=r"in time|did not respond"):
+            await client.start()
+        await client.finish()
+        assert len(asked) == count
 
     asyncio.run(run())
 

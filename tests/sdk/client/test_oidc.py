@@ -199,12 +199,12 @@ def test_a_service_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None
 )
 def test_a_secret_is_not_sent_without_tls(url: str) -> None:
     with pytest.raises(ConfigurationError, match="expected https://"):
-        ClientCredentials(url, "me", Secret(SECRET))
+        ClientCredentials(url, "me", Secret(SECRET), url_encodes=False)
 
 
 @pytest.mark.parametrize("url", ["https://id.example.org/", "http://localhost:1", "http://[::1]/", "http://127.0.0.1"])
 def test_where_a_secret_may_be_sent(url: str) -> None:
-    ClientCredentials(url, "me", Secret(SECRET))
+    ClientCredentials(url, "me", Secret(SECRET), url_encodes=False)
 
 
 def test_without_aiohttp(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,11 @@ import pytest
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Node
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import AdminOptions, ClientOptions, ConsumerOptions, read_options
+from kafkawire.sdk.client.request_metrics import TrafficMetrics
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import AuthenticationFailed
 from kafkawire.sdk.metrics.names import MetricName
+from kafkawire.sdk.metrics.registry import Registry
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
@@ -67,7 +69,8 @@ def test_latencies_by_node() -> None:
     found = {name: value(client, name, "admin-client-node-metrics", node_id="node-2") for name in ("response-total",)}
     assert found == {"response-total": 3}
     assert value(client, "request-latency-avg", "admin-client-node-metrics", node_id="node-2") == 7
-    assert value(client, "metadata-age") < 1
+    client.run(5_000)
+    assert value(client, "metadata-age") == (client.now_ms - client.router.metadata.refreshed_ms) / 1_000 >= 5
 
 
 def test_kinds_of_requests_and_throttling() -> None:
@@ -83,6 +86,15 @@ def test_kinds_of_requests_and_throttling() -> None:
     ]
     group = "consumer-coordinator-metrics"
     assert (value(client, "heartbeat-total", group), value(client, "commit-total", group)) == (1, 0)
+
+
+def test_lengths_of_requests_and_responses_count() -> None:
+    registry = Registry("admin")
+    traffic = TrafficMetrics(registry)
+    traffic.sent([b"length", b"content"], 0)
+    traffic.received(100, 0)
+    found = {name.name: value for name, value in registry.read(0).items()}
+    assert (found["outgoing-byte-total"], found["incoming-byte-total"]) == (13, 104)
 
 
 @pytest.mark.parametrize("io", ["loop", "thread"])

@@ -11,15 +11,20 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 import kafkawire
 from kafkawire import Record, TopicPartition
 from kafkawire.errors import Closed, LocalProtocolError, NoOffset
+from kafkawire.sdk.client.groups.protocol import Assigned, Revoking
+from kafkawire.sdk.consumer.listener import BlockingListenerCalls
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.promise import Promise
+from kafkawire.sdk.transport.waiting import result_of
 from kafkawire.sync import Consumer
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
@@ -280,6 +285,22 @@ def test_the_listener_is_called_by_the_thread_that_reads(way: Callable[[Consumer
         assert listener.told == [("assigned", threading.get_ident())]
     assert listener.told[1:] == [("revoked", threading.get_ident())]
     assert broker.commits["g", "t", 0] == 45
+
+
+def test_the_listener_is_called_before_each_read_and_each_wait() -> None:
+    """Also if there is always something to read, and if what is waited for is no record."""
+    listener = Listener()
+    inner: Any = Consumer("broker:9092")._inner
+    inner._calls = BlockingListenerCalls(listener, Mock(), Mock())
+    inner._calls.notify(Assigned(frozenset({T0}), 1))
+    assert inner._read(Mock(), lambda: len(listener.told)) == 1
+    inner._calls.notify(Revoking(frozenset({T0}), 1))
+    kept: Promise[None] = Promise()
+    kept.keep(None)
+    core = Mock()
+    core.queue.wait.return_value = kept
+    assert result_of(inner._woken, core, None)
+    assert [what for what, _ in listener.told] == ["assigned", "revoked"]
 
 
 def test_a_listener_is_called_again_after_the_group_has_lost_the_member() -> None:

@@ -269,3 +269,11 @@ def test_only_what_was_on_its_way_is_handed_out_again(takes: bool, error: BaseEx
             inner.take(read)
     assert inner._core.reader.rewind.call_count == rewinds
     assert not inner.is_taking
+
+
+def test_only_records_that_a_read_has_found_are_on_their_way() -> None:
+    inner: Any = Consumer("broker:9092")._inner
+    assert inner._read(Mock(), lambda: 7) == 7
+    assert inner.is_taking
+    assert inner._read(Mock(), lambda: None) is None
+    assert not inner.is_taking

@@ -15,9 +15,13 @@ from typing import Any
 import pytest
 
 import kafkawire
-from kafkawire import Delivery
+from kafkawire import Delivery, GroupMetadata, TopicPartition
 from kafkawire.errors import BrokerError, BufferFull, Closed, DeliveryTimedOut, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+from kafkawire.sdk.protocol.messages.end_txn import EndTxnResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
+from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sync import Producer
@@ -125,6 +129,36 @@ def test_a_class_of_the_application_may_have_a_send_of_its_own() -> None:
     with Counting(str(BROKER), network=broker.network, **QUICK) as producer:
         assert producer.send("t", b"x").result().offset == 0
         assert producer.count == 1
+    with producer_of(broker) as plain:
+        assert plain.send == plain._inner.send, "without one, no call stands between the application and the engine"
+
+
+def test_a_transaction_is_committed_at_the_end_of_its_block_or_aborted() -> None:
+    broker = StoringBroker({"t": 1})
+    broker.responders |= {
+        ApiKey.ADD_PARTITIONS_TO_TXN: lambda request: AddPartitionsToTxnResponse(),
+        ApiKey.ADD_OFFSETS_TO_TXN: lambda request: AddOffsetsToTxnResponse(),
+        ApiKey.TXN_OFFSET_COMMIT: lambda request: TxnOffsetCommitResponse(),
+        ApiKey.END_TXN: lambda request: EndTxnResponse(),
+    }
+
+    def fail(producer: Producer) -> None:
+        with producer.transaction():
+            producer.send("t", b"b").result()
+            raise ZeroDivisionError
+
+    with producer_of(broker, transactional_id="x", linger_ms=0) as producer:
+        with pytest.raises(LocalProtocolError):
+            producer.send("t", b"outside")
+        with producer.transaction() as transaction:
+            delivery = producer.send("t", b"a")
+            transaction.send_offsets({TopicPartition("in", 0): 5}, GroupMetadata("g", 1, "member"))
+        assert delivery.done
+        with pytest.raises(ZeroDivisionError):
+            fail(producer)
+    ends: list[Any] = broker.asked(ApiKey.END_TXN)
+    assert [request.committed for request in ends] == [True, False]
+    assert len(broker.asked(ApiKey.TXN_OFFSET_COMMIT)) == 1
 
 
 def test_send_many_waits_for_room() -> None:

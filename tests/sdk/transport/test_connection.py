@@ -6,12 +6,13 @@ Method: the scripted broker in memory responds, keeps silent, or sends bytes tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from struct import Struct
 
 import pytest
 
 from kafkawire.sdk.client.options import AdminOptions, read_options
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import (
     ConnectFailed,
     ConnectionLost,
@@ -22,11 +23,12 @@ from kafkawire.sdk.errors import (
     UnsupportedVersion,
 )
 from kafkawire.sdk.protocol.codec import codec
-from kafkawire.sdk.protocol.frames import frame
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES, frame
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -38,6 +40,9 @@ from kafkawire.sdk.transport.wire import Address, Wire
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
 
 SETTINGS = ConnectionSettings(connect_timeout_ms=1000, request_timeout_ms=1000)
+
+#: No test waits longer for anything.
+PATIENCE_SECONDS = 10
 
 
 def connected(
@@ -312,6 +317,21 @@ def test_deadlines_of_answered_requests_are_over() -> None:
     connected(test)
 
 
+def test_a_request_has_its_deadline_after_the_timer_of_an_earlier_one() -> None:
+    async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
+        await connection.request(MetadataRequest([]), MetadataResponse, timeout_ms=1)
+        timer = connection._timer
+        assert timer is not None
+        while connection._timer is timer and asyncio.get_running_loop().time() < timer.when() + 0.1:
+            await asyncio.sleep(0)
+        broker.script(ApiKey.FIND_COORDINATOR, lambda request: None)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            with pytest.raises(RequestTimedOut, match="within 20 ms"):
+                await connection.request(FindCoordinatorRequest(), FindCoordinatorResponse, 0, timeout_ms=20)
+
+    connected(test)
+
+
 def test_a_cancelled_caller_leaves_the_connection_to_the_others() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         first = asyncio.ensure_future(connection.request(MetadataRequest([]), MetadataResponse))
@@ -332,6 +352,48 @@ def test_requests_in_flight_are_bounded() -> None:
         await asyncio.gather(*futures)
 
     connected(test, SETTINGS._replace(max_in_flight=2))
+
+
+class Counting:
+    """Notes how many bytes were sent and received, and when."""
+
+    def __init__(self) -> None:
+        self.sent_bytes: list[int] = []
+        self.received_bytes: list[int] = []
+        self.times_ms: list[int] = []
+
+    def sent(self, parts: Iterable[Buffer], now_ms: int) -> None:
+        self.sent_bytes.append(sum(map(len, parts)))
+        self.times_ms.append(now_ms)
+
+    def received(self, size_bytes: int, now_ms: int) -> None:
+        self.received_bytes.append(size_bytes)
+        self.times_ms.append(now_ms)
+
+
+def test_requests_and_responses_are_counted_and_the_handshake_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    traffic = Counting()
+
+    async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
+        assert (traffic.sent_bytes, traffic.received_bytes) == ([], [])
+        written: list[int] = []
+        write = MemoryWire.write
+
+        def note(wire: MemoryWire, parts: Sequence[Buffer]) -> None:
+            written.append(sum(map(len, parts)))
+            write(wire, parts)
+
+        monkeypatch.setattr(MemoryWire, "write", note)
+        started_ms = monotonic_ms()
+        await connection.request(MetadataRequest(None), MetadataResponse)
+        request_bytes, response_bytes = written
+        assert traffic.sent_bytes == [request_bytes]
+        assert traffic.received_bytes == [response_bytes - LENGTH_BYTES]
+        connection.post(ProduceRequest(acks=0))
+        assert traffic.sent_bytes == [request_bytes, written[2]]
+        assert started_ms <= min(traffic.times_ms) <= max(traffic.times_ms) <= monotonic_ms()
+
+    connected(test, SETTINGS._replace(traffic=traffic))
 
 
 def test_closing_fails_pending_requests_too() -> None:

@@ -37,6 +37,7 @@ from kafkawire.sdk.transport.fork import Forked
 from kafkawire.sdk.transport.io_thread import IoThread
 from kafkawire.sdk.transport.memory import MemoryWire
 from kafkawire.sdk.transport.promise import Promise
+from kafkawire.sdk.transport.waiting import check_may_block, driving
 from tests.sdk.scripted_broker import BROKER, Later, ScriptedBroker
 
 OPTIONS = read_options(ClientOptions, str(BROKER), {"retry_backoff_ms": 10, "retry_backoff_max_ms": 50})
@@ -134,6 +135,14 @@ def test_calls_are_answered_on_the_callers_loop() -> None:
         assert {len(response.topics) for response in responses if isinstance(response, MetadataResponse)} == {1}
 
     on_loop(ScriptedBroker({"t": 1}), test)
+
+
+def test_the_loop_of_a_driver_is_one_that_must_not_be_blocked() -> None:
+    async def test(client: Client) -> None:
+        with pytest.raises(LocalProtocolError, match="would block the event loop"):
+            check_may_block(driving)
+
+    on_loop(ScriptedBroker(), test)
 
 
 def test_calls_are_answered_on_a_thread_for_a_blocked_caller_and_for_any_loop() -> None:

@@ -13,6 +13,7 @@ from kafkawire.sdk.client.call import Call, Node
 from kafkawire.sdk.errors import Closed, ConnectionLost
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.transport.driven import Turn
 from kafkawire.sdk.transport.memory import MemoryWire
 from kafkawire.sdk.transport.promise import Promise
@@ -52,15 +53,19 @@ def test_a_request_without_a_response_has_ended_once_it_is_sent(is_lost: bool, m
         await gone.wait()
 
     async def run() -> None:
-        client = Posting(StoringBroker({"t": 1}), machine := Machine())
+        client = Posting(broker := StoringBroker({"t": 1}), machine := Machine())
         client.driver.start()
         await client.metadata()
         await client.post()
         monkeypatch.setattr(MemoryWire, "has_unsent", True)
         monkeypatch.setattr(MemoryWire, "sent", sent)
-        posted, held = client.post(), client.post()
-        await machine.turns(2)
+        posted = client.post()
+        await machine.turns(1)
+        held = client.post()
+        await machine.turns(1)
+        await iterations()
         assert not posted.done, "its bytes are still here"
+        assert len(broker.asked(ApiKey.PRODUCE)) == 2, "and the next request is held back meanwhile"
         monkeypatch.setattr(MemoryWire, "has_unsent", False)
         if is_lost:
             monkeypatch.setattr(MemoryWire, "is_open", False)

@@ -29,6 +29,15 @@ def test_only_the_child_is_told() -> None:
     assert thing.error is None
 
 
+def test_a_child_is_of_another_generation() -> None:
+    mine = fork.generation()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if fork.generation() != mine else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert fork.generation() == mine
+
+
 def test_what_is_watched_can_be_collected() -> None:
     thing = Thing()
     fork.watch(thing)

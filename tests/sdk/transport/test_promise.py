@@ -61,6 +61,22 @@ def test_waiting_without_a_loop() -> None:
         Promise[int]().wait(0.01)
 
 
+def test_whether_it_is_settled_within_a_limit() -> None:
+    kept: Promise[int] = Promise()
+    kept.keep(1)
+
+    async def within(promise: Promise[int], timeout_ms: int | None) -> bool:
+        return await promise.within(timeout_ms)
+
+    assert asyncio.run(within(kept, None))
+    assert asyncio.run(within(kept, 0))
+    for timeout_ms in (None, 5_000):
+        soon: Promise[int] = Promise()
+        later(lambda soon=soon: soon.keep(1))
+        assert asyncio.run(within(soon, timeout_ms))
+    assert not asyncio.run(within(Promise(), 0))
+
+
 def test_an_error_reaches_everybody() -> None:
     async def run() -> None:
         promise: Promise[int] = Promise()

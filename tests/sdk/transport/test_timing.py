@@ -18,6 +18,7 @@ from kafkawire.sdk.transport.timing import (
     in_thread,
     random_fraction,
     random_text,
+    sleep_ms,
     together,
 )
 
@@ -117,7 +118,19 @@ def test_close_cancels_what_runs() -> None:
 
 
 def test_fractions() -> None:
-    assert all(0 <= random_fraction() < 1 for _ in range(100))
+    found = [random_fraction() for _ in range(100)]
+    assert 0 <= min(found) < 0.5 <= max(found) < 1
+
+
+def test_sleep_is_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    asyncio.run(sleep_ms(1_500))
+    assert slept == [1.5]
 
 
 def test_random_texts_differ_and_fit_into_a_nonce() -> None:

@@ -391,6 +391,7 @@ def test_an_error_that_no_retry_can_mend_ends_the_membership(request_kind: type[
     cluster.until(lambda: member.failures != [])
     cluster.run(5_000)
     assert [error.code for error in member.failures if isinstance(error, BrokerError)] == [code]
+    assert member.reader.errors == [], "it is told once"
     assert member.reader.assigned == frozenset()
     sent = len(member.simulation.sent)
     cluster.run(60_000)

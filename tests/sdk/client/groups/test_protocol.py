@@ -14,13 +14,17 @@ from collections.abc import Callable
 
 import pytest
 
+from kafkawire.sdk.client.groups.classic import ClassicGroup
 from kafkawire.sdk.client.groups.commit_outcome import Outcome
+from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup
 from kafkawire.sdk.client.groups.protocol import Assigned, Event, GroupSettings, Lost, Revoking
+from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConnectionLost, KafkaWireError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest
 from kafkawire.sdk.protocol.schema import Message
@@ -199,3 +203,18 @@ def test_defaults_of_a_membership_are_those_of_the_options() -> None:
     for name, default in GroupSettings._field_defaults.items():
         if name in vars(options):
             assert getattr(options, name) == default, name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_member_asks_for_nothing_before_it_is_started(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = KINDS[kind]()
+    with monkeypatch.context() as patch:
+        for protocol in (ClassicGroup, ConsumerGroup):
+            patch.setattr(protocol, "start", lambda group, now_ms: None)
+        member = cluster.member("a")
+    member.group.subscribe(Subscription(["t"]), member.now_ms)
+    cluster.run(10_000)
+    assert {type(request) for _, _, request, _ in member.simulation.sent} == {MetadataRequest}
+    assert member.group.due_ms(member.now_ms) is None
+    member.group.start(member.now_ms)
+    cluster.settle(member)

@@ -5,6 +5,7 @@ Method: a rebalance on a simulated client, with a member that notes what it hear
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -141,6 +142,18 @@ def test_a_leader_waits_for_the_topics_of_the_others() -> None:
     (sync,) = scene.simulation.requests(SyncGroupRequest)
     assert {each.member_id: bytes(each.assignment) for each in sync.assignments} == {"m": b"t,u", "m1": b"t,u"}
     assert scene.router.metadata.wanted == {"t", "u"}
+
+
+@pytest.mark.parametrize(("topics", "role"), [([], ""), ([b"t", b"t"], ", leads 2 members")])
+def test_the_log_says_who_joined_and_who_leads(
+    topics: list[bytes], role: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kafkawire.group")
+    scene = Scene()
+    if topics:
+        scene.lead(*topics)
+    scene.begin()
+    assert caplog.messages == [f"group g, generation 3: joined as m{role}"]
 
 
 def test_a_leader_waits_for_metadata_that_does_not_come_for_a_while_only() -> None:

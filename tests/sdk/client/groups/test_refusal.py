@@ -11,6 +11,7 @@ from kafkawire.sdk.client.groups.refusal import Reports, is_final, is_news, refu
 from kafkawire.sdk.errors import AuthenticationFailed, BrokerError, Closed, ConnectionLost, KafkaWireError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.client.groups.readers import MemoryReader
 
@@ -56,6 +57,7 @@ def test_one_report_waits_at_a_time() -> None:
 
 def test_the_error_of_a_response_names_the_group_and_what_the_broker_says() -> None:
     assert refusal_of("g", HeartbeatResponse()) is None
+    assert refusal_of("g", OffsetCommitResponse()) is None, "its partitions have codes of their own"
     assert str(refusal_of("g", HeartbeatResponse(error_code=-1))) == "UNKNOWN_SERVER_ERROR: Heartbeat in group g"
     said = ConsumerGroupHeartbeatResponse(error_code=30, error_message="no")
     assert str(refusal_of("g", said)) == "GROUP_AUTHORIZATION_FAILED: ConsumerGroupHeartbeat in group g: no"
