@@ -98,6 +98,8 @@ class Round:
             }
         self._way = choice(["record", "getmany", "getbatches", "batches"])
         self._storms = True
+        self._has_produced = asyncio.Event()
+        self._ends_read: dict[TopicPartition, int] = {}
         self._given: list[tuple[bytes, float, Delivery]] = []
         self._settled: dict[int, float] = {}
         self._found: Counter[tuple[int, int]] = Counter()
@@ -265,6 +267,7 @@ class Round:
             await asyncio.sleep(0.1)  # callbacks come one turn later
             if unsettled := len(self._given) - len(self._settled):
                 self._fault("unsettled deliveries", f"{unsettled} after close")
+        self._has_produced.set()
 
     async def _paused(self, name: str, call: Awaitable[Any], limit_ms: float) -> None:
         """Make a call against a broker that is stopped, by chance."""
@@ -338,8 +341,10 @@ class Round:
 
     async def _finish(self, consumer: Consumer) -> None:
         """Read what is left in fine weather; a listener that raised is replaced with its consumer."""
+        await self._has_produced.wait()  # every record that was acknowledged is below the ends from here on
         deadline = time.monotonic() + CALM_SECONDS
-        while self._missing(await self._ends()) and time.monotonic() < deadline:
+        self._ends_read = await self._ends()
+        while self._missing(self._ends_read) and time.monotonic() < deadline:
             try:
                 async with asyncio.timeout(1):
                     for _ in range(1_000):
@@ -380,7 +385,7 @@ class Round:
                 if stored.get((place.partition, place.offset)) != value:
                     self._fault("lost records", f"{value[:20]!r} acknowledged at {place}")
         self.counts["stored"] += len(stored)
-        unread = [place for place in stored if place not in self._found]
+        unread = self._missing(self._ends_read)
         if unread:
             self._fault(
                 "unread records", f"{len(unread)}, the first {unread[:3]}, way {self._way}, group {self._group}"
