@@ -334,8 +334,8 @@ class FetchPlanner:
         is_known = fetch.partition.topic in self._metadata.topics or refused is not None
         if not fetch.warned and is_known:
             fetch.warned = True
-            reason = "it has no leader" if known is not None else "the cluster does not have it"
-            subject = "no leader", fetch.partition.topic
+            absence = self._metadata.absence(fetch.partition) or "the cluster does not have it"
+            reason, subject = "it has no leader" if known is not None else absence, ("no leader", fetch.partition.topic)
             self._lines.warning(subject, now_ms, "partition %s cannot be read now: %s", fetch.partition, reason)
 
     def _want_topics(self) -> None:

@@ -103,6 +103,12 @@ def test_a_partition_without_a_leader_is_read_once_it_has_one(caplog: pytest.Log
     assert cluster.read(2_000) == [(0, 0)]
 
 
+def test_a_partition_that_its_topic_does_not_have(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = reading(TopicPartition("t", 9))
+    assert cluster.read() == []
+    assert "partition t-9 cannot be read now: topic t has partitions 0 to 2" in caplog.messages
+
+
 def test_a_partition_that_does_not_exist_yet(caplog: pytest.LogCaptureFixture) -> None:
     cluster = reading(T0, TopicPartition("new", 0))
     cluster.logs[T0].append(b"a")
