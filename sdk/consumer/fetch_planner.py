@@ -358,10 +358,11 @@ class FetchPlanner:
         former, fetch.topic_id = fetch.topic_id, topic_id
         fetch.warned = False
         if former != ZERO_UUID and not fetch.halted:
+            reason = f"{fetch.partition}: topic {fetch.partition.topic} was deleted and created again"
             if self._lookups.reset_place() is None:
+                self._lines.warning(("reset", fetch.partition.topic), now_ms, "%s", reason)
                 fetch.move(None)  # as for a new partition: to a committed offset, or to an error
             else:
-                reason = f"{fetch.partition}: topic {fetch.partition.topic} was deleted and created again"
                 self.reset(fetch, reason, now_ms)
             assert self.user is not None
             self.user.renewed(fetch.partition, fetch.epoch, fetch.place)
