@@ -581,9 +581,9 @@ def test_servers_beside_the_first_argument() -> None:
 def test_the_position_of_a_partition_that_does_not_exist() -> None:
     async def run() -> None:
         network = StoringBroker({"m": 4}).network
-        async with Consumer(str(BROKER), network=network, **{**QUICK, "api_timeout_ms": 50}) as consumer:
+        async with Consumer(str(BROKER), network=network, api_timeout_ms=500) as consumer:
             consumer.assign([TopicPartition("m", 9)])
-            with pytest.raises(RequestTimedOut, match="m-9: not found in 50 ms; topic m has partitions 0 to 3"):
+            with pytest.raises(RequestTimedOut, match="m-9: not found in 500 ms; topic m has partitions 0 to 3"):
                 await consumer.position(TopicPartition("m", 9))
 
     asyncio.run(run())
