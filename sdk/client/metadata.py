@@ -167,6 +167,13 @@ class Metadata:
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
 
+    def absence(self, partition: TopicPartition) -> str:
+        """Return which partitions a topic has if this is none of them; empty if it is, or the topic is not known."""
+        topic = self.topics.get(partition.topic)
+        if topic is None or partition.partition in topic.partitions:
+            return ""
+        return f"topic {partition.topic} has partitions 0 to {len(topic.partitions) - 1}"
+
     def leader(self, partition: TopicPartition) -> int | None:
         """Return the node id of the leader; None if there is none or it is not known."""
         topic = self.topics.get(partition.topic)

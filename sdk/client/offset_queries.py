@@ -153,7 +153,8 @@ class OffsetQueries:
             if metadata.leader(partition) is None:
                 known = metadata.partition(partition) is not None
                 code = ErrorCode.LEADER_NOT_AVAILABLE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                return BrokerError(metadata.errors.get(partition.topic, code), f"partition {partition}")
+                text = ": ".join(filter(None, (f"partition {partition}", metadata.absence(partition))))
+                return BrokerError(metadata.errors.get(partition.topic, code), text)
         return None
 
     def _list(self, query: _Query, leader: int, times: Mapping[TopicPartition, int], now_ms: int) -> None:

@@ -271,7 +271,8 @@ class Consumer(ConsumerFace[Key, Value]):
         offset = core.position(partition)
         while offset is None:
             if not await self._woken(core, deadline_ms):
-                raise RequestTimedOut(f"position of {partition}: not found in {self._options.api_timeout_ms} ms")
+                text = f"position of {partition}: not found in {self._options.api_timeout_ms} ms"
+                raise RequestTimedOut("; ".join(filter(None, (text, core.router.metadata.absence(partition)))))
             offset = core.position(partition)
         return offset
 

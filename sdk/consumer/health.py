@@ -53,8 +53,9 @@ class ConsumerHealth:
         waits_for: what has to happen before the next record is handed out. If several partitions wait for different
             things, the one that is likely to end first.
         partitions: what each assigned partition waits for.
-        loop_lag_ms: how late the I/O side last ran, or is now; if that is seconds, the event loop is blocked, and
-            heartbeats with it.
+        loop_lag_ms: by how much the last timer of the I/O side was late, or the present one is; if that is seconds, the
+            event loop is blocked, and heartbeats with it. Only a timer that is due shows it: the member of a group has
+            one every `heartbeat_interval_ms` at least, a consumer without a group perhaps none for half a minute.
         since_heartbeat_ms: time since the coordinator last confirmed the membership; None without one.
         since_fetch_ms: time since a broker last answered a fetch, with records or without; None before the first time.
         error: the error that reads raise from now on, or else the latest unresolved trouble; None without any.

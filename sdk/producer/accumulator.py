@@ -27,6 +27,7 @@ from kafkawire.sdk.producer.contents import (
     Held,
     PartitionerFailed,
     checked_partition,
+    is_absent,
 )
 from kafkawire.sdk.producer.engine import Appender
 from kafkawire.sdk.producer.outcome import Outcome
@@ -102,7 +103,7 @@ class Accumulator:
         try:
             while True:
                 topic = self.topics.get(record.topic)
-                if topic is None or not topic.partitions:
+                if topic is None or is_absent(record.partition, topic.partitions):
                     with self._lock:
                         self._check()
                         outcome = self._hold(record)
@@ -162,9 +163,9 @@ class Accumulator:
             raise self.appender.refusal.again()
 
     def _hold(self, record: Held) -> Outcome | None:
-        """Keep a record until its topic is known; return None if it is known by now."""
+        """Keep a record until its topic, or partition, is known; return None if it is known by now."""
         topic = self.topics.get(record.topic)
-        if topic is not None and topic.partitions:
+        if topic is not None and not is_absent(record.partition, topic.partitions):
             return None
         if topic is None:
             checked_topic(record.topic)

@@ -26,6 +26,7 @@ __all__ = [
     "content",
     "contents",
     "header_pairs",
+    "is_absent",
     "timestamp",
 ]
 
@@ -131,6 +132,16 @@ def checked_partition(topic: str, partition: object, count: int) -> int:
     if not 0 <= number < count:
         raise LocalProtocolError(f"topic {topic} has partitions 0 to {count - 1}, not {number}")
     return number
+
+
+def is_absent(partition: object, count: int) -> bool:
+    """Return whether a record must wait for metadata: of its topic, or of a partition that the topic may have by now.
+
+    Args:
+        partition: that the record is for, None for any; not checked yet.
+        count: of the partitions that are known.
+    """
+    return not count or (type(partition) is int and count <= partition <= MAX_INT32)
 
 
 def contents(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.arguments import MAX_INT32, checked_number, checked_offsets, checked_text, checked_timeout_ms
@@ -140,21 +141,21 @@ class ProducerCore:
     def transaction_ended(self) -> Promise[None]:
         """Wait for the end of a transaction that is on its way there, up to `api_timeout_ms`."""
         transactions, limit_ms = self._transactional(), self._options.api_timeout_ms
-        ended = self.client.driver.ask(lambda promise, now_ms: transactions.await_end(limit_ms, promise, now_ms))
+        ended: Promise[None] = self.client.driver.ask(partial(transactions.await_end, limit_ms))
         return self._times.measured("begin", ended)
 
     def commit(self, timeout_ms: int | None) -> Promise[None]:
         """Commit the open transaction; takes no more records at once."""
         transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
         self.accumulator.refuse(OUTSIDE)
-        ended = self.client.driver.ask(lambda promise, now_ms: transactions.commit(limit_ms, promise, now_ms))
+        ended: Promise[None] = self.client.driver.ask(partial(transactions.commit, limit_ms))
         return self._times.measured("commit", ended)
 
     def abort(self, timeout_ms: int | None) -> Promise[None]:
         """Abort the open transaction; takes no more records at once."""
         transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
         self.accumulator.refuse(OUTSIDE)
-        ended = self.client.driver.ask(lambda promise, now_ms: transactions.abort(limit_ms, promise, now_ms))
+        ended: Promise[None] = self.client.driver.ask(partial(transactions.abort, limit_ms))
         return self._times.measured("abort", ended)
 
     def finish(self, timeout_ms: int | None) -> Promise[None]:
@@ -171,7 +172,7 @@ class ProducerCore:
         """Have offsets of a group committed with the open transaction."""
         transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
         exact, member = checked_offsets(offsets), _checked_member(group)
-        sent = self.client.driver.ask(
+        sent: Promise[None] = self.client.driver.ask(
             lambda promise, now_ms: transactions.send_offsets(exact, member, limit_ms, promise, now_ms)
         )
         return self._times.measured("send-offsets", sent)

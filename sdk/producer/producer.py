@@ -195,8 +195,8 @@ class Producer(Generic[GivenKey, GivenValue]):
             RecordTooLarge: it does not fit into `max_request_size`, or into `buffer_memory`.
             EncodeError: a key, value, header or timestamp cannot be written.
             Closed: the producer is not started, or is closed; or the process is a fork of the one that started it.
-            LocalProtocolError: there can be no such topic, or the topic has no such partition; or the producer has a
-                `transactional_id`, and no transaction is open.
+            LocalProtocolError: there can be no such topic or partition; or the producer has a `transactional_id`, and
+                no transaction is open. If only the topic has no such partition, the delivery raises it.
             TransactionAborted: the open transaction can only be aborted.
             ProducerFenced: the producer can send nothing more.
         """

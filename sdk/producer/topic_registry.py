@@ -52,11 +52,15 @@ class TopicRegistry:
         self._ended = ended
         self._moved = moved
         self._missing: dict[str, KafkaWireError | None] = {}
+        self._doubtful: set[str] = set()
         self._idle_check_ms: int | None = None
         self._lines = LogLimit(logger)
 
     def want(self, name: str, now_ms: int) -> None:
-        """Have a topic looked up: a record waits for it."""
+        """Have a topic looked up: a record waits for it, or for a partition that it may have got meanwhile."""
+        if self._accumulator.topics[name].partitions:
+            self._confirm(name)
+            return
         if name not in self._missing:
             self._missing[name] = None
             wanted = self._router.metadata.wanted
@@ -87,9 +91,10 @@ class TopicRegistry:
     def expire(self, record: Held, now_ms: int) -> None:
         """Fail a record whose topic is still not known at its deadline."""
         cause = self._missing.get(record.topic) or self._router.trouble()
+        is_known = self._accumulator.topics[record.topic].partitions
+        what = f"partition {record.topic}-{record.partition}" if is_known else f"topic {record.topic}"
         error = DeliveryTimedOut(
-            f"topic {record.topic} is not known after {self._options.delivery_timeout_ms} ms: "
-            f"{cause or 'no broker has responded'}"
+            f"{what} is not known after {self._options.delivery_timeout_ms} ms: {cause or 'no broker has responded'}"
         )
         error.__cause__ = cause
         self.abandon(record, error, now_ms)
@@ -97,7 +102,7 @@ class TopicRegistry:
     def abandon(self, record: Held, error: KafkaWireError, now_ms: int) -> None:
         """Fail a record, and forget its topic if no other record waits for that."""
         self._give_up(record, error, now_ms)
-        if not self._accumulator.topics[record.topic].held:
+        if record.topic in self._missing and not self._accumulator.topics[record.topic].held:
             self._forget(record.topic)
 
     def _look(self, name: str, now_ms: int) -> None:
@@ -122,6 +127,24 @@ class TopicRegistry:
         if self._missing[name] is None:
             logger.warning("%s; its records wait for up to %d ms", error, self._options.delivery_timeout_ms)
         self._missing[name] = error
+
+    def _confirm(self, name: str) -> None:
+        """Ask how many partitions a topic has now, and place the records that wait for one, or fail them."""
+        if name in self._doubtful:
+            return
+        self._doubtful.add(name)
+
+        def refreshed(error: KafkaWireError | None) -> None:
+            self._doubtful.discard(name)
+            topic, known = self._accumulator.topics.get(name), self._router.metadata.topics.get(name)
+            if topic is None or not topic.held or not topic.partitions:
+                return
+            if error is None and known is not None and known.partitions:
+                self._accumulator.place_held(topic, len(known.partitions), self._placed, self._ended)
+            elif error is None or error.retriable:
+                self._confirm(name)
+
+        self._router.refresh(refreshed)
 
     def _placed(self, outcome: Outcome, batch: Outcome) -> None:
         self._moved(outcome, batch)

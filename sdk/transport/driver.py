@@ -124,7 +124,10 @@ class Driver(Generic[AnyLink, AnyCall]):
             raise
 
     def lag_ms(self, now_ms: int) -> int:
-        """Return by how much the last timer was late, or the present one is; from any thread."""
+        """Return by how much the last timer was late, or the present one is; from any thread.
+
+        That the event loop is blocked shows once a timer is due: turns that wait for nothing else are not measured.
+        """
         overdue_ms = now_ms - self._timer_due_ms if self._timer_due_ms else 0
         return max(self._lag_ms, overdue_ms)
 

@@ -334,8 +334,8 @@ class FetchPlanner:
         is_known = fetch.partition.topic in self._metadata.topics or refused is not None
         if not fetch.warned and is_known:
             fetch.warned = True
-            reason = "it has no leader" if known is not None else "the cluster does not have it"
-            subject = "no leader", fetch.partition.topic
+            absence = self._metadata.absence(fetch.partition) or "the cluster does not have it"
+            reason, subject = "it has no leader" if known is not None else absence, ("no leader", fetch.partition.topic)
             self._lines.warning(subject, now_ms, "partition %s cannot be read now: %s", fetch.partition, reason)
 
     def _want_topics(self) -> None:
@@ -358,10 +358,11 @@ class FetchPlanner:
         former, fetch.topic_id = fetch.topic_id, topic_id
         fetch.warned = False
         if former != ZERO_UUID and not fetch.halted:
+            reason = f"{fetch.partition}: topic {fetch.partition.topic} was deleted and created again"
             if self._lookups.reset_place() is None:
+                self._lines.warning(("reset", fetch.partition.topic), now_ms, "%s", reason)
                 fetch.move(None)  # as for a new partition: to a committed offset, or to an error
             else:
-                reason = f"{fetch.partition}: topic {fetch.partition.topic} was deleted and created again"
                 self.reset(fetch, reason, now_ms)
             assert self.user is not None
             self.user.renewed(fetch.partition, fetch.epoch, fetch.place)

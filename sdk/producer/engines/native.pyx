@@ -24,6 +24,7 @@ from kafkawire.sdk.producer.contents import (
     checked_partition,
     content,
     header_pairs,
+    is_absent,
     timestamp,
 )
 
@@ -257,9 +258,12 @@ cdef class Appender:
             number = -1
             if PyLong_CheckExact(partition) and 0 <= partition < known.partitions:
                 number = partition
-            if number < 0:
+            elif is_absent(partition, known.partitions):
+                number = CHOOSE
+            else:
                 number = checked_partition(topic, partition, known.partitions)
-            batch = open_batch(known, number)
+            if number >= 0:
+                batch = open_batch(known, number)
         elif key is None and not self.spreads:
             number = FILL
             batch = known.sticky_batch

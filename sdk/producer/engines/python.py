@@ -19,6 +19,7 @@ from kafkawire.sdk.producer.contents import (
     checked_partition,
     content,
     header_pairs,
+    is_absent,
     timestamp,
 )
 from kafkawire.sdk.protocol.values import Buffer
@@ -216,7 +217,7 @@ class Appender:
         if not count:
             number = TO_BE_CHOSEN
         elif partition is not None:
-            number = checked_partition(topic, partition, count)
+            number = TO_BE_CHOSEN if is_absent(partition, count) else checked_partition(topic, partition, count)
         elif key is None:
             number = TO_BE_CHOSEN if self._spreads else FILL_ONE_AFTER_THE_OTHER
         else:

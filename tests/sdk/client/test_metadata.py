@@ -218,6 +218,12 @@ def test_an_older_leader_from_a_broker_without_topic_ids(caplog: pytest.LogCaptu
     assert caplog.messages == []
 
 
+def test_a_partition_that_does_not_exist() -> None:
+    metadata = filled()
+    assert metadata.absence(TopicPartition("t", 1)) == "topic t has partitions 0 to 0"
+    assert metadata.absence(T0) == metadata.absence(TopicPartition("u", 1)) == ""
+
+
 def test_a_topic_that_is_dropped_is_neither_known_nor_wanted() -> None:
     metadata = filled()
     metadata.wanted = {"t", "u"}

@@ -117,8 +117,9 @@ def test_what_does_not_exist_is_not_asked_for_ever_after(partition: TopicPartiti
     cluster.run(3_500)
     assert not answer.done
     cluster.run(2_500)
-    with pytest.raises(BrokerError, match=f"UNKNOWN_TOPIC_OR_PARTITION: partition {partition}"):
+    with pytest.raises(BrokerError, match=f"UNKNOWN_TOPIC_OR_PARTITION: partition {partition}") as caught:
         answer.wait(0)
+    assert str(caught.value).endswith("t-9: topic t has partitions 0 to 0" if partition.topic == "t" else "x-0")
     asked_before = cluster.metadata_asked
     assert asked_before < 15
     cluster.run(60_000)

@@ -23,6 +23,7 @@ from kafkawire.sdk.errors import (
     LocalProtocolError,
     NoOffset,
     RemoteProtocolError,
+    RequestTimedOut,
 )
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.frames import frame
@@ -575,3 +576,14 @@ def test_topics_that_cannot_be(topics: Any, message: str) -> None:
 def test_servers_beside_the_first_argument() -> None:
     with pytest.raises(ConfigurationError, match="the first argument, here 'orders', is the servers; topics follow it"):
         Consumer("orders", bootstrap_servers="broker:9092")
+
+
+def test_the_position_of_a_partition_that_does_not_exist() -> None:
+    async def run() -> None:
+        network = StoringBroker({"m": 4}).network
+        async with Consumer(str(BROKER), network=network, api_timeout_ms=500) as consumer:
+            consumer.assign([TopicPartition("m", 9)])
+            with pytest.raises(RequestTimedOut, match="m-9: not found in 500 ms; topic m has partitions 0 to 3"):
+                await consumer.position(TopicPartition("m", 9))
+
+    asyncio.run(run())

@@ -176,7 +176,7 @@ def test_a_full_buffer_takes_no_more_than_its_limit() -> None:
         ({"value": b"v", "timestamp_ms": -5}, EncodeError),
         ({"value": b"v", "timestamp_ms": "now"}, EncodeError),
         ({"value": b"v", "timestamp_ms": 2**70}, (EncodeError, OverflowError)),
-        ({"value": b"v", "partition": 1}, LocalProtocolError),
+        ({"value": b"v", "partition": 2**31}, LocalProtocolError),
         ({"value": b"v", "partition": -1}, LocalProtocolError),
         ({"value": b"v", "partition": 2**70}, LocalProtocolError),
         ({"value": b"v", "partition": "0"}, LocalProtocolError),

@@ -184,7 +184,7 @@ def test_a_partitioner_of_the_user_is_asked() -> None:
         ({"value": [b"a"], "k": [1.5]}, {"key": "k"}, EncodeError, "column 'k': is double; a key is binary or text"),
         ({"value": [b"a"], "p": ["x"]}, {"partition": "p"}, EncodeError, "column 'p': is string; expected integers"),
         ({"value": [b"a"] * 2, "p": [0, 2**40]}, {"partition": "p"}, EncodeError, "row 1, column 'p': 1099511627776"),
-        ({"value": [b"a"] * 3, "p": [0, 2, 3]}, {"partition": "p"}, LocalProtocolError, "^row 2: .* 0 to 2, not 3"),
+        ({"value": [b"a"] * 3, "p": [0, 2, -3]}, {"partition": "p"}, LocalProtocolError, "^row 2: .* 0 to 2, not -3"),
         ({"value": [b"a"] * 3, "p": [0, -1, 3]}, {"partition": "p"}, LocalProtocolError, "^row 1: .*not -1"),
         ({"value": [b"a"]}, {"partition": 2**40}, LocalProtocolError, "^row 0: .*not 1099511627776"),
         ({"value": [b"a"]}, {"partition": -1}, LocalProtocolError, "^row 0: .*not -1"),

@@ -98,7 +98,7 @@ def test_records_and_their_places() -> None:
         ({"key": [1, 2]}, "key: expected bytes or another contiguous buffer, got list"),
         ({"timestamp_ms": -2}, "timestamp: -2 is not a time in ms"),
         ({"timestamp_ms": "now"}, "timestamp: expected an integer"),
-        ({"partition": 1}, "topic t has partitions 0 to 0, not 1"),
+        ({"partition": -1}, "topic t has partitions 0 to 0, not -1"),
         ({"partition": 0.0}, "partition of t: expected an integer, got 0.0"),
     ],
 )
@@ -179,7 +179,7 @@ def test_keys_decide_the_partition_and_keyless_records_fill_one_after_the_other(
         await producer.flush()
         assert sum(len(log) for log in broker.logs.values()) < 100
         with pytest.raises(LocalProtocolError, match="topic m has partitions 0 to 3, not 4"):
-            producer.send("m", b"v", partition=4)
+            await producer.send("m", b"v", partition=4)
 
     producing(test, batch_size=1024)
 

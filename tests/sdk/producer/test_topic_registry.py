@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.client.partitioner import murmur2_partition
-from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError, LocalProtocolError
+from kafkawire.sdk.errors import BrokerError, Closed, DeliveryTimedOut, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.outcome import RecordMetadata
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -100,6 +100,62 @@ def test_new_partitions_are_used() -> None:
     assert place_of(sent(producer, b"v", partition=1)).partition == 1
 
 
+def test_a_partition_that_was_added_is_asked_for() -> None:
+    """The metadata is minutes from its age; records for other partitions do not wait."""
+    producer = SimulatedProducer(linger_ms=0)
+    producer.learn()
+    producer.leaders["t"] = [1, 2, 3]
+    deliveries = [producer.send("t", b"%d" % number, partition=2) for number in range(3)]
+    assert place_of(sent(producer, b"v", 2, partition=0)).partition == 0
+    producer.run(1_000)
+    assert {place_of(each).partition for each in deliveries} == {2}
+    assert producer.values("t", 2) == [b"0", b"1", b"2"]
+    assert producer.accumulator.bytes_held == 0
+
+
+def test_a_partition_that_does_not_exist() -> None:
+    """It fails once the cluster has said so; the topic is none the worse for it."""
+    producer = SimulatedProducer({"t": [1, 1, 1]}, linger_ms=0)
+    producer.learn()
+    before = len(producer.simulation.requests(MetadataRequest))
+    absent = [producer.send("t", b"v", partition=99) for _ in range(3)]
+    promise = producer.flush()
+    producer.run(1_000)
+    for delivery in absent:
+        error = outcome_of(delivery)
+        assert isinstance(error, LocalProtocolError)
+        assert str(error) == "topic t has partitions 0 to 2, not 99"
+    assert len(producer.simulation.requests(MetadataRequest)) == before + 1
+    assert promise.done
+    assert place_of(sent(producer, b"v", 5)).offset >= 0
+    assert producer.accumulator.bytes_held == 0
+
+
+def test_a_partition_that_nobody_can_be_asked_about() -> None:
+    producer = SimulatedProducer(linger_ms=0, delivery_timeout_ms=3_000, request_timeout_ms=1_000)
+    producer.learn()
+    producer.simulation.down = {1, 2, 3}
+    for node in (1, 2, 3):
+        producer.simulation.break_connections(node)
+    delivery = producer.send("t", b"v", partition=1)
+    producer.run(3_000 + GRACE_MS)
+    error = outcome_of(delivery)
+    assert isinstance(error, DeliveryTimedOut)
+    assert "partition t-1 is not known after 3000 ms: cannot connect to node-1:9092: refused" in str(error)
+    producer.simulation.down = set()
+    producer.run(2_000)
+    assert place_of(sent(producer, b"v")).partition == 0
+
+
+def test_a_client_that_ends_while_a_partition_is_asked_about() -> None:
+    producer = SimulatedProducer(linger_ms=0)
+    producer.learn()
+    delivery = producer.send("t", b"v", partition=1)
+    producer.simulation.close()
+    assert isinstance(outcome_of(delivery), Closed)
+    assert producer.accumulator.bytes_held == 0
+
+
 def test_a_topic_that_is_created_again_with_fewer_partitions() -> None:
     """Keys go where every other producer sends them, and what was for the other partitions ends by its deadline."""
     producer = SimulatedProducer({"t": [1] * 8}, metadata_max_age_ms=1_000, linger_ms=0, delivery_timeout_ms=5_000)
@@ -118,9 +174,9 @@ def test_a_topic_that_is_created_again_with_fewer_partitions() -> None:
     producer.run(1_000)
     assert [place_of(each).partition for each in deliveries[:12]] == [murmur2_partition(key, 3) for key in keys]
     assert all(place_of(each).partition < 3 for each in deliveries)
-    with pytest.raises(LocalProtocolError, match="partitions 0 to 2, not 7"):
-        producer.send("t", b"v", partition=7)
+    gone = producer.send("t", b"v", partition=7)
     producer.run(3_000)
+    assert "partitions 0 to 2, not 7" in str(outcome_of(gone))
     for delivery in (stranded, late):
         error = outcome_of(delivery)
         assert isinstance(error, DeliveryTimedOut)

@@ -103,6 +103,12 @@ def test_a_partition_without_a_leader_is_read_once_it_has_one(caplog: pytest.Log
     assert cluster.read(2_000) == [(0, 0)]
 
 
+def test_a_partition_that_its_topic_does_not_have(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = reading(TopicPartition("t", 9))
+    assert cluster.read() == []
+    assert "partition t-9 cannot be read now: topic t has partitions 0 to 2" in caplog.messages
+
+
 def test_a_partition_that_does_not_exist_yet(caplog: pytest.LogCaptureFixture) -> None:
     cluster = reading(T0, TopicPartition("new", 0))
     cluster.logs[T0].append(b"a")
@@ -192,7 +198,7 @@ def test_what_was_read_of_a_deleted_topic_is_not_committed_for_the_next_one() ->
     assert cluster.assignment.to_commit()[T0].offset == 2
 
 
-def test_a_topic_that_is_created_again_without_a_policy() -> None:
+def test_a_topic_that_is_created_again_without_a_policy(caplog: pytest.LogCaptureFixture) -> None:
     """Nothing of it is read from the former offset, or committed, until there is an offset of the group."""
     commits = {T0: OffsetAndMetadata(0), T1: OffsetAndMetadata(0)}
     cluster = reading(T0, T1, auto_offset_reset="none", commits=commits)
@@ -206,6 +212,7 @@ def test_a_topic_that_is_created_again_without_a_policy() -> None:
         cluster.logs[partition].append(b"c", b"d", b"e")
     with pytest.raises(NoOffset, match="t-0 has no committed offset, and auto_offset_reset is none"):
         cluster.read(3_000)
+    assert "t-0: topic t was deleted and created again" in caplog.messages
     assert cluster.read(3_000) == [(1, 1), (1, 2)]
     assert T0 not in cluster.assignment.to_commit()
     commits[T0] = OffsetAndMetadata(2)

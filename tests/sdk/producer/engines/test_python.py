@@ -89,8 +89,8 @@ def test_refused() -> None:
     made, owner = appender()
     with pytest.raises(EncodeError):
         made.send("t", 5)  # type: ignore[arg-type]  # wrong on purpose
-    with pytest.raises(LocalProtocolError, match="topic t has partitions 0 to 3, not 4"):
-        made.send("t", b"v", partition=4)
+    with pytest.raises(LocalProtocolError, match="topic t has partitions 0 to 3, not -1"):
+        made.send("t", b"v", partition=-1)
     made.refusal = Closed("closed")
     with pytest.raises(Closed):
         made.send("t", b"v")
