@@ -334,6 +334,18 @@ def test_a_commit_of_nothing_is_done_once_and_at_once() -> None:
     assert client.offsets.due_ms(client.simulation.now_ms) is None
 
 
+def test_a_commit_that_came_too_late_is_not_made_afterwards() -> None:
+    client = Client()
+    signature, client.signer.signature = client.signer.signature, None
+    late, later = client.commit({T0: 1}, 100), client.commit({T1: 1}, 5_000)
+    client.simulation.run(200)
+    assert [type(outcome) for outcome in late] == [RequestTimedOut]
+    client.signer.signature = signature
+    client.simulation.run(200)
+    assert [sent(request) for request in client.requests] == [{1: 1}]
+    assert isinstance(later[0], Committed)
+
+
 def test_deadlines_of_ended_commits_are_forgotten() -> None:
     client = Client()
     client.signer.signature = None
