@@ -359,6 +359,26 @@ def test_deadlines_of_ended_commits_are_forgotten() -> None:
     assert len(client.offsets._deadlines) < 200
 
 
+def test_commits_end_in_time_after_others_were_forgotten() -> None:
+    client = Client()
+    client.signer.signature = None
+    ended: list[tuple[int, int]] = []
+    for number in range(300):
+        deadline_ms = 2_000 + number * 37 % 300  # in no order
+        partition = T0 if number % 10 else T1
+        client.offsets.commit(
+            {partition: OffsetAndMetadata(1)},
+            deadline_ms,
+            lambda outcome, now_ms, deadline_ms=deadline_ms: ended.append((deadline_ms, now_ms)),  # type: ignore[misc]  # its default
+            1_000,
+        )
+    client.offsets.release([T0], 1_000)
+    ended.clear()
+    client.simulation.run(5_000)
+    assert len(ended) == 30
+    assert all(deadline_ms == now_ms for deadline_ms, now_ms in ended)
+
+
 def test_a_membership_that_has_failed_fails_its_commits() -> None:
     client = Client()
     client.signer.failure = BrokerError(ErrorCode.FENCED_INSTANCE_ID)
