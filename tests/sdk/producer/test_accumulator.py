@@ -106,6 +106,15 @@ def test_a_batch_s_worth_counts_over_batches_that_are_sent_early(records_each: i
     assert all(1024 <= size_bytes <= 1024 * 2.5 for _, size_bytes in runs[:-1])
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_records_without_a_key_leave_a_partition_that_is_gone(count: int) -> None:
+    filled = Filled(partitions=3)
+    filled.topic.sticky_partition = count
+    filled.accumulator.place_held(filled.topic, count, lambda outcome, other: None, lambda outcome: None)
+    filled.send("t", b"x")
+    assert max(filled.topic.queues) < count
+
+
 def test_busy_partitions_get_less() -> None:
     filled = Filled(partitions=2, batch_size=256)
     for _ in range(100):
