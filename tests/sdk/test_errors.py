@@ -32,6 +32,7 @@ from kafkawire.sdk.errors import (
     EncodeError,
     KafkaWireError,
     PartialBatch,
+    ProducerFenced,
 )
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.tables.error_codes import FATAL, ErrorCode
@@ -88,6 +89,7 @@ def test_retriable(name: str, retriable: bool) -> None:
         (PartialBatch(61, 5, None), {"left_bytes": 5, "needed_bytes": None}),
         (BrokerError(3, "topic t"), {"code": 3, "detail": "topic t", "retriable": True, "fatal": False}),
         (BrokerError(next(iter(FATAL))), {"detail": "", "fatal": True}),
+        (ProducerFenced(47, "id x"), {"code": ErrorCode.INVALID_PRODUCER_EPOCH, "detail": "id x", "fatal": True}),
         (ConnectFailed(("broker", 9092), "refused"), {"address": "('broker', 9092)", "retriable": True}),
         (ConfigurationError("acks", 2, "expected 0"), {"option": "acks"}),
         (KafkaWireError("text"), {"retriable": False, "fatal": False}),

@@ -387,9 +387,8 @@ class Round:
         self.counts["stored"] += len(stored)
         unread = self._missing(self._ends_read)
         if unread:
-            self._fault(
-                "unread records", f"{len(unread)}, the first {unread[:3]}, way {self._way}, group {self._group}"
-            )
+            first = f"the first {unread[:3]}"
+            self._fault("unread records", f"{len(unread)}, {first}, way {self._way}, group {self._group}")
         twice = [place for place, times in self._found.items() if times > 1]
         if twice and self._group is None:
             self._fault("records read twice", f"{len(twice)}, the first {twice[:3]}, way {self._way}")

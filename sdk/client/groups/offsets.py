@@ -216,8 +216,6 @@ class Offsets:
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
         """End every commit."""
         self._interval_ms = self._auto_due_ms = None
-        if self._call is not None:
-            self._call.cancel()
         self._pending.clear()
         self._sent.clear()
         for waiter in list(self._waiting):

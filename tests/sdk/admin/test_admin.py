@@ -48,6 +48,8 @@ def administering(test: Callable[[StoringBroker, Admin], Awaitable[None]]) -> No
             str(BROKER), network=broker.network, retry_backoff_ms=1, request_timeout_ms=REQUEST_TIMEOUT_MS
         ) as admin:
             await test(broker, admin)
+        with pytest.raises(Closed):
+            admin.metrics()
 
     asyncio.run(run())
 

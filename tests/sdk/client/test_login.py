@@ -17,6 +17,7 @@ import pytest
 from kafkawire.sdk.client.login import login, tls
 from kafkawire.sdk.client.security_options import SecurityOptions
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.protocol.sasl import gssapi
 from kafkawire.sdk.protocol.sasl.authenticator import Authenticator
 from kafkawire.sdk.secret import Secret
 from kafkawire.sdk.transport.tls import PemFiles
@@ -112,6 +113,13 @@ def test_gssapi(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
     with pytest.raises(ConfigurationError, match="pip install"):
         log_in({**SASL, "sasl_mechanism": "GSSAPI"})
+
+
+def test_gssapi_asks_for_a_ticket_of_the_service_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str]] = []
+    monkeypatch.setattr(gssapi, "GssapiAuthenticator", lambda service, host: asked.append((service, host)))
+    log_in({**SASL, "sasl_mechanism": "GSSAPI", "sasl_kerberos_service_name": "kafka-service"}, "broker")
+    assert asked == [("kafka-service", "broker")]
 
 
 def botocore(monkeypatch: pytest.MonkeyPatch, credentials: object) -> None:

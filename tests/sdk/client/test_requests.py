@@ -70,9 +70,12 @@ def test_coordinator(response: FindCoordinatorResponse) -> None:
 
 def test_no_coordinator() -> None:
     response = FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    with pytest.raises(BrokerError, match="coordinator of group g") as caught:
+    with pytest.raises(BrokerError, match=r"^COORDINATOR_NOT_AVAILABLE: coordinator of group g$") as caught:
         coordinator(response, "coordinator of group g")
     assert caught.value.retriable
+    response.error_message = "not yet"
+    with pytest.raises(BrokerError, match=r"^COORDINATOR_NOT_AVAILABLE: coordinator of group g: not yet$"):
+        coordinator(response, "coordinator of group g")
 
 
 def test_carries() -> None:

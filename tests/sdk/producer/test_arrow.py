@@ -103,6 +103,7 @@ def test_every_column(kind: str, offset: int) -> None:
         (pa.array(["ä", None], pa.string_view()), ["ä".encode(), None]),
         (pa.array([b"ab", None, b"cd"], pa.binary(2)), [b"ab", None, b"cd"]),
         (pa.nulls(2), [None, None]),
+        (pa.array([b"x", None] * 100), [b"x", None] * 100),
         (pa.array([], pa.binary()), []),
         (pa.array([b"", b""]), [b"", b""]),
     ],

@@ -6,14 +6,17 @@ wrap are tested on `Sequences` alone.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kafkawire.sdk.errors import BrokerError, ConnectionLost, DeliveryTimedOut
+from kafkawire.sdk.producer.batch import ProducerId
 from kafkawire.sdk.producer.outcome import RecordMetadata
-from kafkawire.sdk.producer.sequences import following
+from kafkawire.sdk.producer.sequences import Sequences, following
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import RecordBatch
 from tests.sdk.client.simulation import SILENT, topic_id
@@ -165,3 +168,26 @@ def test_the_epoch_of_one_partition_leaves_the_others_alone() -> None:
     sent(producer, b"b", partition=1)
     numbers = [(at[1], batch.producer_epoch, batch.base_sequence) for *_, at, batch in producer.produced[1:]]
     assert numbers == [(1, 0, 0), (0, 0, 1), (0, 1, 0), (1, 1, 0)]
+
+
+class Numbered:
+    """A batch of some records, as far as `Sequences` looks at it."""
+
+    def __init__(self, count: int) -> None:
+        self.builder = SimpleNamespace(count=count)
+        self.producer: ProducerId | None = None
+        self.sequence = NO_SEQUENCE
+
+    def stamp(self, producer: ProducerId, sequence: int) -> None:
+        self.producer, self.sequence = producer, sequence
+
+
+def test_an_earlier_batch_may_be_acknowledged_after_a_later_one_that_was_given_up() -> None:
+    sequences: Any = Sequences()
+    first, last = Numbered(5), Numbered(3)
+    for batch in (first, last):
+        sequences.assign(batch, ProducerId(7, 0))
+    sequences.failed(last)
+    sequences.acknowledged(last)
+    sequences.acknowledged(first)
+    assert not sequences.needs_epoch, "no number is missing"

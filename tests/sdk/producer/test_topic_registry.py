@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.client.partitioner import murmur2_partition
-from kafkawire.sdk.errors import BrokerError, Closed, DeliveryTimedOut, KafkaWireError, LocalProtocolError
+from kafkawire.sdk.errors import (
+    BrokerError,
+    Closed,
+    DeliveryTimedOut,
+    KafkaWireError,
+    LocalProtocolError,
+    TransactionAborted,
+)
 from kafkawire.sdk.producer.outcome import RecordMetadata
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -43,13 +50,22 @@ def test_one_missing_topic_holds_up_no_other(caplog: pytest.LogCaptureFixture) -
     assert len(producer.simulation.requests(MetadataRequest)) - asked <= 1
 
 
-def test_a_topic_is_forgotten_with_its_last_record() -> None:
+@pytest.mark.parametrize(
+    ("error", "logged"),
+    [(KafkaWireError("given up"), ["not stored: given up"]), (TransactionAborted("given up"), [])],
+    ids=["failed", "as the application wanted"],
+)
+def test_a_topic_is_forgotten_with_its_last_record(
+    error: KafkaWireError, logged: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR, "kafkawire.producer")
     producer = SimulatedProducer({"t": [1]}, linger_ms=0)
     deliveries = [producer.send("never", b"v") for _ in range(2)]
     producer.run(100)
     assert producer.router.metadata.wanted == {"never"}
-    producer.sender.abandon(KafkaWireError("given up"), producer.simulation.now_ms)
+    producer.sender.abandon(error, producer.simulation.now_ms)
     assert [str(outcome_of(each)) for each in deliveries] == ["given up"] * 2
+    assert caplog.messages == logged
     assert producer.router.metadata.wanted == set()
     assert producer.accumulator.bytes_held == 0
     assert producer.accumulator.topics == {}

@@ -60,6 +60,11 @@ def test_without_an_authority_those_of_the_system_count(certificates: Certificat
         handshake(tls_context(PemFiles()), certificates.context(certificates.broker))
 
 
+def test_an_authority_of_the_system_is_trusted(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))  # where OpenSSL looks instead
+    handshake(tls_context(PemFiles()), certificates.context(certificates.broker))
+
+
 def identities(certificates: Certificates) -> dict[str, tuple[str, Secret | None, Secret | None]]:
     """Return certificate, key and password in every form."""
     whole, certificate = certificates.client, certificates.client_certificate

@@ -5,6 +5,7 @@ Method: a handover beside a reader that notes its calls, and commits that end wh
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -230,3 +231,21 @@ def test_what_is_forgotten_stays_as_it_is() -> None:
     scene.handover.forget()
     scene.handover.acknowledge(scene.events[0], 0)
     assert (scene.reader.assigned, scene.done, scene.commits.released) == ({P}, [], [])
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (1, "1 partition: t-0"),
+        (2, "2 partitions: t-0, t-1"),
+        (20, f"20 partitions: {', '.join(f't-{number}' for number in range(20))}"),
+        (21, f"21 partitions: {', '.join(f't-{number}' for number in range(20))}, …"),
+    ],
+)
+def test_the_log_names_some_partitions(count: int, text: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "kafkawire.group")
+    scene = Scene(auto_commit=False)
+    partitions = [TopicPartition("t", number) for number in range(count)]
+    scene.own(*partitions)
+    scene.handover.revoke(partitions, 1, 0, 0, scene.step("revoked"))
+    assert caplog.messages == [f"group g, generation 1: {what} {text}" for what in ("assigned", "revoking")]

@@ -334,6 +334,18 @@ def test_a_commit_of_nothing_is_done_once_and_at_once() -> None:
     assert client.offsets.due_ms(client.simulation.now_ms) is None
 
 
+def test_a_commit_that_came_too_late_is_not_made_afterwards() -> None:
+    client = Client()
+    signature, client.signer.signature = client.signer.signature, None
+    late, later = client.commit({T0: 1}, 100), client.commit({T1: 1}, 5_000)
+    client.simulation.run(200)
+    assert [type(outcome) for outcome in late] == [RequestTimedOut]
+    client.signer.signature = signature
+    client.simulation.run(200)
+    assert [sent(request) for request in client.requests] == [{1: 1}]
+    assert isinstance(later[0], Committed)
+
+
 def test_deadlines_of_ended_commits_are_forgotten() -> None:
     client = Client()
     client.signer.signature = None
@@ -345,6 +357,26 @@ def test_deadlines_of_ended_commits_are_forgotten() -> None:
         client.commit({T0: offset}, 500_000)
         client.offsets.release([T0], client.simulation.now_ms)
     assert len(client.offsets._deadlines) < 200
+
+
+def test_commits_end_in_time_after_others_were_forgotten() -> None:
+    client = Client()
+    client.signer.signature = None
+    ended: list[tuple[int, int]] = []
+    for number in range(300):
+        deadline_ms = 2_000 + number * 37 % 300  # in no order
+        partition = T0 if number % 10 else T1
+        client.offsets.commit(
+            {partition: OffsetAndMetadata(1)},
+            deadline_ms,
+            lambda outcome, now_ms, deadline_ms=deadline_ms: ended.append((deadline_ms, now_ms)),  # type: ignore[misc]  # its default
+            1_000,
+        )
+    client.offsets.release([T0], 1_000)
+    ended.clear()
+    client.simulation.run(5_000)
+    assert len(ended) == 30
+    assert all(deadline_ms == now_ms for deadline_ms, now_ms in ended)
 
 
 def test_a_membership_that_has_failed_fails_its_commits() -> None:

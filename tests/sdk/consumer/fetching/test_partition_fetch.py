@@ -25,12 +25,19 @@ def test_a_request() -> None:
 
 @pytest.mark.parametrize(
     ("place", "checked", "known", "needed"),
-    [(Position(4, 2), -1, 3, True), (Position(4, 2), 3, 3, False), (Position(4), -1, 3, False), (None, -1, 3, False)],
+    [
+        (Position(4, 2), None, 3, True),
+        (Position(4, 2), None, -1, False),
+        (Position(4, 2), 3, 3, False),
+        (Position(4), None, 3, False),
+        (None, None, 3, False),
+    ],
 )
 def test_a_position_is_checked_once_for_each_epoch(
-    place: Position | None, checked: int, known: int, needed: bool
+    place: Position | None, checked: int | None, known: int, needed: bool
 ) -> None:
     fetch = PartitionFetch(T1, backoff(), 1_000)
     fetch.begin(1, place)
-    fetch.checked_epoch = checked
+    if checked is not None:
+        fetch.checked_epoch = checked
     assert fetch.needs_check(Partition(1, known)) == needed

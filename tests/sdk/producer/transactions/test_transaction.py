@@ -213,6 +213,7 @@ def test_a_cancelled_begin_leaves_nothing_open() -> None:
             task.cancel()
             await asyncio.wait([task])
             if not task.cancelled():
+                task.result()  # raises if the one before is open
                 await producer.abort_transaction()
         async with producer.transaction():
             await producer.send("t", b"a")

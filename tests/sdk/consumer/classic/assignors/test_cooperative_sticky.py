@@ -72,6 +72,7 @@ def test_what_moves_waits_for_the_next_rebalance() -> None:
         (1, None, "y"),
         (-1, b"\x00\x00\x00\x03", "x"),
         (-1, b"\x00\x00\x00\x01", "y"),
+        (-1, b"\x00\x00\x00\x01more", "y"),
         (-1, b"\x03", "y"),
     ],
 )
