@@ -34,7 +34,7 @@ NOT_LOADED = {
     "construct", "yaml", "jsonschema", "typer", "click", "rich", "pydantic", "pyarrow", "pyspark",
     "opentelemetry",
     "lz4", "snappy", "cramjam", "zstandard",
-    "dataclasses", "difflib",
+    "dataclasses", "datetime", "difflib", "pathlib", "tempfile",
     "kafkawire.codegen", "kafkawire.commands", "kafkawire.conformance", "kafkawire.reference_broker",
     "kafkawire.sdk.protocol.codec", "kafkawire.sdk.protocol.json_form", "kafkawire.sdk.protocol.scram",
     "kafkawire.sdk.protocol.programs", "kafkawire.sdk.protocol.schema", "kafkawire.sdk.protocol.connection",

@@ -6,7 +6,6 @@ What its methods do is in `actions.py`; `kafkawire.sync.Admin` is its blocking f
 from __future__ import annotations
 
 from collections.abc import Collection, Coroutine, Iterable, Mapping
-from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -28,6 +27,7 @@ from kafkawire.sdk.transport.promise import Result
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from typing import Unpack
 
     from kafkawire.sdk.admin.actions import Actions

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
 from typing import Final, Literal, cast
 
 from kafkawire.sdk.client.groups.assignor import Assignor
 from kafkawire.sdk.client.partitioner import ROUND_ROBIN, Partitioner
+from kafkawire.sdk.client.times import is_timedelta
 from kafkawire.sdk.client.topics import LEGAL_NAME, is_legal_name
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.metrics.names import MetricsReporter
@@ -79,8 +79,8 @@ def read_reset_policy(name: str, value: object) -> str | int:
     """Return a policy by its name, or the milliseconds of one that goes back by a duration."""
     if value in ("latest", "earliest", "none"):
         return str(value)
-    if isinstance(value, timedelta) and value >= timedelta():
-        return value // timedelta(milliseconds=1)
+    if is_timedelta(value) and value.days >= 0:
+        return (value.days * 24 * 60 * 60 + value.seconds) * 1000 + value.microseconds // 1000
     found = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if found is None or not any(found.groups()):
         raise ConfigurationError(

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import sys
 from operator import index
-from typing import Final, SupportsIndex
+from typing import TYPE_CHECKING, Final, SupportsIndex
 
 from kafkawire.sdk.errors import LocalProtocolError
 
-__all__ = ["to_ms"]
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+    from typing import TypeGuard
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+__all__ = ["is_datetime", "is_timedelta", "to_ms"]
 
 #: The latest time, of 8 bytes on the wire.
 _MAX_MS: Final = (1 << 63) - 1
+
+
+def is_datetime(given: object) -> TypeGuard[datetime]:
+    """Return whether it is a datetime; the module is not imported for those who have none."""
+    return "datetime" in sys.modules and isinstance(given, sys.modules["datetime"].datetime)
+
+
+def is_timedelta(given: object) -> TypeGuard[timedelta]:
+    """Return whether it is a timedelta; see `is_datetime`."""
+    return "datetime" in sys.modules and isinstance(given, sys.modules["datetime"].timedelta)
 
 
 def to_ms(time: object) -> int:
@@ -26,10 +38,12 @@ def to_ms(time: object) -> int:
         LocalProtocolError: it is before 1970, or a datetime without a time zone, which names no point in time; or it is
             neither.
     """
-    if isinstance(time, datetime):
+    if is_datetime(time):
+        from datetime import UTC, datetime, timedelta
+
         if time.tzinfo is None:
             raise LocalProtocolError(f"time {time}: expected a time zone, as in datetime.now(UTC)")
-        time_ms = (time - _EPOCH) // timedelta(milliseconds=1)
+        time_ms = (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     elif isinstance(time, bool) or not isinstance(time, SupportsIndex):
         raise LocalProtocolError(f"time {time!r:.100}: expected milliseconds since the epoch, or a datetime")
     else:

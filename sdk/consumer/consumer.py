@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import suppress
-from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -34,6 +33,8 @@ from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.waiting import turn
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from kafkawire.sdk.client.groups.protocol import Event
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.listener import BlockingListenerCalls, ListenerCalls, RebalanceListener

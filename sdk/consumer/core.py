@@ -264,7 +264,7 @@ class ConsumerCore:
         for partition in tuple(partitions) or tuple(self.assignment.readings):
             self.assignment.seek(partition, place)
 
-    def seek_to_offset(self, partition: TopicPartition, offset: int) -> None:
+    def seek_to_offset(self, partition: TopicPartition, offset: object) -> None:
         """Continue a partition from an offset.
 
         Raises:

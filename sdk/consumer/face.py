@@ -7,7 +7,6 @@ that is added in `consumer.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, Generic
 
 from kafkawire.sdk.client.arguments import (
@@ -21,7 +20,7 @@ from kafkawire.sdk.client.arguments import (
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.client.times import to_ms
+from kafkawire.sdk.client.times import is_datetime, to_ms
 from kafkawire.sdk.client.topics import checked_topics
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
@@ -33,6 +32,7 @@ from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from typing import Unpack
 
     from kafkawire.sdk.client.groups.protocol import GroupMetadata
@@ -154,7 +154,7 @@ class ConsumerFace(Generic[Key, Value]):
             LocalProtocolError: the offset is negative, the time has no time zone, or the partition is not assigned.
         """
         core, chosen = self._started(), checked_partition(partition)
-        if isinstance(place, datetime):
+        if is_datetime(place):
             core.seek([chosen], to_ms(place))
         else:
             core.seek_to_offset(chosen, place)

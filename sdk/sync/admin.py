@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -22,6 +21,7 @@ from kafkawire.sdk.transport.waiting import result_of
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from typing import Unpack
 
     from kafkawire.sdk.client.keywords import AdminKeywords

@@ -7,7 +7,6 @@ back to the last finished record, and records that did not arrive are handed out
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Generator, Iterable, Mapping
-from datetime import datetime
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
@@ -25,6 +24,7 @@ from kafkawire.sdk.transport.waiting import result_of
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from typing import Unpack
 
     from kafkawire.sdk.client.groups.protocol import GroupMetadata
