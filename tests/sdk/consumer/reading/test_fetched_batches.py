@@ -5,6 +5,8 @@ Method: the bytes of responses made by hand, walked as a consumer walks them.
 
 from __future__ import annotations
 
+from struct import pack_into
+
 import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
@@ -12,10 +14,15 @@ from kafkawire.sdk.consumer.fetching.queue import Fetched
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.reading.fetched_batches import fetched_batches
 from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.records import MessageSetBuilder
+from kafkawire.sdk.records.crc import crc32c
 from tests.sdk.consumer.batches import made, marker
 
 PARTITION = TopicPartition("t", 3)
+
+#: Where the length of a batch ends, which does not count what is before, and where its checksum begins.
+LENGTH_END, CRC_BEGIN = 12, 17
 
 
 def offsets(data: bytes, start: int = 0, aborted: tuple[tuple[int, int], ...] = ()) -> list[int]:
@@ -51,6 +58,16 @@ def test_aborted_transactions_are_left_out() -> None:
     )
     assert offsets(data, aborted=((1, 7),)) == [0, 2, 5, 8]
     assert offsets(data) == [0, 1, 2, 3, 5, 8]
+
+
+def test_an_empty_control_batch_ends_nothing() -> None:
+    """Compaction removes old markers and may leave their batch, for the producer's last sequence."""
+    empty = bytearray(marker(1, 7, is_commit=False)[:BATCH_HEADER_BYTES])
+    pack_into(">i", empty, 8, BATCH_HEADER_BYTES - LENGTH_END)
+    pack_into(">i", empty, BATCH_HEADER_BYTES - 4, 0)
+    pack_into(">I", empty, CRC_BEGIN, crc32c(empty[CRC_BEGIN + 4 :]))
+    data = made(0, b"x", producer=7) + bytes(empty) + made(2, b"x", producer=7) + marker(3, 7, is_commit=False)
+    assert offsets(data + made(4, b"kept", producer=7), aborted=((0, 7),)) == [4]
 
 
 def test_a_second_abort_of_the_same_producer() -> None:
