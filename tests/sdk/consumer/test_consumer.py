@@ -34,6 +34,7 @@ from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import Record
+from kafkawire.sdk.transport.fork import Forked
 from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
 
 T = TopicPartition("t", 0)
@@ -106,6 +107,8 @@ def test_new_records_are_waited_for() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         await read(consumer, 30)
         assert await consumer.getmany(10) == {}
+        assert consumer._core is not None
+        assert not consumer._core.queue.is_awaited, "a read that has ended waits no more"
         waiting = asyncio.ensure_future(read(consumer, 1))
         await asyncio.sleep(0)
         broker.fill("t", b"new")
@@ -569,6 +572,17 @@ def test_topics_that_cannot_be(topics: Any, message: str) -> None:
         with pytest.raises(LocalProtocolError, match=message):
             await consumer.subscribe(*topics)
         assert consumer.assignment == {T}
+
+    consuming(test)
+
+
+def test_reads_of_a_forked_process_do_not_just_end() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        assert consumer._core is not None
+        consumer._core.forked(Forked("made by the parent"))
+        for reading in (aiter(consumer), consumer.batches()):
+            with pytest.raises(Forked, match="made by the parent"):
+                await anext(reading)
 
     consuming(test)
 
