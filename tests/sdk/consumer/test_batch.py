@@ -29,6 +29,13 @@ def test_records() -> None:
 
 
 @pytest.mark.parametrize(
+    ("start", "end", "is_cut"), [(0, None, False), (10, 14, False), (11, 14, True), (10, 13, True)]
+)
+def test_whether_a_batch_is_cut(start: int, end: int | None, is_cut: bool) -> None:
+    assert batch(start, end).is_cut is is_cut
+
+
+@pytest.mark.parametrize(
     ("start", "end", "offsets", "next_offset"),
     [(0, None, [10, 11, 12, 13], 14), (12, None, [12, 13], 14), (0, 12, [10, 11], 12), (11, 13, [11, 12], 13)],
 )

@@ -235,6 +235,32 @@ def test_what_is_fetched_ahead_is_bounded() -> None:
     assert cluster.queue.size_bytes == 0
 
 
+def test_what_is_fetched_ahead_of_one_partition_is_bounded() -> None:
+    """It has enough with two fetches; what is left of `fetch_max_bytes` is for others."""
+    cluster = reading(T0, max_partition_fetch_bytes=1_000)
+    for _ in range(20):
+        cluster.logs[T0].append(b"x" * 900)  # the simulated broker knows no limit: a fetch each
+        cluster.run(20)
+    assert 1_000 < cluster.queue.size_bytes < 3_000
+    assert cluster.queue.starved, "what is taken wakes the I/O side"
+    found: list[tuple[int, int]] = []
+    while len(found) < 20 and cluster.queue.size_bytes:
+        found += cluster.read()
+        cluster.run(100)
+    assert found == [(0, number) for number in range(20)]
+
+
+def test_a_pause_is_waited_for_once() -> None:
+    cluster = reading(T0)
+    cluster.logs[T0].error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    cluster.run(100)
+    planner, (fetch,) = cluster.planner, cluster.planner._partitions.values()
+    waiting = len(planner._later)
+    for _ in range(50):
+        planner.consider(fetch, cluster.simulation.now_ms)
+    assert len(planner._later) == waiting
+
+
 def test_positions_of_partitions_that_are_gone_do_nothing() -> None:
     cluster = reading(T0, T1)
     cluster.run(3)

@@ -299,6 +299,16 @@ def test_what_an_interrupted_read_took_is_handed_out_again(side: UserSide) -> No
     assert side.take() is None, "what was fetched before is dropped"
 
 
+def test_what_is_not_finished_stays_so_when_the_rest_is_fetched_again(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b", b"c"))
+    assert (side.take(), side.take()) == (0, 1)
+    side.reader.fetch_again(side.assignment.readings[T0])
+    assert side.told == [("seek", T0, Position(2, 0))]
+    assert (side.position(T0), side.finished(T0)) == (Position(2, 0), Position(1, 0))
+    assert side.take() is None
+    assert side.finished(T0) == Position(2, 0)
+
+
 def test_a_partition_that_an_error_has_stopped_stays_stopped(side: UserSide) -> None:
     side.assignment.halt(side.assignment[T0])
     side.reader.rewind()

@@ -39,6 +39,18 @@ def test_the_first_unfinished_record_is_the_limit(seed: int) -> None:
         assert len(unfinished) == len(left)
 
 
+def test_records_beside_a_batch_that_was_handed_out_whole() -> None:
+    unfinished = Unfinished(T0)
+    unfinished.began_batch(Position(5, 1), 10)
+    unfinished.began(Position(10, 1), [10, 11], 1)
+    for offset in (5, 9):
+        with pytest.raises(LocalProtocolError, match=f"record {offset} of t-0 was handed out in a batch"):
+            unfinished.finish(offset)
+    unfinished.finish(10)
+    unfinished.finish_batch(5, 10)
+    assert unfinished.first == Position(11, 1)
+
+
 def test_the_leader_epoch_is_that_of_the_record_before() -> None:
     unfinished = Unfinished(T0)
     unfinished.began(Position(5, 1), [5, 7], 2)
