@@ -27,11 +27,13 @@ from kafkawire.sdk.producer.core import ProducerCore
 from kafkawire.sdk.producer.producer import Producer
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.frames import frame
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import Compression, walk
-from tests.sdk.scripted_broker import BROKER, StoringBroker
+from tests.sdk.scripted_broker import BROKER, Later, StoringBroker
 
 QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
 
@@ -83,6 +85,25 @@ def test_records_and_their_places() -> None:
         assert (two.key, two.value, two.headers) == (b"k", None, (("a", b"1"), ("a", None)))
 
     producing(test)
+
+
+def test_a_subclass_sees_every_record() -> None:
+    class Counting(Producer):
+        calls = 0
+
+        def send(self, *given: Any, **named: Any) -> Any:
+            self.calls += 1
+            return super().send(*given, **named)
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        async with Counting(str(BROKER), network=broker.network, **QUICK) as producer:
+            await producer.send("t", b"v", key=b"k", headers={"h": b"1"}, timestamp_ms=77)
+        assert producer.calls == 1
+        (record,) = next(walk(broker.logs["t", 0][0])).records()
+        assert (record.key, record.value, record.headers, record.timestamp) == (b"k", b"v", (("h", b"1"),), 77)
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize(
@@ -349,10 +370,21 @@ def test_a_response_that_breaks_the_protocol() -> None:
 
 def test_an_unknown_topic_is_waited_for() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
+        questions: list[MetadataRequest] = []
+        usual = broker.responders[ApiKey.METADATA]
+
+        def described(request: Request) -> Message | Later | None:
+            assert isinstance(request.message, MetadataRequest)
+            questions.append(request.message)
+            return usual(request)
+
+        broker.responders[ApiKey.METADATA] = described
         deliveries = [producer.send("new", b"%d" % number) for number in range(3)]
         await asyncio.sleep(0)
         broker.topics["new"] = 1
         assert [(await delivery).offset for delivery in deliveries] == [0, 1, 2]
+        assert questions
+        assert all(each.allow_auto_topic_creation for each in questions), "who asks for a topic may create it"
 
     producing(test)
 
