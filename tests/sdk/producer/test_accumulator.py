@@ -173,6 +173,17 @@ def test_a_full_buffer_takes_no_more_than_its_limit() -> None:
     assert len(filled.values()) == count
 
 
+def test_an_open_batch_that_cannot_grow_stays_open() -> None:
+    filled = Filled(batch_size=4096, buffer_memory=2048)
+    filled.send("t", b"x" * 500)
+    with pytest.raises(BufferFull):
+        filled.send("t", b"x" * 1_600)
+    filled.send("t", b"small")
+    (batch,) = filled.batches()
+    assert filled.accumulator.is_open(batch)
+    assert filled.values() == [b"x" * 500, b"small"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -378,6 +389,18 @@ def test_records_of_unknown_topics_wait_and_are_placed_in_order() -> None:
         [b"0", b"2"]
     ]
     assert {batch.created_ms for queue in topic.queues.values() for batch in queue.waiting} == {77}
+
+
+def test_a_held_record_that_has_failed_is_not_placed_behind_one_that_waits() -> None:
+    filled = Filled()
+    waiting, given_up = (filled.send("new", value) for value in (b"waiting", b"given up"))
+    topic = filled.accumulator.topics["new"]
+    filled.accumulator.give_up_held(topic.held[1], KafkaWireError("gone"))
+    filled.accumulator.place_held(topic, 1, lambda outcome, other: None, lambda outcome: None)
+    (batch,) = topic.queues[0].waiting
+    assert [record.value for record in RecordBatch(bytes(batch.sealed())).records()] == [b"waiting"]
+    assert (waiting.done, given_up.done) == (False, True)
+    assert filled.accumulator.bytes_held == batch.admitted_bytes
 
 
 def test_forgotten_topics_are_held_again() -> None:

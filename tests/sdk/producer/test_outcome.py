@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.errors import Closed, ConnectionLost, DeliveryTimedOut, LocalProtocolError
+from kafkawire.sdk.errors import Closed, ConnectionLost, DeliveryTimedOut, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.outcome import Outcome, RecordMetadata
 
@@ -102,6 +102,23 @@ def test_each_await_raises_an_error_of_its_own() -> None:
         assert error.__traceback__ is None
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(("timeout_ms", "seconds"), [(None, None), (0, 0.0), (1_500, 1.5)])
+def test_a_thread_waits_as_long_as_it_may(
+    timeout_ms: int | None, seconds: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float | None] = []
+
+    class Unset(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waited.append(timeout)
+            return False
+
+    monkeypatch.setattr("kafkawire.sdk.producer.outcome.Event", Unset)
+    with pytest.raises(RequestTimedOut, match=f"record for t-3 is not settled after {timeout_ms} ms"):
+        Outcome(PLACE).result(0, 500, timeout_ms)
+    assert waited == [seconds]
 
 
 def test_a_cancelled_waiter_does_not_disturb_the_others() -> None:

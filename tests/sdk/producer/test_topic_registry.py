@@ -273,3 +273,29 @@ def test_without_a_broker_the_reason_is_told() -> None:
     delivery = producer.send("t", b"v")
     producer.run(1_000 + GRACE_MS)
     assert "topic t is not known after 1000 ms: cannot connect to node-1:9092: refused" in str(outcome_of(delivery))
+
+
+def test_a_partition_that_was_added_is_asked_for_again_once_brokers_are_back() -> None:
+    producer = SimulatedProducer(linger_ms=0, request_timeout_ms=1_000, api_timeout_ms=2_000)
+    producer.learn()
+    producer.leaders["t"] = [1, 2]
+    producer.simulation.down = {1, 2, 3}
+    for node in (1, 2, 3):
+        producer.simulation.break_connections(node)
+    delivery = producer.send("t", b"v", partition=1)
+    producer.run(10_000)
+    producer.simulation.down = set()
+    producer.run(5_000)
+    assert place_of(delivery).partition == 1
+
+
+def test_a_partition_is_asked_for_until_the_topic_is_back() -> None:
+    producer = SimulatedProducer(linger_ms=0)
+    producer.learn()
+    del producer.leaders["t"]
+    delivery = producer.send("t", b"v", partition=1)
+    producer.run(1_000)
+    assert not delivery.done
+    producer.leaders["t"] = [1, 2]
+    producer.run(5_000)
+    assert place_of(delivery).partition == 1

@@ -280,3 +280,87 @@ def test_the_first_partition_does_not_wait_long_for_the_transaction_before() -> 
     pauses = [after - before - 1 for before, after in pairwise(times)]
     assert (pauses[:3], pauses[4:]) == ([20] * 3, [100, 200, 400])
     assert error_of(producer.commit()) is None
+
+
+def test_partitions_are_added_by_one_request_at_a_time() -> None:
+    producer = TransactionalProducer(1)
+    producer.begin()
+    producer.send("t", b"v", partition=0)
+    producer.commit()
+    producer.begin()
+    producer.simulation.latency_ms = 50
+    producer.simulation.sent.clear()
+    for number in range(3):
+        producer.send("t", b"v", partition=number)
+        producer.run(10)
+    assert len(producer.simulation.requests(AddPartitionsToTxnRequest)) == 1
+    producer.run(1_000)
+    requests = producer.simulation.requests(AddPartitionsToTxnRequest)
+    assert [request.v3_and_below_topics[0].partitions for request in requests] == [(0,), (1, 2)]
+    assert error_of(producer.commit()) is None
+
+
+@BOTH
+def test_only_whoever_commits_is_told_why_it_was_aborted(version: int) -> None:
+    producer = TransactionalProducer(version)
+    producer.begin()
+    producer.refuse = refused(ErrorCode.INVALID_RECORD)
+    producer.send("t", b"bad", partition=0)
+    commit = producer.commit(0)
+    waiting = producer.ask(producer.machine.await_end, 60_000)
+    assert not waiting.done
+    producer.run(5_000)
+    assert isinstance(error_of(commit), TransactionAborted)
+    assert error_of(waiting) is None
+
+
+def test_a_coordinator_that_has_forgotten_the_producer_gives_an_id_and_is_not_told_of_the_end() -> None:
+    producer = TransactionalProducer(1)
+    producer.begin()
+    producer.send("t", b"v", partition=0)
+    producer.run(1_000)
+    producer.refusals[AddPartitionsToTxnRequest] = [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    producer.send("t", b"v", partition=1)
+    producer.run(1_000)
+    asked = len(producer.simulation.requests(InitProducerIdRequest))
+    assert error_of(producer.abort()) is None
+    assert not producer.simulation.requests(EndTxnRequest)
+    assert len(producer.simulation.requests(InitProducerIdRequest)) == asked + 1
+
+
+@BOTH
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_no_record_joins_while_the_transaction_ends(version: int, end: str) -> None:
+    producer = TransactionalProducer(version)
+    producer.begin()
+    producer.send("t", b"v", partition=0)
+    producer.run(1_000)
+    promise = getattr(producer, end)(0)
+    assert not promise.done
+    with pytest.raises(LocalProtocolError, match="no transaction is open"):
+        producer.send("t", b"late", partition=0)
+
+
+@BOTH
+def test_the_commit_before_says_nothing_about_an_abort(version: int) -> None:
+    producer = TransactionalProducer(version)
+    producer.begin()
+    producer.commit()
+    assert error_of(producer.commit()) is None, "asked again"
+    producer.begin()
+    producer.abort()
+    assert "commit: no transaction is open" in str(error_of(producer.ask(producer.machine.commit, 100)))
+
+
+def test_a_group_that_joins_during_an_abort_is_aborted_with_it() -> None:
+    producer = TransactionalProducer(1)
+    producer.begin()
+    offsets = producer.send_offset(5, 0)
+    abort = producer.abort(0)
+    producer.run(5_000)
+    error = error_of(offsets)
+    assert isinstance(error, TransactionAborted)
+    assert "the transaction was aborted" in str(error)
+    assert error_of(abort) is None
+    assert [request.committed for request in producer.simulation.requests(EndTxnRequest)] == [False]
+    assert not producer.simulation.requests(TxnOffsetCommitRequest)
