@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kafkawire import KafkaWireError, Producer, Record, sync
-from kafkawire.errors import EncodeError, LocalProtocolError, RecordTooLarge
+from kafkawire.errors import BufferFull, Closed, EncodeError, LocalProtocolError, RecordTooLarge
 from kafkawire.sdk.producer import arrow
 from kafkawire.sdk.producer.arrow import arrow_rows
 from kafkawire.sdk.producer.engines.selection import native
@@ -185,6 +185,8 @@ def test_a_partitioner_of_the_user_is_asked() -> None:
         ({"value": [b"a"], "k": [1.5]}, {"key": "k"}, EncodeError, "column 'k': is double; a key is binary or text"),
         ({"value": [b"a"], "p": ["x"]}, {"partition": "p"}, EncodeError, "column 'p': is string; expected integers"),
         ({"value": [b"a"] * 2, "p": [0, 2**40]}, {"partition": "p"}, EncodeError, "row 1, column 'p': 1099511627776"),
+        ({"value": [b"a"] * 3, "p": [-(2**31), None, 2**31]}, {"partition": "p"}, EncodeError, "row 2, .*2147483647$"),
+        ({"value": [b"a"] * 2, "t": pa.array([2**62, 2**63], pa.uint64())}, {"timestamp": "t"}, EncodeError, "row 1, .*807$"),
         ({"value": [b"a"] * 3, "p": [0, 2, -3]}, {"partition": "p"}, LocalProtocolError, "^row 2: .* 0 to 2, not -3"),
         ({"value": [b"a"] * 3, "p": [0, -1, 3]}, {"partition": "p"}, LocalProtocolError, "^row 1: .*not -1"),
         ({"value": [b"a"]}, {"partition": 2**40}, LocalProtocolError, "^row 0: .*not 1099511627776"),
@@ -232,3 +234,17 @@ def test_a_row_that_is_large_by_itself_is_a_part_of_its_own(monkeypatch: pytest.
     table = pa.table({"value": pa.array([b"x" * size for size in (10, 300, 10, 10)], pa.binary())})
     columns = {"value": "value", "key": None, "headers": None, "partition": None, "timestamp": None}
     assert [(rows.first, rows.count) for rows in arrow_rows(table, **columns)] == [(0, 1), (1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (LocalProtocolError("no"), "row 3: no"),
+        (RecordTooLarge("large"), "row 3: large"),
+        (Closed("over"), "over"),
+        (BufferFull("full"), "full"),
+    ],
+)
+def test_an_error_that_concerns_all_rows_names_none(error: KafkaWireError, text: str) -> None:
+    found = arrow.at_row(error, 3)
+    assert (type(found), str(found)) == (type(error), text)

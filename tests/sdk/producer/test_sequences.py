@@ -191,3 +191,102 @@ def test_an_earlier_batch_may_be_acknowledged_after_a_later_one_that_was_given_u
     sequences.acknowledged(last)
     sequences.acknowledged(first)
     assert not sequences.needs_epoch, "no number is missing"
+
+
+def numbered(*counts: int) -> tuple[Any, list[Any]]:
+    """Return the sequence numbers of a partition, and batches that have them."""
+    sequences: Any = Sequences()
+    batches = [Numbered(count) for count in counts]
+    for batch in batches:
+        sequences.assign(batch, ProducerId(7, 0))
+    return sequences, batches
+
+
+def test_the_second_batch_waits_until_the_leader_knows_the_producer() -> None:
+    sequences: Any = Sequences()
+    first, second = Numbered(2), Numbered(1)
+    assert sequences.may_send(first, ProducerId(7, 0))
+    sequences.assign(first, ProducerId(7, 0))
+    assert not sequences.may_send(second, ProducerId(7, 0))
+    sequences.acknowledged(first)
+    sequences.assign(second, ProducerId(7, 0))
+    assert second.sequence == 2
+    assert sequences.may_send(Numbered(1), ProducerId(7, 0))
+    assert not sequences.may_send(Numbered(1), ProducerId(7, 1)), "of that one the leader knows nothing"
+
+
+def test_only_the_oldest_is_sent_again_and_nothing_past_a_gap() -> None:
+    sequences, (first, second, third) = numbered(1, 1, 1)
+    assert [sequences.may_send(each, ProducerId(7, 0)) for each in (first, second)] == [True, False]
+    sequences.failed(third)
+    assert not sequences.may_send(Numbered(1), ProducerId(7, 0)), "the third may be missing"
+    sequences.acknowledged(first)
+    assert not sequences.needs_epoch
+    sequences.acknowledged(second)
+    assert sequences.needs_epoch
+    assert not sequences.may_send(Numbered(1), ProducerId(7, 0))
+
+
+def test_a_batch_that_was_never_sent_leaves_no_gap() -> None:
+    sequences: Any = Sequences()
+    sequences.failed(Numbered(1))
+    assert not sequences.needs_epoch
+    assert sequences.may_send(Numbered(1), ProducerId(7, 0))
+
+
+def test_what_remains_is_numbered_again() -> None:
+    sequences, (first, second, third) = numbered(4, 2, 1)
+    sequences.acknowledged(first)
+    sequences.needs_epoch = sequences.is_forgotten = True
+    sequences.restart(ProducerId(7, 1))
+    assert [(each.producer.epoch, each.sequence) for each in (second, third)] == [(1, 0), (1, 2)]
+    assert (sequences.needs_epoch, sequences.is_forgotten) == (False, False)
+    sequences.acknowledged(first)
+    assert not sequences.may_send(Numbered(1), ProducerId(7, 1)), "that was of the epoch before"
+    sequences.acknowledged(second)
+    last = Numbered(1)
+    assert sequences.may_send(last, ProducerId(7, 1))
+    sequences.assign(last, ProducerId(7, 1))
+    assert last.sequence == 3
+
+
+def test_parts_have_the_numbers_and_the_place_of_their_batch() -> None:
+    sequences, (first, whole, last) = numbered(1, 5, 1)
+    parts = [Numbered(3), Numbered(2)]
+    sequences.divide(whole, parts)
+    assert sequences.batches == [first, *parts, last]
+    assert [part.sequence for part in parts] == [1, 4]
+    unsent, part = Numbered(2), Numbered(2)
+    sequences.divide(unsent, [part])
+    assert (part.sequence, part.producer) == (NO_SEQUENCE, None)
+
+
+@pytest.mark.parametrize("log_start_offset", [-1, 0, 12, 13])
+@pytest.mark.parametrize("raises_epoch", [True, False])
+def test_an_unknown_producer_goes_on_if_its_records_were_deleted(log_start_offset: int, raises_epoch: bool) -> None:
+    sequences, (early, late, batch) = numbered(1, 3, 1)
+    sequences.acknowledged(late, 10)
+    sequences.acknowledged(early, 5)
+    code = ErrorCode.UNKNOWN_PRODUCER_ID
+    retries = sequences.retries(batch, code, log_start_offset, raises_epoch=raises_epoch)
+    assert retries is (raises_epoch or log_start_offset in (-1, 13))
+    assert sequences.needs_epoch is sequences.is_forgotten is (log_start_offset >= 0)
+
+
+def test_the_first_record_of_a_log_is_stored_at_offset_0() -> None:
+    sequences, (first, batch) = numbered(1, 1)
+    sequences.acknowledged(first, 0)
+    assert not sequences.retries(batch, ErrorCode.UNKNOWN_PRODUCER_ID, 0, raises_epoch=False)
+
+
+def test_only_the_oldest_shows_a_gap() -> None:
+    sequences, (first, second) = numbered(1, 1)
+    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert sequences.retries(second, code, -1, raises_epoch=False)
+    assert not sequences.needs_epoch
+    assert not sequences.retries(first, code, -1, raises_epoch=False)
+    assert sequences.needs_epoch
+    assert not sequences.is_forgotten
+    assert sequences.retries(first, code, -1, raises_epoch=True)
+    assert not sequences.retries(first, ErrorCode.NOT_ENOUGH_REPLICAS, -1, raises_epoch=True)
+    assert not sequences.retries(Numbered(1), code, -1, raises_epoch=True), "it has no number"

@@ -13,9 +13,11 @@ import pytest
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.errors import (
     LocalProtocolError,
+    ProducerFenced,
     TransactionAborted,
     UnsupportedVersion,
 )
+from kafkawire.sdk.producer.transactions.errors import OUTSIDE
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest
@@ -364,3 +366,51 @@ def test_a_group_that_joins_during_an_abort_is_aborted_with_it() -> None:
     assert error_of(abort) is None
     assert [request.committed for request in producer.simulation.requests(EndTxnRequest)] == [False]
     assert not producer.simulation.requests(TxnOffsetCommitRequest)
+
+
+@BOTH
+def test_offsets_alone_are_committed(version: int) -> None:
+    producer = TransactionalProducer(version)
+    producer.begin()
+    assert error_of(producer.send_offset(5)) is None
+    assert error_of(producer.commit()) is None
+    assert producer.offsets == {("in", 0): 5}
+
+
+@pytest.mark.parametrize(
+    ("code", "ends"),
+    [(ErrorCode.TOPIC_AUTHORIZATION_FAILED, []), (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [False])],
+    ids=["refused", "perhaps"],
+)
+def test_the_coordinator_is_told_of_the_end_of_what_it_may_have_begun(code: ErrorCode, ends: list[bool]) -> None:
+    producer = TransactionalProducer(1, api_timeout_ms=2_000)
+    producer.refusals[AddPartitionsToTxnRequest] = [code] * 100
+    producer.begin()
+    producer.send("t", b"v", partition=0)
+    producer.run(5_000)
+    assert error_of(producer.abort()) is None
+    assert [request.committed for request in producer.simulation.requests(EndTxnRequest)] == ends
+
+
+def test_an_abort_that_is_refused_for_good_ends_the_producer_whatever_had_begun() -> None:
+    producer = TransactionalProducer(1, api_timeout_ms=2_000)
+    producer.refusals[AddPartitionsToTxnRequest] = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 100
+    producer.begin()
+    producer.send("t", b"v", partition=0)
+    producer.run(5_000)
+    producer.refusals[EndTxnRequest] = [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
+    assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in str(error_of(producer.abort()))
+
+
+def test_a_producer_that_has_ended_says_why_whatever_it_is_asked() -> None:
+    producer = TransactionalProducer(2)
+    producer.begin()
+    producer.refuse = refused(ErrorCode.PRODUCER_FENCED)
+    producer.send("t", b"v", partition=0)
+    producer.run(1_000)
+    with pytest.raises(ProducerFenced):
+        producer.send("t", b"v", partition=0)
+    producer.accumulator.refuse(OUTSIDE)  # as before each commit
+    assert isinstance(error_of(producer.ask(producer.machine.commit, 100)), ProducerFenced)
+    with pytest.raises(ProducerFenced):
+        producer.send("t", b"v", partition=0)
