@@ -126,6 +126,21 @@ def test_an_unanswered_batch_fails_by_its_deadline_though_it_is_in_flight() -> N
     assert producer.accumulator.bytes_held == 0
 
 
+@pytest.mark.parametrize(("late_ms", "attempts"), [(0, 1), (1, 2)])
+@pytest.mark.parametrize("code", [LATE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER])
+def test_no_attempt_is_due_at_the_deadline(code: ErrorCode, late_ms: int, attempts: int) -> None:
+    """The response comes after 1 ms, and the pause is 100 ms."""
+    producer = SimulatedProducer(linger_ms=0, delivery_timeout_ms=101 + late_ms)
+    producer.learn()
+    producer.produced.clear()
+    producer.refuse = refused(code, times=9)
+    delivery = sent(producer, b"v", 50)
+    assert delivery.done is (attempts == 1), "there is nothing to wait for"
+    producer.run(100)
+    assert isinstance(outcome_of(delivery), DeliveryTimedOut if code is LATE else BrokerError)
+    assert len(producer.produced) == attempts
+
+
 def test_too_large_a_batch_is_split_and_its_deliveries_follow() -> None:
     producer = SimulatedProducer(batch_size=4096, linger_ms=50)
     producer.learn()

@@ -290,3 +290,11 @@ def test_only_the_oldest_shows_a_gap() -> None:
     assert sequences.retries(first, code, -1, raises_epoch=True)
     assert not sequences.retries(first, ErrorCode.NOT_ENOUGH_REPLICAS, -1, raises_epoch=True)
     assert not sequences.retries(Numbered(1), code, -1, raises_epoch=True), "it has no number"
+
+
+def test_what_is_acknowledged_last_shows_that_no_number_is_missing() -> None:
+    sequences, (first, second, third) = numbered(1, 1, 1)
+    sequences.failed(third)
+    for batch in (first, third, second):
+        sequences.acknowledged(batch)
+    assert not sequences.needs_epoch
