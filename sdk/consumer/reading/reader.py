@@ -118,8 +118,6 @@ class Reader:
                 assert self._course is not None
                 taken = handout.take_many(limit)
             except KafkaWireError as error:
-                if not found:
-                    raise
                 self._errors.append(error)
                 break
             limit -= len(taken)
@@ -146,8 +144,6 @@ class Reader:
             try:
                 batch = self._rest() or self._next_batch()
             except KafkaWireError as error:
-                if not found:
-                    raise
                 self._errors.append(error)
                 break
             if batch is None or self._course is None:

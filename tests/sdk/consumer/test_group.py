@@ -16,7 +16,7 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.classic.consumer_protocol import decode_subscription
 from kafkawire.sdk.consumer.consumer import Consumer
-from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.errors import BrokerError, Closed, ConfigurationError, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -275,6 +275,21 @@ def test_an_assignor_that_raises_ends_the_membership() -> None:
 
     broker = consuming(test, "t", assignors=OneForAll(ValueError("nobody")))
     assert broker.asked(ApiKey.LEAVE_GROUP), "the others need not wait for its session to end"
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])
+def test_the_end_of_the_client_is_the_reason_why_the_membership_ended(protocol: str) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await consumer.getmany(5_000)
+        group, error = consumer._core.group, Closed("over")
+        assert group is not None
+        assert group.protocol is not None
+        group.fail(error, 7)
+        assert group.protocol.failure is error
+        with pytest.raises(Closed, match="over"):
+            await consumer.commit({T0: 1})
+
+    consuming(test, "t", group_protocol=protocol)
 
 
 # Commits.

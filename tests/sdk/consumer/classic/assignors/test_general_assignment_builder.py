@@ -92,6 +92,15 @@ def test_a_former_owner_that_unsubscribed_gets_nothing() -> None:
     assert assignment["z"] == partitions("b-0")
 
 
+def test_a_former_owner_gets_nothing_that_improves_no_balance() -> None:
+    """It has one fewer than the owner: only the topic of the others is worth a move."""
+    wanted = {"x": "a", "z": "a", "y": "b", "new": "b"}
+    owned = {"x": "a-0 a-1", "z": "a-2", "y": "b-0 b-1 b-2"}
+    assignment = built(wanted, {"a": 3, "b": 3}, owned, {partition("a-0"): "z"})
+    assert sizes(assignment) == {"x": 2, "z": 1, "y": 2, "new": 1}
+    assert (assignment["x"], assignment["z"]) == (partitions("a-0 a-1"), partitions("a-2"))
+
+
 def test_members_in_the_rack_come_first() -> None:
     replicas = {partition("a-0"): frozenset({"r1"}), partition("a-1"): frozenset({"r0"})}
     racks = Racks({"x": "r0", "y": "r1"}, replicas)
