@@ -91,9 +91,10 @@ class Reader:
         """
         self.settle()
         batch = self._rest() or self._next_batch()
-        if batch is None or self._course is None:
+        if batch is None:
             self.settle()  # what was passed over is finished, too
             return None
+        assert self._course is not None
         self._hand_over(batch, self._course)
         return batch
 
@@ -146,8 +147,9 @@ class Reader:
             except KafkaWireError as error:
                 self._errors.append(error)
                 break
-            if batch is None or self._course is None:
+            if batch is None:
                 break
+            assert self._course is not None
             self._hand_over(batch, self._course)
             found.append(batch)
         if not found:
@@ -222,8 +224,9 @@ class Reader:
                 self._leave(handout)
             batch = self._next_batch()
             course = self._course
-            if batch is None or course is None:
+            if batch is None:
                 return None
+            assert course is not None
             try:
                 records = course.open(batch)
             except DecodeError:

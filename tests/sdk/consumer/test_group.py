@@ -13,6 +13,7 @@ import pytest
 from kafkawire.sdk.client.groups.assignor import Assignment, Assignor, PartitionCounts, ReplicaRacks, Subscriptions
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.classic.consumer_protocol import decode_subscription
 from kafkawire.sdk.consumer.consumer import Consumer
@@ -25,6 +26,7 @@ from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.consumer.grouped import T0, consuming
 from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
 
@@ -278,16 +280,21 @@ def test_an_assignor_that_raises_ends_the_membership() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])
-def test_the_end_of_the_client_is_the_reason_why_the_membership_ended(protocol: str) -> None:
+def test_the_end_of_the_client_ends_the_membership_commits_and_look_ups(protocol: str) -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         await consumer.getmany(5_000)
         group, error = consumer._core.group, Closed("over")
         assert group is not None
         assert group.protocol is not None
-        group.fail(error, 7)
+        commit: Promise[None] = Promise()
+        found: Promise[dict[TopicPartition, OffsetAndMetadata]] = Promise()
+        group.commit({T0: OffsetAndMetadata(1)}, 60_000, commit, monotonic_ms())
+        group.look_up([T0], found, monotonic_ms())
+        group.fail(error, monotonic_ms())
         assert group.protocol.failure is error
-        with pytest.raises(Closed, match="over"):
-            await consumer.commit({T0: 1})
+        for promise in (commit, found):
+            with pytest.raises(Closed, match="over"):
+                promise.wait(0)
 
     consuming(test, "t", group_protocol=protocol)
 

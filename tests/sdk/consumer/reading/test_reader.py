@@ -52,6 +52,14 @@ def test_a_batch_is_finished_by_the_next_read(side: UserSide) -> None:
     assert side.finished(T0) == Position(2, 0)
 
 
+def test_a_list_of_batches_is_finished_by_the_next_read(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b") + made(2, b"c"))
+    assert [batch.start_offset for batch in side.reader.take_batches(1)] == [0]
+    assert side.finished(T0) == Position(0)
+    assert [batch.start_offset for batch in side.reader.take_batches(1)] == [2]
+    assert (side.position(T0), side.finished(T0)) == (Position(3, 0), Position(2, 0))
+
+
 def test_what_a_list_has_is_finished_by_the_next_read(side: UserSide) -> None:
     side.put(T0, made(0, b"a", b"b") + made(2, b"c", b"d"))
     side.put(T1, made(0, b"x"))

@@ -6,6 +6,7 @@ the choice of the partition that moves, for racks, and for members that cannot t
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 
 from kafkawire.sdk.client.groups.assignor import MemberSubscription, subscribed_topics
@@ -99,6 +100,16 @@ def test_a_former_owner_gets_nothing_that_improves_no_balance() -> None:
     assignment = built(wanted, {"a": 3, "b": 3}, owned, {partition("a-0"): "z"})
     assert sizes(assignment) == {"x": 2, "z": 1, "y": 2, "new": 1}
     assert (assignment["x"], assignment["z"]) == (partitions("a-0 a-1"), partitions("a-2"))
+
+
+@pytest.mark.parametrize(("owned", "moved"), [("a-0", "a-1"), ("a-0 gone-0", "a-0")])
+def test_what_nobody_owned_moves_before_what_somebody_owned(owned: str, moved: str) -> None:
+    """`x` must give one of topic a to `y`; once anything was revoked, Kafka takes whichever comes first."""
+    wanted = {"x": "a b", "y": "a d", "z": "b c", "w": "b c"}
+    had = {"x": owned, "y": "d-0 d-1", "z": "c-0 c-1 c-2 c-3 c-4", "w": "c-5 c-6 c-7 c-8 c-9"}
+    assignment = built(wanted, {"a": 2, "b": 3, "c": 10, "d": 2}, had)
+    assert sizes(assignment) == {"x": 4, "y": 3, "z": 5, "w": 5}
+    assert set(assignment["y"]) == set(partitions(f"d-0 d-1 {moved}"))
 
 
 def test_members_in_the_rack_come_first() -> None:
