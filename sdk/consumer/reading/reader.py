@@ -123,9 +123,6 @@ class Reader:
                 break
             limit -= len(taken)
             found.setdefault(self._course.reading.partition, []).extend(taken)
-        else:
-            if self.handout is not None:
-                self._leave(self.handout)
         if not found:
             self.settle()
         return found

@@ -117,6 +117,29 @@ def test_only_control_batches(side: UserSide) -> None:
     assert (side.position(T0), side.finished(T0)) == (Position(1, 3), Position(1, 3))
 
 
+def test_a_list_of_batches_that_has_none_passes_control_batches(side: UserSide) -> None:
+    side.put(T0, marker(0, 7, is_commit=True, epoch=3))
+    assert side.reader.take_batches(5) == []
+    assert side.finished(T0) == Position(1, 3)
+
+
+def test_a_commit_finishes_what_was_handed_out_of_every_partition(side: UserSide) -> None:
+    side.put(T0, made(0, b"a"))
+    side.put(T1, made(0, b"x", b"y"))
+    assert [side.take(), side.take()] == [0, 0]
+    side.reader.finish()
+    assert (side.finished(T0), side.finished(T1)) == (Position(1, 0), Position(1, 0))
+
+
+def test_a_list_that_ends_with_a_batch(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b", epoch=4) + made(2, b"c", epoch=5))
+    side.assignment.readings[T0].until = 2
+    assert len(side.reader.take_many(2)[T0]) == 2
+    assert (side.position(T0), side.finished(T0)) == (Position(2, 4), Position(0))
+    side.reader.finish()
+    assert side.assignment[T0].is_at_end
+
+
 def test_only_aborted_records(side: UserSide) -> None:
     side.put(T0, made(0, b"a", producer=7) + marker(1, 7, is_commit=False), aborted=((0, 7),))
     assert side.reader.take_many(10) == {}

@@ -80,6 +80,11 @@ def test_a_member_that_owns_all_it_subscribes_to_is_left_alone() -> None:
     assert sizes(assignment) == {"x": 9, "y": 1, "z": 1}
 
 
+def test_a_member_that_owns_all_it_subscribes_to_shares_topics_with_others() -> None:
+    assignment = built({"x": "a b", "y": "b"}, {"a": 1, "b": 2}, {"x": "a-0 b-0 b-1"})
+    assert assignment == {"x": partitions("a-0 b-1"), "y": partitions("b-0")}
+
+
 def test_a_former_owner_comes_first() -> None:
     """Without its older claim `z` would not get the first partition that moves: `y` comes before it."""
     wanted, owned = {"x": "a", "y": "a", "z": "a"}, {"x": "a-0 a-1 a-2"}
@@ -116,6 +121,13 @@ def test_members_in_the_rack_come_first() -> None:
     replicas = {partition("a-0"): frozenset({"r1"}), partition("a-1"): frozenset({"r0"})}
     racks = Racks({"x": "r0", "y": "r1"}, replicas)
     assert built({"x": "a", "y": "a b"}, {"a": 2}, racks=racks) == {"x": partitions("a-1"), "y": partitions("a-0")}
+
+
+def test_what_is_owned_in_another_rack_is_revoked_and_what_is_in_no_rack_is_assigned() -> None:
+    racks_of = {"a-0": "r1", "a-1": "r0", "a-2": "r9"}
+    racks = Racks({"x": "r0", "y": "r1"}, {partition(each): frozenset({rack}) for each, rack in racks_of.items()})
+    assignment = built({"x": "a", "y": "a b"}, {"a": 3}, {"x": "a-0"}, racks=racks)
+    assert assignment == {"x": partitions("a-1 a-2"), "y": partitions("a-0")}
 
 
 def test_moves_that_improve_nothing_are_undone() -> None:
