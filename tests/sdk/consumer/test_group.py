@@ -13,10 +13,11 @@ import pytest
 from kafkawire.sdk.client.groups.assignor import Assignment, Assignor, PartitionCounts, ReplicaRacks, Subscriptions
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.classic.consumer_protocol import decode_subscription
 from kafkawire.sdk.consumer.consumer import Consumer
-from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.errors import BrokerError, Closed, ConfigurationError, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -25,6 +26,7 @@ from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.consumer.grouped import T0, consuming
 from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
 
@@ -275,6 +277,26 @@ def test_an_assignor_that_raises_ends_the_membership() -> None:
 
     broker = consuming(test, "t", assignors=OneForAll(ValueError("nobody")))
     assert broker.asked(ApiKey.LEAVE_GROUP), "the others need not wait for its session to end"
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])
+def test_the_end_of_the_client_ends_the_membership_commits_and_look_ups(protocol: str) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await consumer.getmany(5_000)
+        group, error = consumer._core.group, Closed("over")
+        assert group is not None
+        assert group.protocol is not None
+        commit: Promise[None] = Promise()
+        found: Promise[dict[TopicPartition, OffsetAndMetadata]] = Promise()
+        group.commit({T0: OffsetAndMetadata(1)}, 60_000, commit, monotonic_ms())
+        group.look_up([T0], found, monotonic_ms())
+        group.fail(error, monotonic_ms())
+        assert group.protocol.failure is error
+        for promise in (commit, found):
+            with pytest.raises(Closed, match="over"):
+                promise.wait(0)
+
+    consuming(test, "t", group_protocol=protocol)
 
 
 # Commits.

@@ -52,6 +52,14 @@ def test_a_batch_is_finished_by_the_next_read(side: UserSide) -> None:
     assert side.finished(T0) == Position(2, 0)
 
 
+def test_a_list_of_batches_is_finished_by_the_next_read(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b") + made(2, b"c"))
+    assert [batch.start_offset for batch in side.reader.take_batches(1)] == [0]
+    assert side.finished(T0) == Position(0)
+    assert [batch.start_offset for batch in side.reader.take_batches(1)] == [2]
+    assert (side.position(T0), side.finished(T0)) == (Position(3, 0), Position(2, 0))
+
+
 def test_what_a_list_has_is_finished_by_the_next_read(side: UserSide) -> None:
     side.put(T0, made(0, b"a", b"b") + made(2, b"c", b"d"))
     side.put(T1, made(0, b"x"))
@@ -107,6 +115,29 @@ def test_only_control_batches(side: UserSide) -> None:
     side.put(T0, marker(0, 7, is_commit=True, epoch=3))
     assert side.take() is None
     assert (side.position(T0), side.finished(T0)) == (Position(1, 3), Position(1, 3))
+
+
+def test_a_list_of_batches_that_has_none_passes_control_batches(side: UserSide) -> None:
+    side.put(T0, marker(0, 7, is_commit=True, epoch=3))
+    assert side.reader.take_batches(5) == []
+    assert side.finished(T0) == Position(1, 3)
+
+
+def test_a_commit_finishes_what_was_handed_out_of_every_partition(side: UserSide) -> None:
+    side.put(T0, made(0, b"a"))
+    side.put(T1, made(0, b"x", b"y"))
+    assert [side.take(), side.take()] == [0, 0]
+    side.reader.finish()
+    assert (side.finished(T0), side.finished(T1)) == (Position(1, 0), Position(1, 0))
+
+
+def test_a_list_that_ends_with_a_batch(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", b"b", epoch=4) + made(2, b"c", epoch=5))
+    side.assignment.readings[T0].until = 2
+    assert len(side.reader.take_many(2)[T0]) == 2
+    assert (side.position(T0), side.finished(T0)) == (Position(2, 4), Position(0))
+    side.reader.finish()
+    assert side.assignment[T0].is_at_end
 
 
 def test_only_aborted_records(side: UserSide) -> None:

@@ -6,6 +6,7 @@ the choice of the partition that moves, for racks, and for members that cannot t
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 
 from kafkawire.sdk.client.groups.assignor import MemberSubscription, subscribed_topics
@@ -79,6 +80,11 @@ def test_a_member_that_owns_all_it_subscribes_to_is_left_alone() -> None:
     assert sizes(assignment) == {"x": 9, "y": 1, "z": 1}
 
 
+def test_a_member_that_owns_all_it_subscribes_to_shares_topics_with_others() -> None:
+    assignment = built({"x": "a b", "y": "b"}, {"a": 1, "b": 2}, {"x": "a-0 b-0 b-1"})
+    assert assignment == {"x": partitions("a-0 b-1"), "y": partitions("b-0")}
+
+
 def test_a_former_owner_comes_first() -> None:
     """Without its older claim `z` would not get the first partition that moves: `y` comes before it."""
     wanted, owned = {"x": "a", "y": "a", "z": "a"}, {"x": "a-0 a-1 a-2"}
@@ -92,10 +98,36 @@ def test_a_former_owner_that_unsubscribed_gets_nothing() -> None:
     assert assignment["z"] == partitions("b-0")
 
 
+def test_a_former_owner_gets_nothing_that_improves_no_balance() -> None:
+    """It has one fewer than the owner: only the topic of the others is worth a move."""
+    wanted = {"x": "a", "z": "a", "y": "b", "new": "b"}
+    owned = {"x": "a-0 a-1", "z": "a-2", "y": "b-0 b-1 b-2"}
+    assignment = built(wanted, {"a": 3, "b": 3}, owned, {partition("a-0"): "z"})
+    assert sizes(assignment) == {"x": 2, "z": 1, "y": 2, "new": 1}
+    assert (assignment["x"], assignment["z"]) == (partitions("a-0 a-1"), partitions("a-2"))
+
+
+@pytest.mark.parametrize(("owned", "moved"), [("a-0", "a-1"), ("a-0 gone-0", "a-0")])
+def test_what_nobody_owned_moves_before_what_somebody_owned(owned: str, moved: str) -> None:
+    """`x` must give one of topic a to `y`; once anything was revoked, Kafka takes whichever comes first."""
+    wanted = {"x": "a b", "y": "a d", "z": "b c", "w": "b c"}
+    had = {"x": owned, "y": "d-0 d-1", "z": "c-0 c-1 c-2 c-3 c-4", "w": "c-5 c-6 c-7 c-8 c-9"}
+    assignment = built(wanted, {"a": 2, "b": 3, "c": 10, "d": 2}, had)
+    assert sizes(assignment) == {"x": 4, "y": 3, "z": 5, "w": 5}
+    assert set(assignment["y"]) == set(partitions(f"d-0 d-1 {moved}"))
+
+
 def test_members_in_the_rack_come_first() -> None:
     replicas = {partition("a-0"): frozenset({"r1"}), partition("a-1"): frozenset({"r0"})}
     racks = Racks({"x": "r0", "y": "r1"}, replicas)
     assert built({"x": "a", "y": "a b"}, {"a": 2}, racks=racks) == {"x": partitions("a-1"), "y": partitions("a-0")}
+
+
+def test_what_is_owned_in_another_rack_is_revoked_and_what_is_in_no_rack_is_assigned() -> None:
+    racks_of = {"a-0": "r1", "a-1": "r0", "a-2": "r9"}
+    racks = Racks({"x": "r0", "y": "r1"}, {partition(each): frozenset({rack}) for each, rack in racks_of.items()})
+    assignment = built({"x": "a", "y": "a b"}, {"a": 3}, {"x": "a-0"}, racks=racks)
+    assert assignment == {"x": partitions("a-1 a-2"), "y": partitions("a-0")}
 
 
 def test_moves_that_improve_nothing_are_undone() -> None:
