@@ -91,10 +91,9 @@ class Reader:
         """
         self.settle()
         batch = self._rest() or self._next_batch()
-        if batch is None:
+        if batch is None or self._course is None:
             self.settle()  # what was passed over is finished, too
             return None
-        assert self._course is not None
         self._hand_over(batch, self._course)
         return batch
 
@@ -119,10 +118,15 @@ class Reader:
                 assert self._course is not None
                 taken = handout.take_many(limit)
             except KafkaWireError as error:
+                if not found:
+                    raise
                 self._errors.append(error)
                 break
             limit -= len(taken)
             found.setdefault(self._course.reading.partition, []).extend(taken)
+        else:
+            if self.handout is not None:
+                self._leave(self.handout)
         if not found:
             self.settle()
         return found
@@ -142,11 +146,12 @@ class Reader:
             try:
                 batch = self._rest() or self._next_batch()
             except KafkaWireError as error:
+                if not found:
+                    raise
                 self._errors.append(error)
                 break
-            if batch is None:
+            if batch is None or self._course is None:
                 break
-            assert self._course is not None
             self._hand_over(batch, self._course)
             found.append(batch)
         if not found:
@@ -221,9 +226,8 @@ class Reader:
                 self._leave(handout)
             batch = self._next_batch()
             course = self._course
-            if batch is None:
+            if batch is None or course is None:
                 return None
-            assert course is not None
             try:
                 records = course.open(batch)
             except DecodeError:

@@ -1,4 +1,6 @@
-"""Serializers and interceptors see each record once; what they raise is raised by `send`, or logged, and loses nothing.
+"""Serializers, interceptors and subclasses see each record once.
+
+What they raise is raised by `send`, or logged, and loses nothing.
 
 Method: the asyncio and the blocking producer against a scripted broker in memory.
 """
@@ -128,3 +130,22 @@ def test_without_hooks_the_engine_sends_itself() -> None:
     with sync.Producer(str(BROKER), network=broker.network) as producer:
         assert producer._inner._core is not None
         assert producer.send == producer._inner._core.accumulator.appender.send
+
+
+def test_a_subclass_sees_every_record() -> None:
+    class Counting(Producer):
+        calls = 0
+
+        def send(self, *given: Any, **named: Any) -> Any:
+            self.calls += 1
+            return super().send(*given, **named)
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        async with Counting(str(BROKER), network=broker.network) as producer:
+            await producer.send("t", b"v", key=b"k", headers={"h": b"1"}, timestamp_ms=77)
+        assert producer.calls == 1
+        (record,) = next(walk(broker.logs["t", 0][0])).records()
+        assert (record.key, record.value, record.headers, record.timestamp) == (b"k", b"v", (("h", b"1"),), 77)
+
+    asyncio.run(run())

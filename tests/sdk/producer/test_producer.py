@@ -87,25 +87,6 @@ def test_records_and_their_places() -> None:
     producing(test)
 
 
-def test_a_subclass_sees_every_record() -> None:
-    class Counting(Producer):
-        calls = 0
-
-        def send(self, *given: Any, **named: Any) -> Any:
-            self.calls += 1
-            return super().send(*given, **named)
-
-    async def run() -> None:
-        broker = StoringBroker({"t": 1})
-        async with Counting(str(BROKER), network=broker.network, **QUICK) as producer:
-            await producer.send("t", b"v", key=b"k", headers={"h": b"1"}, timestamp_ms=77)
-        assert producer.calls == 1
-        (record,) = next(walk(broker.logs["t", 0][0])).records()
-        assert (record.key, record.value, record.headers, record.timestamp) == (b"k", b"v", (("h", b"1"),), 77)
-
-    asyncio.run(run())
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
