@@ -17,7 +17,14 @@ from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.classic.consumer_protocol import decode_subscription
 from kafkawire.sdk.consumer.consumer import Consumer
-from kafkawire.sdk.errors import BrokerError, Closed, ConfigurationError, KafkaWireError, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.errors import (
+    BrokerError,
+    Closed,
+    ConfigurationError,
+    KafkaWireError,
+    LocalProtocolError,
+    RequestTimedOut,
+)
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
