@@ -171,6 +171,14 @@ def test_a_pause_keeps_what_was_fetched(side: UserSide) -> None:
     assert side.take_all() == [1, 2, 3]
 
 
+def test_a_pause_between_two_batches_leaves_no_empty_one(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", epoch=4) + made(1, b"b", epoch=5))
+    assert side.take() == 0
+    side.assignment.pause([T0])
+    side.assignment.resume([T0])
+    assert [[record.offset for record in batch] for batch in side.reader.take_batches(5)] == [[1]]
+
+
 def test_a_partition_that_is_sought_while_it_is_paused(side: UserSide) -> None:
     side.put(T0, made(0, b"a", b"b", b"c"))
     side.take()
