@@ -197,6 +197,23 @@ def test_a_partition_in_trouble() -> None:
     consuming(test, "t")
 
 
+@pytest.mark.parametrize("side", ["user", "io"])
+def test_a_partition_that_an_error_has_stopped_waits_for_the_application(side: str) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        assert len((await consumer.getmany(10_000))[T0]) == 3
+        core = consumer._started()
+        await becomes(consumer, WaitsFor.RECORDS)
+        fetch = core.planner.current(T0)
+        assert fetch is not None
+        if side == "user":
+            core.assignment[T0].halted = True
+        else:
+            fetch.halted = True
+        assert consumer.health().partitions == {T0: WaitsFor.APPLICATION}
+
+    consuming(test, "t")
+
+
 def test_a_blocked_loop_shows() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         await becomes(consumer, WaitsFor.APPLICATION)

@@ -143,6 +143,32 @@ def test_who_waits_for_the_topics_hears_when_each_is_assigned_or_missing() -> No
     assert known.done
 
 
+def test_who_waits_for_a_pattern_hears_once_all_topics_are_known() -> None:
+    metadata, side = Metadata(), UserSide()
+    metadata.wanted = None
+    subscription = SubscribedTopics(metadata, side.assignment)
+    subscription.subscribe(Subscription(pattern="t"))
+    promise: Promise[None] = Promise()
+    subscription.await_topics(promise, 0)
+    update(metadata, t=1)
+    subscription.poll(0)
+    assert not promise.done
+    update(metadata, is_complete=True, t=1)
+    subscription.poll(0)
+    assert promise.done
+    assert side.assignment.assigned == {T0}
+
+
+def test_the_first_partitions_of_a_topic_that_had_none_are_read_by_policy() -> None:
+    metadata, side = Metadata(), UserSide()
+    subscription = SubscribedTopics(metadata, side.assignment)
+    subscription.subscribe(Subscription(["t"]))
+    for count in (0, 1):
+        update(metadata, t=count)
+        subscription.poll(0)
+    assert side.told == [("assign", {T0: None})]
+
+
 def test_who_waits_for_the_topics_hears_of_the_end() -> None:
     subscription = SubscribedTopics(Metadata(), UserSide().assignment)
     subscription.subscribe(Subscription(["t"]))

@@ -171,6 +171,14 @@ def test_a_pause_keeps_what_was_fetched(side: UserSide) -> None:
     assert side.take_all() == [1, 2, 3]
 
 
+def test_a_pause_between_two_batches_leaves_no_empty_one(side: UserSide) -> None:
+    side.put(T0, made(0, b"a", epoch=4) + made(1, b"b", epoch=5))
+    assert side.take() == 0
+    side.assignment.pause([T0])
+    side.assignment.resume([T0])
+    assert [[record.offset for record in batch] for batch in side.reader.take_batches(5)] == [[1]]
+
+
 def test_a_partition_that_is_sought_while_it_is_paused(side: UserSide) -> None:
     side.put(T0, made(0, b"a", b"b", b"c"))
     side.take()
@@ -314,6 +322,24 @@ def test_handed_out_records_are_counted(side: UserSide) -> None:
     assert seen(600) is None
     side.queue.cancel(promise)
     assert [seen(700), seen(800)] == [700, 700]
+
+
+def test_each_record_and_each_batch_counts_once(side: UserSide) -> None:
+    count = side.assignment.handed_out
+    side.put(T0, made(0, b"a", epoch=4) + made(1, b"b", b"c", epoch=5))
+    counts = []
+    while side.take() is not None:
+        counts.append(count())
+    assert counts == [1, 2, 3]
+    assert side.take() is None
+    assert count() == 3, "a read that finds nothing is no progress"
+    side.put(T1, made(0, b"x", b"y", b"z"))
+    assert side.take() == 0
+    assert side.reader.next_batch() is not None
+    assert count() == 5
+    side.put(T0, made(3, b"d", b"e", epoch=6) + made(5, b"f", epoch=7))
+    side.reader.take_many(3)
+    assert count() == 8
 
 
 def test_what_an_interrupted_read_took_is_handed_out_again(side: UserSide) -> None:

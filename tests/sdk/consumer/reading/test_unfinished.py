@@ -140,6 +140,13 @@ def test_lists_and_batches(side: UserSide) -> None:
     assert side.assignment.to_commit()[T0].offset == 6
 
 
+def test_a_list_of_several_batches(side: UserSide) -> None:
+    assert len(side.reader.take_many(10)[T0]) == 6
+    for offset, committed in ((3, 0), (4, 0), (0, 1), (2, 1), (1, 5), (5, 6)):
+        side.assignment.finish(T0, offset)
+        assert side.assignment.to_commit()[T0].offset == committed
+
+
 def test_a_seek_forgets_and_an_error_does_not(side: UserSide) -> None:
     side.take()
     side.take()
