@@ -463,3 +463,26 @@ def test_what_ctrl_c_has_interrupted_is_told_again(monkeypatch: pytest.MonkeyPat
             filled.accumulator.take(record, TO_BE_CHOSEN)
     assert filled.accumulator.news[-1] is record
     assert filled.wakes == 2
+
+
+def test_others_are_let_in_once_all_that_waited_is_placed() -> None:
+    filled = Filled()
+    for _ in range(2):
+        filled.send("new", b"v")
+    topic = filled.accumulator.topics["new"]
+    during: list[int] = []
+    filled.accumulator.place_held(
+        topic, 2, lambda outcome, other: during.append(topic.partitions), lambda outcome: None
+    )
+    assert (during, topic.partitions) == ([0, 0], 2)
+
+
+def test_a_batch_is_divided_in_halves() -> None:
+    filled = Filled()
+    for _ in range(10):
+        filled.send("t", b"x" * 100)
+    (batch,) = filled.batches()
+    filled.accumulator.close(batch)
+    parts = filled.accumulator.parts_of(batch)
+    assert {part.limit_bytes for part in parts} == {batch.used_bytes // 2}
+    assert sum(part.builder.count for part in parts) == 10
