@@ -14,47 +14,10 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.client.partitioner import murmur2_partition
-from kafkawire.sdk.client.retry import Backoff
-from kafkawire.sdk.errors import BufferFull, Closed, EncodeError, KafkaWireError, LocalProtocolError, RecordTooLarge
-from kafkawire.sdk.producer.accumulator import Accumulator
-from kafkawire.sdk.producer.batch import ProducerBatch
+from kafkawire.sdk.errors import BufferFull, Closed, EncodeError, LocalProtocolError, RecordTooLarge
 from kafkawire.sdk.producer.contents import TO_BE_CHOSEN, Held
-from kafkawire.sdk.producer.producer_topic import ProducerTopic
-from kafkawire.sdk.producer.settings import read_producer_options
 from kafkawire.sdk.records import RecordBatch
-
-
-class Filled:
-    """An accumulator that knows topic t.
-
-    Args:
-        partitions: of the topic.
-        leaderless: partitions without a leader.
-        given: options.
-    """
-
-    def __init__(self, partitions: int = 1, leaderless: frozenset[int] = frozenset(), **given: object) -> None:
-        self.wakes = 0
-        options = read_producer_options("a:1", given)
-        self.accumulator = Accumulator(
-            options,
-            Backoff(100, 1000, Random(1).random),
-            lambda: 77,
-            lambda topic, number: number not in leaderless,
-            self.wake,
-        )
-        self.topic = self.accumulator.topics["t"] = ProducerTopic("t")
-        self.accumulator.place_held(self.topic, partitions, lambda outcome, other: None, lambda outcome: None)
-        self.send = self.accumulator.appender.send
-
-    def wake(self) -> None:
-        self.wakes += 1
-
-    def batches(self) -> list[ProducerBatch]:
-        return [batch for queue in list(self.topic.queues.values()) for batch in list(queue.waiting)]
-
-    def values(self) -> list[bytes | None]:
-        return [record.value for batch in self.batches() for record in RecordBatch(bytes(batch.sealed())).records()]
+from tests.sdk.producer.filled import Filled
 
 
 def test_the_sender_is_woken_for_new_and_full_batches_only() -> None:
@@ -373,36 +336,6 @@ def _use_threads() -> None:
     assert filled.accumulator.bytes_held == sum(batch.admitted_bytes for batch in filled.batches())
 
 
-def test_records_of_unknown_topics_wait_and_are_placed_in_order() -> None:
-    filled = Filled()
-    deliveries = [filled.send("new", b"%d" % number, partition=number % 2) for number in range(4)]
-    wrong = filled.send("new", b"v", partition=7)
-    topic = filled.accumulator.topics["new"]
-    held = filled.accumulator.bytes_held
-    assert held > 0
-    moved: list[Any] = []
-    filled.accumulator.place_held(topic, 2, lambda outcome, other: moved.append(other), lambda outcome: None)
-    assert len(moved) == 4
-    assert not any(delivery.done for delivery in deliveries)
-    assert isinstance(wrong.exception(), LocalProtocolError)
-    assert [[r.value for r in RecordBatch(bytes(batch.sealed())).records()] for batch in topic.queues[0].waiting] == [
-        [b"0", b"2"]
-    ]
-    assert {batch.created_ms for queue in topic.queues.values() for batch in queue.waiting} == {77}
-
-
-def test_a_held_record_that_has_failed_is_not_placed_behind_one_that_waits() -> None:
-    filled = Filled()
-    waiting, given_up = (filled.send("new", value) for value in (b"waiting", b"given up"))
-    topic = filled.accumulator.topics["new"]
-    filled.accumulator.give_up_held(topic.held[1], KafkaWireError("gone"))
-    filled.accumulator.place_held(topic, 1, lambda outcome, other: None, lambda outcome: None)
-    (batch,) = topic.queues[0].waiting
-    assert [record.value for record in RecordBatch(bytes(batch.sealed())).records()] == [b"waiting"]
-    assert (waiting.done, given_up.done) == (False, True)
-    assert filled.accumulator.bytes_held == batch.admitted_bytes
-
-
 def test_forgotten_topics_are_held_again() -> None:
     filled = Filled()
     accumulator = filled.accumulator
@@ -414,16 +347,6 @@ def test_forgotten_topics_are_held_again() -> None:
     assert "t" not in accumulator.topics
     assert filled.send("t", b"v").done is False
     assert len(accumulator.topics["t"].held) == 1
-
-
-def test_errors_of_a_held_record() -> None:
-    filled = Filled()
-    delivery = filled.send("new", b"v")
-    record = filled.accumulator.topics["new"].held[0]
-    filled.accumulator.give_up_held(record, KafkaWireError("gone"))
-    assert str(delivery.exception()) == "gone"
-    assert filled.accumulator.bytes_held == 0
-    assert not filled.accumulator.topics["new"].held
 
 
 def held(value: bytes = b"v") -> Held:
@@ -463,3 +386,14 @@ def test_what_ctrl_c_has_interrupted_is_told_again(monkeypatch: pytest.MonkeyPat
             filled.accumulator.take(record, TO_BE_CHOSEN)
     assert filled.accumulator.news[-1] is record
     assert filled.wakes == 2
+
+
+def test_a_batch_is_divided_in_halves() -> None:
+    filled = Filled()
+    for _ in range(10):
+        filled.send("t", b"x" * 100)
+    (batch,) = filled.batches()
+    filled.accumulator.close(batch)
+    parts = filled.accumulator.parts_of(batch)
+    assert {part.limit_bytes for part in parts} == {batch.used_bytes // 2}
+    assert sum(part.builder.count for part in parts) == 10

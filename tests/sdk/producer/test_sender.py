@@ -157,6 +157,24 @@ def test_too_large_a_batch_is_split_and_its_deliveries_follow() -> None:
     assert producer.accumulator.bytes_held == 0
 
 
+def test_parts_of_a_batch_end_with_the_client() -> None:
+    producer = SimulatedProducer(batch_size=4096, linger_ms=0)
+    producer.learn()
+    producer.max_batch_bytes = 600
+    producer.refuse = refused(LATE, times=99)
+    deliveries = [producer.send("t", b"x" * 100) for _ in range(20)]
+    producer.run(50)
+    producer.simulation.close()
+    assert all(isinstance(outcome_of(each), Closed) for each in deliveries)
+
+
+def test_the_last_retry_may_come_too_late() -> None:
+    producer = SimulatedProducer(linger_ms=0, delivery_timeout_ms=101, retries=1)
+    producer.learn()
+    producer.refuse = refused(LATE)
+    assert isinstance(outcome_of(sent(producer, b"v", 50)), DeliveryTimedOut)
+
+
 def test_a_single_record_that_is_too_large_fails_alone() -> None:
     producer = SimulatedProducer(batch_size=4096, linger_ms=50)
     producer.learn()

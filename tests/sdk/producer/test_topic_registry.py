@@ -299,3 +299,12 @@ def test_a_partition_is_asked_for_until_the_topic_is_back() -> None:
     producer.leaders["t"] = [1, 2]
     producer.run(5_000)
     assert place_of(delivery).partition == 1
+
+
+def test_a_topic_in_use_is_not_forgotten() -> None:
+    producer = SimulatedProducer(metadata_max_idle_ms=5_000, linger_ms=0)
+    producer.learn()
+    for _ in range(12):
+        producer.run(1_000)
+        assert producer.accumulator.topics["t"].partitions == 1
+        producer.send("t", b"v")

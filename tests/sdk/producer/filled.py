@@ -1,0 +1,47 @@
+"""An accumulator on its own: a topic made known by hand, and nobody who sends."""
+
+from __future__ import annotations
+
+from random import Random
+
+from kafkawire.sdk.client.retry import Backoff
+from kafkawire.sdk.producer.accumulator import Accumulator
+from kafkawire.sdk.producer.batch import ProducerBatch
+from kafkawire.sdk.producer.producer_topic import ProducerTopic
+from kafkawire.sdk.producer.settings import read_producer_options
+from kafkawire.sdk.records import RecordBatch
+
+__all__ = ["Filled"]
+
+
+class Filled:
+    """An accumulator that knows topic t.
+
+    Args:
+        partitions: of the topic.
+        leaderless: partitions without a leader.
+        given: options.
+    """
+
+    def __init__(self, partitions: int = 1, leaderless: frozenset[int] = frozenset(), **given: object) -> None:
+        self.wakes = 0
+        options = read_producer_options("a:1", given)
+        self.accumulator = Accumulator(
+            options,
+            Backoff(100, 1000, Random(1).random),
+            lambda: 77,
+            lambda topic, number: number not in leaderless,
+            self.wake,
+        )
+        self.topic = self.accumulator.topics["t"] = ProducerTopic("t")
+        self.accumulator.place_held(self.topic, partitions, lambda outcome, other: None, lambda outcome: None)
+        self.send = self.accumulator.appender.send
+
+    def wake(self) -> None:
+        self.wakes += 1
+
+    def batches(self) -> list[ProducerBatch]:
+        return [batch for queue in list(self.topic.queues.values()) for batch in list(queue.waiting)]
+
+    def values(self) -> list[bytes | None]:
+        return [record.value for batch in self.batches() for record in RecordBatch(bytes(batch.sealed())).records()]
