@@ -290,6 +290,7 @@ def test_an_assignor_that_raises_ends_the_membership() -> None:
 def test_the_end_of_the_client_ends_the_membership_commits_and_look_ups(protocol: str) -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         await consumer.getmany(5_000)
+        assert consumer._core is not None
         group, error = consumer._core.group, Closed("over")
         assert group is not None
         assert group.protocol is not None
