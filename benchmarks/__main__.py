@@ -1,6 +1,6 @@
 """Measure everything that needs no broker, and report which goals are met.
 
-    python -m benchmarks [--quick] [--write docs/benchmarks.md] [codec] [records] [sends] [imports]
+    python -m benchmarks [--quick] [--write docs/benchmarks.md] [codec] [records] [produced] [sends] [imports]
 
 All functions run in one process, in turn, and the shortest time of several rounds counts; imports run in fresh
 processes. Only the ratios mean anything: machines are shared, and their clock rates drift.
@@ -13,13 +13,13 @@ import shlex
 import sys
 from pathlib import Path
 
-from benchmarks import codec, imports, records, sends
+from benchmarks import codec, imports, produced, records, sends
 from benchmarks.document import write_section
 from benchmarks.goals import Goal, goal_table
 from benchmarks.machine import description
 from kafkawire.sdk.records import Compression
 
-PARTS = ("codec", "records", "sends", "imports")
+PARTS = ("codec", "records", "produced", "sends", "imports")
 
 #: Seconds for each function, over all its rounds: the normal run takes about three minutes.
 SECONDS = 0.2
@@ -66,6 +66,9 @@ def _measure(part: str, seconds: float) -> tuple[str, list[Goal]]:
         kinds = [kind for kind in Compression if kind != Compression.NONE]
         batches += [records.measure_compressed(kind, seconds=seconds) for kind in kinds]
         return f"### Record batches\n\n{records.tables(batches)}", records.goals(batches)
+    if part == "produced":
+        taken = [produced.measure(*case, seconds) for case in produced.CASES]
+        return f"### Produced batches\n\nMicroseconds.\n\n{produced.tables(taken)}", produced.goals(taken)
     if part == "sends":
         calls = sends.measure(seconds)
         return f"### One call of `send`\n\n{sends.tables(calls)}", sends.goals(calls)

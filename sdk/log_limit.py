@@ -43,7 +43,20 @@ class LogLimit:
         """Write what went wrong for good."""
         self._write(logging.ERROR, subject, now_ms, text, arguments)
 
-    def _write(self, level: int, subject: Hashable, now_ms: int, text: str, arguments: tuple[object, ...]) -> None:
+    def exception(self, subject: Hashable, now_ms: int, text: str, *arguments: object) -> None:
+        """Write, with its traceback, an error that is a defect of this code; for an `except` clause."""
+        self._write(logging.ERROR, subject, now_ms, text, arguments, has_traceback=True)
+
+    def _write(
+        self,
+        level: int,
+        subject: Hashable,
+        now_ms: int,
+        text: str,
+        arguments: tuple[object, ...],
+        *,
+        has_traceback: bool = False,
+    ) -> None:
         not_before_ms, held_back = self._subjects.get(subject, (now_ms, 0))
         if now_ms < not_before_ms:
             self._subjects[subject] = not_before_ms, held_back + 1
@@ -54,4 +67,4 @@ class LogLimit:
         self._subjects[subject] = now_ms + INTERVAL_MS, 0
         if held_back:
             text, arguments = text + " (and %d more like it)", (*arguments, held_back)
-        self._logger.log(level, text, *arguments, stacklevel=3)
+        self._logger.log(level, text, *arguments, exc_info=has_traceback, stacklevel=3)

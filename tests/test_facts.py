@@ -24,7 +24,7 @@ SECOND_HOMES = [
     ("sdk/producer/accumulator.py", "_BATCH_OVERHEAD_BYTES = 61", "BATCH_HEADER_BYTES"),
     ("sdk/records/engines/native.pyx", "    if left < 61:", "BATCH_HEADER_BYTES"),
     ("sdk/records/message_set.py", '_PREFIX = struct.Struct(">qi")', "MESSAGE_V0_OFFSET_AT"),
-    ("sdk/transport/stream.py", "key, version, number = unpack('>hhi', frame)", "ServerConnection"),
+    ("sdk/transport/stream.py", "key, version, number = unpack('>hhi', frame)", "HEADER_START"),
     ("sdk/producer/sender.py", "_NO_ACKS = 0", "Acks"),
     ("sdk/producer/sender.py", "if options.acks == 0:", "Acks"),
     ("conformance/requests.py", '("ProduceRequest", "acks"): 1,', "Acks"),

@@ -18,6 +18,7 @@ _PREFIXES = {
     "Record": "RECORD",
     "RecordHeader": "RECORD_HEADER",
     "ControlRecordKey": "CONTROL_KEY",
+    "AbortedTransaction": "ABORTED_TRANSACTION",
 }
 
 #: The formats that the tables are made from; a folder may hold others, which only the reference shows.

@@ -110,6 +110,8 @@ class Metadata:
         self.is_complete = False
         self.refreshed_ms = nan
         self._names: dict[bytes, str] = {}
+        #: Ids of topics that have an error, or were missing from the last response with all topics.
+        self._former_ids: dict[str, bytes] = {}
         self._max_age_ms = max_age_ms
         self._updated_ms: int | None = None
         self._lines = LogLimit(logger)
@@ -140,6 +142,7 @@ class Metadata:
         self.cluster_id = response.cluster_id
         self.controller_id = _node(response.controller_id)
         if is_complete:
+            self._former_ids = {name: each for name, each in self._former_ids.items() if name in self.errors}
             for name in self.topics.keys() - {topic.name for topic in response.topics}:
                 self._forget(name)
         for topic in response.topics:
@@ -185,6 +188,10 @@ class Metadata:
         topic = self.topics.get(name)
         return ZERO_UUID if topic is None else topic.topic_id
 
+    def last_topic_id(self, name: str) -> bytes:
+        """Return the id that a topic has, or had before it was missing; zeros if it is not known."""
+        return self.topic_id(name) if name in self.topics else self._former_ids.get(name, ZERO_UUID)
+
     def name_of(self, topic_id: bytes) -> str | None:
         """Return the name of the topic with this id, None if it is not known."""
         return self._names.get(topic_id)
@@ -225,6 +232,7 @@ class Metadata:
         if self.wanted is not None:
             self.wanted.discard(name)
         self._forget(name)
+        self._former_ids.pop(name, None)
 
     def _decline(self, response: MetadataResponse, now_ms: int) -> BrokerError:
         error = BrokerError(response.error_code, "metadata")
@@ -255,6 +263,7 @@ class Metadata:
             for partition in topic.partitions
         }
         self._forget(name)
+        self._former_ids.pop(name, None)
         self.topics[name] = Topic(name, topic.topic_id, partitions, topic.is_internal)
         if topic.topic_id != ZERO_UUID:
             self._names[topic.topic_id] = name
@@ -264,6 +273,7 @@ class Metadata:
         former = self.topics.pop(name, None)
         if former is not None:
             self._names.pop(former.topic_id, None)
+            self._former_ids[name] = former.topic_id
 
 
 def _newer(

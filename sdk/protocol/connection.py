@@ -8,24 +8,20 @@ Source: Kafka protocol guide, "Network"; KIP-482 (headers).
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
-from kafkawire.sdk.protocol.frames import frame_prefix
 from kafkawire.sdk.protocol.gate import ConnectionState, Gate
-from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.negotiation import Negotiation
-from kafkawire.sdk.protocol.primitives import FIXED
 from kafkawire.sdk.protocol.programs import Program, program
 from kafkawire.sdk.protocol.sasl.authenticator import Authenticator
 from kafkawire.sdk.protocol.schema import Api, Buffer, Message
+from kafkawire.sdk.protocol.server_connection import HEADER_START, Request, ServerConnection, framed, response_class
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.protocol.versions import VersionRange
 
 __all__ = [
     "GATE_FRAME_BYTES_MAX",
@@ -47,9 +43,6 @@ GATE_FRAME_BYTES_MAX = 1024 * 1024
 
 #: Correlation ids are int32 and wrap to 0.
 _CORRELATION_IDS = 2**31
-
-#: What every request header begins with: API key, version, correlation id.
-_HEADER_START = Struct(">" + "".join(FIXED[field.kind].format for field in layout(RequestHeader, 1).fields[:3]))
 
 _ERROR_CODE = Struct(">h")
 
@@ -284,8 +277,8 @@ class ClientConnection:
             version = self._negotiation.version_for(_api_of(message))
         form = self._forms.get((type(message), version)) or self._form(message, version)
         correlation_id = self._next_id
-        head = _HEADER_START.pack(form.api.key, version, correlation_id) + form.header_end
-        parts = _framed(head, form.request.encode_parts(message))
+        head = HEADER_START.pack(form.api.key, version, correlation_id) + form.header_end
+        parts = framed(head, form.request.encode_parts(message))
         self._next_id = (correlation_id + 1) % _CORRELATION_IDS
         return Sent(correlation_id, form.api, version, parts), form
 
@@ -296,7 +289,7 @@ class ClientConnection:
         form = self._forms[type(message), version] = _Form(
             api,
             version,
-            program(RequestHeader, api.request_header_version(version)).encode(header)[_HEADER_START.size :],
+            program(RequestHeader, api.request_header_version(version)).encode(header)[HEADER_START.size :],
             request,
             program(ResponseHeader, api.response_header_version(version)),
             program(response_class(api), version),
@@ -324,123 +317,12 @@ class ClientConnection:
             self._held.clear()
 
 
-class Request:
-    """A request as a broker sees it.
-
-    Attributes:
-        api: what is asked.
-        version: of the request; its response is written in the same one.
-        correlation_id: what the response will carry.
-        client_id: what the client calls itself.
-        message: the request; None where `version_error` is set.
-        version_error: the client asks ApiVersions in a version that is not supported here: answer with the error
-            UNSUPPORTED_VERSION and the supported versions.
-        size_bytes: of the frame, without its length.
-    """
-
-    __slots__ = ("_parts", "api", "client_id", "correlation_id", "message", "size_bytes", "version", "version_error")
-
-    def __init__(
-        self, api: Api, version: int, correlation_id: int, client_id: str | None, message: Any, size_bytes: int
-    ) -> None:
-        self.api = api
-        self.version = version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
-        self.message = message
-        self.version_error = message is None
-        self.size_bytes = size_bytes
-        self._parts: list[Buffer] | None = None
-
-
-class ServerConnection:
-    """The broker's side of a connection.
-
-    Args:
-        supported: the versions that are served, by API key.
-    """
-
-    def __init__(self, supported: Mapping[ApiKey, VersionRange]) -> None:
-        self._supported = supported
-        self._pending: deque[Request] = deque()
-
-    @property
-    def pending(self) -> int:
-        """The number of requests without a response yet; a transport stops reading at its limit."""
-        return len(self._pending)
-
-    def receive(self, frame: Buffer) -> Request:
-        """Read the request in a frame.
-
-        Raises:
-            RemoteProtocolError: an API or version that is not served, or bytes that cannot be decoded. Kafka closes the
-                connection then, and so must the caller.
-        """
-        if len(frame) < _HEADER_START.size:
-            raise RemoteProtocolError(f"request of {len(frame)} bytes, {_HEADER_START.size} are needed for its header")
-        key, version, correlation_id = _HEADER_START.unpack_from(frame)
-        if key not in self._supported:
-            raise RemoteProtocolError(f"API key {key} is not served here")
-        api = APIS[ApiKey(key)]
-        supported = self._supported[ApiKey(key)]
-        if version in supported:
-            header, start = program(RequestHeader, api.request_header_version(version)).decode(frame)
-            message, _ = program(f"{api.name}Request", version).decode(frame, start)
-            request = Request(api, version, correlation_id, header.client_id, message, len(frame))
-        elif key == ApiKey.API_VERSIONS:
-            request = Request(api, supported.first, correlation_id, None, None, len(frame))
-        else:
-            raise RemoteProtocolError(f"{api.name} version {version} is not served here, {supported} are")
-        self._pending.append(request)
-        return request
-
-    def respond(self, request: Request, message: Message | None) -> list[Buffer]:
-        """Give the response to a request.
-
-        Args:
-            request: from `receive`, answered once.
-            message: the response; None if the request has none (Produce with `acks` 0).
-
-        Returns:
-            What may be written now, in pieces for `writelines`: nothing while an earlier request waits, else this
-            response and all later ones that were held back by it.
-
-        Raises:
-            LocalProtocolError: the response is of another API, does not fit its version, or is larger than 2 GiB.
-        """
-        if request._parts is not None:
-            raise LocalProtocolError(f"{request.api.name} request {request.correlation_id} was answered already")
-        request._parts = [] if message is None else self._frame(request, message)
-        ready: list[Buffer] = []
-        while self._pending and self._pending[0]._parts is not None:
-            ready += self._pending.popleft()._parts or ()
-        return ready
-
-    def _frame(self, request: Request, message: Message) -> list[Buffer]:
-        if message.SCHEMA.key != request.api.key or message.SCHEMA.kind != "response":
-            raise LocalProtocolError(f"{message.SCHEMA.name} does not answer a request of {request.api.name}")
-        header_version = request.api.response_header_version(request.version)
-        head = program(ResponseHeader, header_version).encode(ResponseHeader(request.correlation_id))
-        return _framed(head, program(type(message), request.version).encode_parts(message))
-
-
-def response_class(api: Api) -> str:
-    """Return the name of the response of an API."""
-    return f"{api.name}Response"
-
-
 def _api_of(message: Message) -> Api:
     """Return the API of a request."""
     schema = message.SCHEMA
     if schema.kind != "request" or schema.key is None:
         raise LocalProtocolError(f"{schema.name} is a {schema.kind}, a request is needed")
     return APIS[ApiKey(schema.key)]
-
-
-def _framed(head: bytes, parts: Sequence[Buffer]) -> list[Buffer]:
-    """Return the frame of a header and the parts of a message, of which the first is bytes, perhaps none."""
-    length = len(head) + sum(map(len, parts))
-    return [frame_prefix(length) + head + parts[0], *parts[1:]]
 
 
 def _opens_with_unsupported_version(frame: Buffer, start: int) -> bool:

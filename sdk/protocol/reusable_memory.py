@@ -8,7 +8,12 @@ so nothing has to be given back.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mmap import mmap
 
 __all__ = ["REUSED_BYTES_MAX", "ReusableMemory", "take_memory"]
 
@@ -28,11 +33,14 @@ class ReusableMemory:
 
     Args:
         limit_bytes: most bytes that are kept.
+        is_lazy: whether memory that was never used takes up its size only as it is written to: for sizes that a
+            stranger chooses. Writing there for the first time costs about twice as much.
     """
 
-    def __init__(self, limit_bytes: int = REUSED_BYTES_MAX) -> None:
+    def __init__(self, limit_bytes: int = REUSED_BYTES_MAX, *, is_lazy: bool = False) -> None:
         self._limit_bytes = limit_bytes
-        self._kept: deque[bytearray] = deque()
+        self._kept: deque[bytearray | mmap] = deque()
+        self._make: Callable[[int], bytearray | mmap] = _lazy if is_lazy else bytearray
 
     def take(self, size_bytes: int) -> memoryview:
         """Return writable memory with arbitrary content.
@@ -51,7 +59,7 @@ class ReusableMemory:
                 else:
                     passed.append(buffer)
         if found is None:
-            found = bytearray(-(-size_bytes // _STEP_BYTES) * _STEP_BYTES)
+            found = self._make(-(-size_bytes // _STEP_BYTES) * _STEP_BYTES)
         view = memoryview(found)[:size_bytes]
         if len(found) <= self._limit_bytes:
             self._kept.appendleft(found)
@@ -67,14 +75,23 @@ class ReusableMemory:
         return sum(map(len, list(self._kept)))
 
 
-def _is_free(buffer: bytearray) -> bool:
+def _is_free(buffer: bytearray | mmap) -> bool:
     """Return whether nothing looks at a buffer."""
     try:
-        buffer.pop()
-    except BufferError:
+        if isinstance(buffer, bytearray):
+            buffer.pop()
+            buffer.append(0)
+        else:
+            buffer.resize(len(buffer))
+    except (BufferError, SystemError):  # the latter where the system cannot resize
         return False
-    buffer.append(0)
     return True
+
+
+def _lazy(size_bytes: int) -> mmap:
+    from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap  # clients have no use for it
+
+    return mmap(-1, size_bytes, MAP_PRIVATE | MAP_ANONYMOUS)
 
 
 #: Takes memory of the process.

@@ -4,7 +4,7 @@ Columns and control records, which few programs need, are imported from `columns
 """
 
 from kafkawire.sdk.protocol.tables.record_formats import TimestampType
-from kafkawire.sdk.records.batch import empty_batch, rewrite, stamp
+from kafkawire.sdk.records.batch import empty_batch, recompress, rewrite, set_max_timestamp, stamp
 from kafkawire.sdk.records.compression import Compression, compress, decompress
 from kafkawire.sdk.records.crc import crc32, crc32c
 from kafkawire.sdk.records.engine import BatchBuilder, RecordBatch, batch_builder_class, record_batch_class
@@ -35,8 +35,10 @@ __all__ = [
     "decompress",
     "empty_batch",
     "read_records",
+    "recompress",
     "record_batch_class",
     "rewrite",
+    "set_max_timestamp",
     "stamp",
     "walk",
     "walk_headers",

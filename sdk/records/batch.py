@@ -1,6 +1,7 @@
-"""Change batches of magic 2: stamp one in place, rewrite one with fewer records.
+"""Change batches of magic 2: stamp one in place or correct its timestamp, compress it otherwise, rewrite it with fewer
+records.
 
-Both are what a broker does: stamping when it appends, rewriting when it compacts.
+A broker does so: it stamps and compresses what it appends, and rewrites what it compacts.
 
 Source: `LogValidator`, `MemoryRecords.filterTo`, `DefaultRecordBatch.writeEmptyHeader` in Apache Kafka.
 """
@@ -22,9 +23,12 @@ from kafkawire.sdk.protocol.tables.enums import (
 from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_ATTRIBUTES_AT,
     BATCH_BASE_OFFSET_AT,
+    BATCH_BATCH_LENGTH_AT,
     BATCH_BATCH_LENGTH_COUNTS_FROM,
+    BATCH_COMPRESSION_MASK,
     BATCH_CRC_AT,
     BATCH_CRC_COVERS_FROM,
+    BATCH_HAS_DELETE_HORIZON_MASK,
     BATCH_HEADER,
     BATCH_HEADER_BYTES,
     BATCH_IS_CONTROL_MASK,
@@ -34,8 +38,10 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_MAX_TIMESTAMP_AT,
     BATCH_PARTITION_LEADER_EPOCH_AT,
     BATCH_TIMESTAMP_TYPE_MASK,
+    Compression,
     TimestampType,
 )
+from kafkawire.sdk.records.compression import compress
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.engine import BatchBuilder, RecordBatch
 from kafkawire.sdk.records.engines.builder_options import checked_content, checked_number
@@ -43,13 +49,19 @@ from kafkawire.sdk.records.fields import packed
 from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.records.record import Record
 
-__all__ = ["empty_batch", "rewrite", "stamp"]
+__all__ = ["empty_batch", "recompress", "rewrite", "set_max_timestamp", "stamp"]
 
 _BASE_OFFSET = packed("RecordBatch", "base_offset")
+_BATCH_LENGTH = packed("RecordBatch", "batch_length")
 _PARTITION_LEADER_EPOCH = packed("RecordBatch", "partition_leader_epoch")
 _CHECKSUM = packed("RecordBatch", "crc")
 _ATTRIBUTES = packed("RecordBatch", "attributes")
 _MAX_TIMESTAMP = packed("RecordBatch", "max_timestamp")
+
+#: What else the attributes say; as in Kafka, unknown bits are dropped when they are written anew.
+_ATTRIBUTES_KEPT = (
+    BATCH_COMPRESSION_MASK | BATCH_IS_TRANSACTIONAL_MASK | BATCH_IS_CONTROL_MASK | BATCH_HAS_DELETE_HORIZON_MASK
+)
 
 
 def stamp(
@@ -84,13 +96,56 @@ def stamp(
     # From here on nothing can be refused.
     _BASE_OFFSET.pack_into(view, position + BATCH_BASE_OFFSET_AT, base_offset)
     _PARTITION_LEADER_EPOCH.pack_into(view, position + BATCH_PARTITION_LEADER_EPOCH_AT, partition_leader_epoch)
-    if log_append_time is None:
-        return
-    (attributes,) = _ATTRIBUTES.unpack_from(view, position + BATCH_ATTRIBUTES_AT)
-    _ATTRIBUTES.pack_into(view, position + BATCH_ATTRIBUTES_AT, attributes | BATCH_TIMESTAMP_TYPE_MASK)
-    _MAX_TIMESTAMP.pack_into(view, position + BATCH_MAX_TIMESTAMP_AT, log_append_time)
-    checksum = crc32c(view[position + BATCH_CRC_COVERS_FROM : position + size])
-    _CHECKSUM.pack_into(view, position + BATCH_CRC_AT, checksum)
+    if log_append_time is not None:
+        _write_max_timestamp(view[position : position + size], TimestampType.LOG_APPEND_TIME, log_append_time)
+
+
+def set_max_timestamp(buffer: bytearray | memoryview, timestamp_type: TimestampType, max_timestamp: int) -> None:
+    """Write the highest timestamp of a batch of magic 2, and who set it; the checksum is computed again.
+
+    Args:
+        buffer: begins with the batch, writable.
+        timestamp_type: who set it.
+        max_timestamp: for LOG_APPEND_TIME that of all its records.
+
+    Raises:
+        DecodeError: there is no whole batch of magic 2.
+        EncodeError: the number does not fit, or the buffer cannot be written. Nothing was written then.
+    """
+    view = _writable(buffer)
+    size = _batch_bytes(view, 0)
+    max_timestamp = checked_number("max_timestamp", max_timestamp, *LIMITS["int64"])
+    _write_max_timestamp(view[:size], timestamp_type, max_timestamp)
+
+
+def _write_max_timestamp(view: memoryview, timestamp_type: TimestampType, max_timestamp: int) -> None:
+    (attributes,) = _ATTRIBUTES.unpack_from(view, BATCH_ATTRIBUTES_AT)
+    attributes &= _ATTRIBUTES_KEPT
+    if timestamp_type == TimestampType.LOG_APPEND_TIME:
+        attributes |= BATCH_TIMESTAMP_TYPE_MASK
+    _ATTRIBUTES.pack_into(view, BATCH_ATTRIBUTES_AT, attributes)
+    _MAX_TIMESTAMP.pack_into(view, BATCH_MAX_TIMESTAMP_AT, max_timestamp)
+    _CHECKSUM.pack_into(view, BATCH_CRC_AT, crc32c(view[BATCH_CRC_COVERS_FROM:]))
+
+
+def recompress(batch: RecordBatch, compression: Compression, level: int | None = None) -> bytearray:
+    """Return a batch with its records in another compression; all that they say stays.
+
+    Args:
+        batch: as it was.
+        compression: that it gets.
+        level: see `compress`.
+
+    Raises:
+        DecodeError: its records cannot be decompressed.
+        EncodeError: the level is outside the range of the codec.
+    """
+    data = bytearray(batch.data[:BATCH_HEADER_BYTES])
+    data += compress(compression, batch.payload(), level)
+    _BATCH_LENGTH.pack_into(data, BATCH_BATCH_LENGTH_AT, len(data) - BATCH_BATCH_LENGTH_COUNTS_FROM)
+    _ATTRIBUTES.pack_into(data, BATCH_ATTRIBUTES_AT, batch.attributes & ~BATCH_COMPRESSION_MASK | compression)
+    _CHECKSUM.pack_into(data, BATCH_CRC_AT, crc32c(memoryview(data)[BATCH_CRC_COVERS_FROM:]))
+    return data
 
 
 def rewrite(batch: RecordBatch, records: Iterable[Record], *, delete_horizon_ms: int | None = None) -> bytes:

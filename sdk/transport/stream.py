@@ -24,7 +24,14 @@ from kafkawire.sdk.transport.sockets import connect_one, resolve
 from kafkawire.sdk.transport.tls import PemFiles, tls_context
 from kafkawire.sdk.transport.wire import Address, FrameReceiver, Receiver, Wire
 
-__all__ = ["CLOSE_LINGER_SECONDS", "RECEIVE_BUFFER_BYTES", "WRITE_BUFFER_BYTES", "FrameProtocol", "TcpNetwork"]
+__all__ = [
+    "CLOSE_LINGER_SECONDS",
+    "RECEIVE_BUFFER_BYTES",
+    "WRITE_BUFFER_BYTES",
+    "FrameProtocol",
+    "TcpNetwork",
+    "remaining",
+]
 
 #: Size of the reusable buffer: one read of the socket, and the longest frame that is copied. Above this, allocating
 #: memory costs less than the copy.
@@ -90,7 +97,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
                 sent_bytes = self._sendmsg(parts)
             except OSError:
                 sent_bytes = 0  # not now, or never again: the transport will find out
-            parts = () if sent_bytes == sum(map(len, parts)) else _after(parts, sent_bytes)
+            parts = () if sent_bytes == sum(map(len, parts)) else remaining(parts, sent_bytes)
         if parts:
             transport.writelines(parts)
             if self._writable is None and transport.get_write_buffer_size() > WRITE_BUFFER_BYTES:
@@ -198,7 +205,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
             self._transport.abort()
 
 
-def _after(parts: Sequence[Buffer], sent_bytes: int) -> Sequence[Buffer]:
+def remaining(parts: Sequence[Buffer], sent_bytes: int) -> Sequence[Buffer]:
     """Return what is left of some buffers once so many of their bytes are gone."""
     for place, part in enumerate(parts):
         if sent_bytes < len(part):

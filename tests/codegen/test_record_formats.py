@@ -105,6 +105,7 @@ def test_a_missing_name_is_one_problem(write: Write) -> None:
 def test_the_formats_of_the_project() -> None:
     formats = load_record_formats(SCHEMAS)
     assert {name: len(format_.fields) for name, format_ in formats.items()} == {
+        "AbortedTransaction": 5,
         "ControlRecordKey": 2,
         "MessageV0": 7,
         "MessageV1": 8,

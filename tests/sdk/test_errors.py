@@ -119,6 +119,7 @@ def test_texts() -> None:
 
 #: An argument for each parameter of an exception's `__init__`, by name.
 ARGUMENTS: dict[str, Any] = {
+    "base_offset": 5,
     "address": ("broker", 9092),
     "code": ErrorCode.NOT_LEADER_OR_FOLLOWER,
     "detail": "partition t-0",

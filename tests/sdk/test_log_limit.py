@@ -34,6 +34,17 @@ def test_each_level_and_the_place_of_the_event(limit: LogLimit, caplog: pytest.L
     assert {record.filename for record in caplog.records} == {"test_log_limit.py"}
 
 
+def test_defect_with_its_traceback(limit: LogLimit, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        try:
+            raise RuntimeError("a defect")
+        except RuntimeError:
+            limit.exception("defect", 0, "%s failed", "it")
+    (record,) = caplog.records
+    assert (record.levelname, record.message, record.filename) == ("ERROR", "it failed", "test_log_limit.py")
+    assert "RuntimeError: a defect" in caplog.text
+
+
 def test_the_subjects_are_bounded(limit: LogLimit, caplog: pytest.LogCaptureFixture) -> None:
     for subject in range(SUBJECTS_MAX + 1):
         limit.info(subject, 0, "%d", subject)

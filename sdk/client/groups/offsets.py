@@ -159,7 +159,8 @@ class Offsets:
             else:
                 former = self._pending.get(partition)
                 waiters = [*(former.waiters if former else ()), waiter]
-                self._pending[partition] = _Slot(offset, self._topic_id(partition), waiters)
+                topic_id = self._router.metadata.last_topic_id(partition.topic)
+                self._pending[partition] = _Slot(offset, topic_id, waiters)
 
     def ask(
         self,

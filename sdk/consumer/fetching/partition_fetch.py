@@ -37,7 +37,7 @@ class PartitionFetch:
         sent: what the last request that named it said, see `to_send`.
         waits_until_ms: until when a pause after a failure lasts, as far as somebody looks then.
         end_offset: the first offset that was not readable at the last fetch, -1 if not known.
-        warned: whether a missing leader, topic or partition was logged.
+        warned: why it cannot be read, as the log says; empty if it does not.
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class PartitionFetch:
         self.sent: tuple[int | None, int, int, int] | None = None
         self.waits_until_ms = 0
         self.end_offset = -1
-        self.warned = False
+        self.warned = ""
         self.begin(0, None)
 
     def begin(self, epoch: int, place: Place) -> None:

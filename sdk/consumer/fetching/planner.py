@@ -331,11 +331,11 @@ class FetchPlanner:
             del self._leaderless[fetch.partition]
             self.halt(fetch, BrokerError(refused, f"topic {fetch.partition.topic}"), now_ms)
             return
-        is_known = fetch.partition.topic in self._metadata.topics or refused is not None
-        if not fetch.warned and is_known:
-            fetch.warned = True
-            absence = self._metadata.absence(fetch.partition) or "the cluster does not have it"
-            reason, subject = "it has no leader" if known is not None else absence, ("no leader", fetch.partition.topic)
+        missing = self._metadata.absence(fetch.partition) or "the cluster does not have it"
+        reason = "it has no leader" if known is not None else missing
+        if fetch.warned != reason and (refused is not None or fetch.partition.topic in self._metadata.topics):
+            fetch.warned = reason
+            subject = "no leader", fetch.partition.topic, reason
             self._lines.warning(subject, now_ms, "partition %s cannot be read now: %s", fetch.partition, reason)
 
     def _want_topics(self) -> None:
@@ -356,7 +356,7 @@ class FetchPlanner:
         So does the user's side: what was handed out of the former topic must not be committed for this one.
         """
         former, fetch.topic_id = fetch.topic_id, topic_id
-        fetch.warned = False
+        fetch.warned = ""
         if former != ZERO_UUID and not fetch.halted:
             reason = f"{fetch.partition}: topic {fetch.partition.topic} was deleted and created again"
             if self._lookups.reset_place() is None:

@@ -40,6 +40,7 @@ from types import GenericAlias
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
 from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8, digits
+from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
 from kafkawire.sdk.records import java_integers
 from kafkawire.sdk.records.buffers import not_bytes
@@ -55,13 +56,25 @@ from kafkawire.sdk.records.engines import python_record
 from kafkawire.sdk.records.engines.python_record import check_record, checked_field
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
 
-__all__ = ["BatchBuilder", "Record", "RecordBatch", "Walk", "crc32c", "crc32c_by_table", "read_columns", "read_records"]
+__all__ = [
+    "BatchBuilder",
+    "Record",
+    "RecordBatch",
+    "Walk",
+    "check_produced",
+    "crc32c",
+    "crc32c_by_table",
+    "read_columns",
+    "read_records",
+    "scan_records",
+]
 
 cdef object NONE = Compression.NONE
 cdef object CREATE_TIME = TimestampType.CREATE_TIME
 cdef object LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 cdef object MINUS_ONE = -1, ZERO = 0
 cdef tuple EMPTY = ()
+cdef int64_t NO_TIME = NO_TIMESTAMP
 cdef bytes MALFORMED = MALFORMED_UTF8.encode()
 
 include "native_record.pxi"
@@ -69,4 +82,5 @@ include "native_batch.pxi"
 include "native_values.pxi"
 include "native_read.pxi"
 include "native_columns.pxi"
+include "native_produced.pxi"
 include "native_write.pxi"

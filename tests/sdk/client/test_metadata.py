@@ -94,6 +94,22 @@ def test_a_topic_missing_from_a_complete_response_is_gone() -> None:
     assert metadata.name_of(ID) is None
 
 
+def test_the_id_of_a_missing_topic_is_known_until_it_is_back_or_forgotten() -> None:
+    metadata = filled()
+    missing = metadata_response(topic("t", 1, 5, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    for _ in range(2):
+        metadata.update(missing, now_ms=1)
+        assert (metadata.topic_id("t"), metadata.last_topic_id("t")) == (ZERO_UUID, ID)
+    metadata.update(metadata_response(topic("t", 1, 5, OTHER_ID)), now_ms=2)
+    assert metadata.last_topic_id("t") == OTHER_ID
+    metadata.update(metadata_response(topic("u", 2, 1)), now_ms=3, is_complete=True)
+    assert metadata.last_topic_id("t") == OTHER_ID
+    metadata.update(metadata_response(topic("u", 2, 1)), now_ms=4, is_complete=True)
+    assert metadata.last_topic_id("t") == ZERO_UUID, "a cluster's topics come and go; what is kept has a limit"
+    metadata.drop("u")
+    assert metadata.last_topic_id("u") == ZERO_UUID
+
+
 def test_whether_all_topics_are_known() -> None:
     metadata = Metadata()
     metadata.wanted = None

@@ -111,13 +111,14 @@ def table_row(family: Family) -> str:
 
 
 def test_the_loggers_of_the_page() -> None:
-    """docs/observability.md lists every logger of the clients."""
+    """docs/observability.md lists every logger of clients and broker."""
     root = Path(__file__).parents[3]
     used = {
         name
-        for path in (root / "sdk").rglob("*.py")
+        for folder in ("sdk", "reference_broker")
+        for path in (root / folder).rglob("*.py")
         for name in re.findall(r'getLogger\("([\w.]+)"\)', path.read_text("utf-8"))
     }
     page = (root / "docs" / "observability.md").read_text("utf-8")
     section = page[page.index("## Logging") : page.index("## Metrics")]
-    assert set(re.findall(r"^\| `(kafkawire\.\w+)`", section, re.MULTILINE)) == used
+    assert set(re.findall(r"^\| `([\w.]+)`", section, re.MULTILINE)) == used

@@ -305,6 +305,17 @@ def test_batches_that_get_no_producer_id_fail_or_go_without(insists: bool | None
     assert producer.accumulator.bytes_held == 0
 
 
+def test_who_waits_for_a_producer_id_is_told_that_the_client_has_ended() -> None:
+    producer = SimulatedProducer(enable_idempotence=True)
+    producer.simulation.handlers[InitProducerIdRequest] = loading
+    producer.learn()
+    assert not producer.identity.ready.done
+    producer.sender.fail(Closed("the client has ended"), producer.simulation.now_ms)
+    assert producer.identity.ready.done
+    with pytest.raises(Closed, match="the client has ended"):
+        producer.identity.ready.wait()
+
+
 def test_another_producer_id_follows_the_last_epoch() -> None:
     producer = SimulatedProducer(linger_ms=0)
     producer.learn()

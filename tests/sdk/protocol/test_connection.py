@@ -224,21 +224,6 @@ def test_a_response_to_another_request() -> None:
         client.receive(frame)
 
 
-@pytest.mark.parametrize(
-    ("frame", "text"),
-    [
-        (b"", "request of 0 bytes"),
-        (b"\x00\x01\x00", "request of 3 bytes"),
-        (b"\x03\xe7\x00\x00\x00\x00\x00\x00", "API key 999 is not served"),
-        (b"\x00\x0c\x00\x63\x00\x00\x00\x00\xff\xff", "Heartbeat version 99 is not served here, 0-4 are"),
-        (b"\x00\x0c\x00\x00\x00\x00\x00\x00\xff\xff\x00", "group_id"),
-    ],
-)
-def test_a_broken_request(frame: bytes, text: str) -> None:
-    with pytest.raises(RemoteProtocolError, match=text):
-        ServerConnection(ALL).receive(frame)
-
-
 def test_what_is_not_the_response_of_a_request_is_refused() -> None:
     client, server = ClientConnection(), ServerConnection(ALL)
     request = deliver(server, client.request(HeartbeatRequest(), 4))

@@ -5,6 +5,8 @@ Method: views taken, sliced and dropped; many threads at once, each of which che
 
 from __future__ import annotations
 
+from mmap import PAGESIZE
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -19,15 +21,17 @@ def address(view: memoryview) -> int:
     return id(view.obj)
 
 
+@pytest.mark.parametrize("is_lazy", [False, True])
 @pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, LARGE, 5_000_000])
-def test_views_have_the_size_asked_for(size: int) -> None:
-    view = ReusableMemory().take(size)
+def test_views_have_the_size_asked_for(size: int, is_lazy: bool) -> None:
+    view = ReusableMemory(is_lazy=is_lazy).take(size)
     assert len(view) == size
     view[:] = bytes(size)
 
 
-def test_memory_is_used_again() -> None:
-    memory = ReusableMemory()
+@pytest.mark.parametrize("is_lazy", [False, True])
+def test_memory_is_used_again(is_lazy: bool) -> None:
+    memory = ReusableMemory(is_lazy=is_lazy)
     view = memory.take(LARGE)
     first = address(view)
     del view
@@ -35,9 +39,21 @@ def test_memory_is_used_again() -> None:
     assert address(again) == first
 
 
+def test_lazy_memory_takes_up_what_is_written() -> None:
+    before = resident_bytes()
+    view = ReusableMemory(is_lazy=True).take(400 * 2**20)
+    view[: 2**20] = bytes(2**20)
+    assert resident_bytes() - before < 50 * 2**20
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGESIZE
+
+
+@pytest.mark.parametrize("is_lazy", [False, True])
 @pytest.mark.parametrize("keep", ["view", "slice", "view of a view"])
-def test_memory_that_is_looked_at_is_not_used_again(keep: str) -> None:
-    memory = ReusableMemory()
+def test_memory_that_is_looked_at_is_not_used_again(keep: str, is_lazy: bool) -> None:
+    memory = ReusableMemory(is_lazy=is_lazy)
     view = memory.take(LARGE)
     kept = {"view": view, "slice": view[5:6], "view of a view": memoryview(view).cast("B")}[keep]
     first = address(view)

@@ -11,7 +11,17 @@ import pytest
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
-from kafkawire.sdk.records import Compression, RecordBatch, TimestampType, empty_batch, rewrite, stamp, walk
+from kafkawire.sdk.records import (
+    Compression,
+    RecordBatch,
+    TimestampType,
+    empty_batch,
+    recompress,
+    rewrite,
+    set_max_timestamp,
+    stamp,
+    walk,
+)
 from tests.sdk.records.conftest import batch_of, message_set
 
 
@@ -150,3 +160,30 @@ def test_stamp_leaves_what_follows_the_batch_alone() -> None:
     stamp(data, 5, 6, log_append_time=77)
     RecordBatch(data).check_crc()
     assert data.endswith(b"after")
+
+
+def test_set_max_timestamp() -> None:
+    before = batch_of(compression=Compression.LZ4)
+    data = bytearray(before + b"after")
+    set_max_timestamp(data, TimestampType.LOG_APPEND_TIME, 77)
+    (batch,) = walk(data[: len(before)])
+    assert {record.timestamp for record in batch.records()} == {77}
+    assert batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    set_max_timestamp(data, TimestampType.CREATE_TIME, 1005)
+    assert data == before + b"after"
+    with pytest.raises(EncodeError):
+        set_max_timestamp(data, TimestampType.CREATE_TIME, 2**63)
+    assert data == before + b"after"
+
+
+@pytest.mark.parametrize("before", Compression)
+@pytest.mark.parametrize("after", Compression)
+def test_recompress(engine: str, before: Compression, after: Compression) -> None:
+    options = {"producer_id": 3, "producer_epoch": 0, "base_sequence": 7, "partition_leader_epoch": 4}
+    (batch,) = walk(batch_of(compression=before, base_offset=9, **options), engine=engine)
+    (again,) = walk(recompress(batch, after))  # type: ignore[arg-type]  # not of an older format
+    assert again.compression == after
+    assert again.records() == batch.records()
+    assert (again.base_offset, again.producer_id, again.base_sequence, again.max_timestamp) == (9, 3, 7, 1005)
+    if before == after == Compression.NONE:
+        assert bytes(again.data) == bytes(batch.data)  # type: ignore[union-attr]  # likewise

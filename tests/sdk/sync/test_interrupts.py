@@ -157,9 +157,11 @@ class Interrupting:
     def __init__(self, at: int) -> None:
         self.left = at
         self.struck = False
+        # Kept: a strike in a finalizer that runs while Python makes the frame of a traced call frees it too early.
+        self._trace = self._called
 
     def __enter__(self) -> Interrupting:
-        sys.settrace(self._called)
+        sys.settrace(self._trace)
         return self
 
     def __exit__(self, *of: object) -> None:

@@ -18,7 +18,7 @@ from kafkawire.sdk.protocol.frames import FrameTooLarge, frame
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.transport import stream
 from kafkawire.sdk.transport.sockets import Endpoint
-from kafkawire.sdk.transport.stream import RECEIVE_BUFFER_BYTES, FrameProtocol, TcpNetwork, _after
+from kafkawire.sdk.transport.stream import RECEIVE_BUFFER_BYTES, FrameProtocol, TcpNetwork, remaining
 from kafkawire.sdk.transport.tls import PemFiles, tls_context
 from kafkawire.sdk.transport.wire import Address, Wire
 from tests.certificates import Certificates
@@ -170,7 +170,7 @@ def test_a_lost_connection_ends_the_wait() -> None:
     asyncio.run(run())
 
 
-def test_nothing_is_written_after_close() -> None:
+def test_nothing_is_writtenremaining_close() -> None:
     async def run() -> None:
         protocol = FrameProtocol(Notes)
         transport = NotingTransport()
@@ -267,7 +267,7 @@ def test_what_the_socket_does_not_take_follows_in_order(is_gathering: bool) -> N
 @pytest.mark.parametrize("sent_bytes", range(7))
 def test_what_is_left_of_several_parts(sent_bytes: int) -> None:
     parts = [b"ab", b"", b"cde", b"f"]
-    assert b"".join(_after(parts, sent_bytes)) == b"abcdef"[sent_bytes:]
+    assert b"".join(remaining(parts, sent_bytes)) == b"abcdef"[sent_bytes:]
 
 
 def test_nothing_is_waited_for_if_nothing_is_unsent() -> None:

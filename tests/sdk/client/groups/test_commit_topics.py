@@ -59,6 +59,22 @@ def test_an_offset_is_not_committed_in_a_later_topic_of_the_same_name(newest: in
     assert client.requests[0].topics[0].topic_id == (later_id if newest == 10 else ZERO_UUID)
 
 
+def test_an_offset_that_is_committed_while_its_topic_is_missing_belongs_to_no_later_one() -> None:
+    client = Client()
+    client.simulation.run(100)
+    usual = client.simulation.handlers[MetadataRequest]
+    client.simulation.handlers[MetadataRequest] = cluster([1, 2], {})
+    client.router.metadata.invalidate()
+    client.simulation.run(100)
+    assert "t" not in client.router.metadata.topics
+    client.answer = lambda request: refusal(request, ErrorCode.UNKNOWN_TOPIC_ID)
+    outcomes = client.commit({T0: 3})
+    client.simulation.handlers[MetadataRequest] = usual
+    client.simulation.run(1_000)
+    assert isinstance(outcomes[0], BrokerError)
+    assert client.requests[0].topics[0].topic_id == topic_id("t")
+
+
 @pytest.mark.parametrize("is_created_again", [True, False])
 def test_the_commit_of_a_deleted_topic_ends_once_that_is_known(is_created_again: bool) -> None:
     """A rebalance waits for it, and must not wait until its deadline."""

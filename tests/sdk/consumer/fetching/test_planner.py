@@ -109,6 +109,20 @@ def test_a_partition_that_its_topic_does_not_have(caplog: pytest.LogCaptureFixtu
     assert "partition t-9 cannot be read now: topic t has partitions 0 to 2" in caplog.messages
 
 
+def test_each_reason_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A topic that is not everywhere yet must not hide that one of its partitions will never be there."""
+    cluster = reading(TopicPartition("new", 0), TopicPartition("new", 9))
+    cluster.read()
+    created = Cluster({"new": [1]})
+    cluster.logs |= created.logs
+    cluster.ids |= created.ids
+    cluster.read(5_000)
+    assert [line for line in caplog.messages if "cannot be read now" in line] == [
+        "partition new-0 cannot be read now: the cluster does not have it",
+        "partition new-9 cannot be read now: topic new has partitions 0 to 0",
+    ]
+
+
 def test_a_partition_that_does_not_exist_yet(caplog: pytest.LogCaptureFixture) -> None:
     cluster = reading(T0, TopicPartition("new", 0))
     cluster.logs[T0].append(b"a")

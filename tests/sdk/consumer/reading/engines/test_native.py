@@ -6,24 +6,14 @@ Method: every engine that is there; streams are iterated over, awaited in tasks,
 from __future__ import annotations
 
 import asyncio
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.records import Record
-from kafkawire.sdk.records.engines.selection import built
 
-ENGINES = ["python", *(["native"] if built is not None else [])]
 START, END = Position(3, 1), Position(20, 7)
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> ModuleType:
-    """Give every engine that is available here."""
-    return import_module(f"kafkawire.sdk.consumer.reading.engines.{request.param}")
 
 
 def records(*offsets: int) -> list[Record]:

@@ -1,0 +1,271 @@
+"""The checks on a produced batch: one call for header, checksum and every record.
+
+The checks, their order and their error codes are Kafka's. Where Kafka stores what no reader could use (records whose
+offsets do not count from 0, compressed records of a wrong length) or never responds (no records at all), the batch is
+refused with INVALID_RECORD.
+
+Source: `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`, `LogValidator` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+from kafkawire.sdk.errors import BrokerError, DecodeError
+from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.record_formats import (
+    BATCH_BATCH_LENGTH_COUNTS_FROM,
+    BATCH_COMPRESSION_MASK,
+    BATCH_CRC_COVERS_FROM,
+    BATCH_HEADER,
+    BATCH_HEADER_BYTES,
+    BATCH_IS_CONTROL_MASK,
+    BATCH_IS_TRANSACTIONAL_MASK,
+    BATCH_MAGIC,
+    BATCH_MAGIC_AT,
+    BATCH_PRODUCER_EPOCH_AT,
+    BATCH_TIMESTAMP_TYPE_MASK,
+    MESSAGE_V0_MAGIC,
+    MESSAGE_V0_MIN_BYTES,
+    Compression,
+)
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records.buffers import bytes_of
+from kafkawire.sdk.records.compression import decompress
+from kafkawire.sdk.records.crc import crc32c_of_bytes
+from kafkawire.sdk.records.engines import python_produced
+from kafkawire.sdk.records.engines import selection as engines
+from kafkawire.sdk.records.engines.python_produced import Times
+from kafkawire.sdk.records.fields import packed
+from kafkawire.sdk.records.java_integers import INT32_MAX
+
+__all__ = ["RECORD_ERRORS_MAX", "InvalidBatch", "ProduceLimits", "ProducedBatch", "check_batch", "is_transactional"]
+
+#: How many refused records a response names: enough to see what is wrong with a batch of any size, and less than it.
+RECORD_ERRORS_MAX = 1000
+
+_BATCH_LENGTH = packed("RecordBatch", "batch_length")
+_MIN_LENGTH = MESSAGE_V0_MIN_BYTES - BATCH_BATCH_LENGTH_COUNTS_FROM
+_CODECS = frozenset(Compression)
+
+
+class ProduceLimits(NamedTuple):
+    """What a topic asks of the batches that it takes.
+
+    Attributes:
+        max_bytes: of a batch.
+        needs_keys: whether each record must have a key.
+        is_append_time: whether the broker sets the timestamps, and takes any.
+        before_max_ms: how far a timestamp may be in the past.
+        after_max_ms: how far in the future.
+    """
+
+    max_bytes: int
+    needs_keys: bool
+    is_append_time: bool
+    before_max_ms: int
+    after_max_ms: int
+
+
+class ProducedBatch(NamedTuple):
+    """The header of a batch that passed, and what its records say.
+
+    Attributes:
+        size_bytes: of the batch; what follows it in the request does not count.
+        base_offset, partition_leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
+            producer_id, producer_epoch, base_sequence, records_count: see `schemas/records/record_batch.yaml`.
+        highest_timestamp: of the records; a header that says otherwise must be corrected.
+    """
+
+    size_bytes: int
+    base_offset: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+    highest_timestamp: int
+
+
+class InvalidBatch(BrokerError):
+    """A batch is refused because of some of its records.
+
+    Args:
+        code: the error of the partition.
+        detail: what is wrong.
+        record_errors: (index in the batch, what is wrong) for each invalid record.
+    """
+
+    def __init__(self, code: ErrorCode, detail: str, record_errors: Sequence[tuple[int, str]] = ()) -> None:
+        super().__init__(code, detail)
+        self.record_errors = record_errors
+
+
+def check_batch(
+    records: Buffer | None,
+    limits: ProduceLimits,
+    now_ms: int,
+    *,
+    allow_zstandard: bool = True,
+    engine: str | None = None,
+) -> ProducedBatch:
+    """Check the records of a partition in a produce request.
+
+    Args:
+        records: the field of the request.
+        limits: what the topic asks.
+        now_ms: the current time.
+        allow_zstandard: whether the version of the request allows Zstandard.
+        engine: `native` or `python`; the one in use by default.
+
+    Raises:
+        InvalidBatch: some of its records are refused.
+        BrokerError: the batch is.
+        TypeError: the buffer is not contiguous, or none.
+    """
+    native = engines.native if engine is None else engines.built if engine == "native" else None
+    if native is not None and allow_zstandard and records:
+        max_bytes, needs_keys, is_append_time, before_max_ms, after_max_ms = limits
+        found = native.check_produced(
+            records, max_bytes, needs_keys, is_append_time, now_ms, before_max_ms, after_max_ms
+        )
+        if found is not None:
+            return ProducedBatch._make(found)
+    view = bytes_of(records or b"")
+    size = _checked_frame(view, allow_zstandard)
+    if size < BATCH_PRODUCER_EPOCH_AT:  # Kafka reads the producer id before it looks at the size
+        raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a record batch of {size} bytes has no producer id")
+    return _checked(view[:size], limits, now_ms, native or python_produced)
+
+
+def is_transactional(records: Buffer | None) -> bool:
+    """Return whether the first batch of a produce request says that it belongs to a transaction; it is not checked."""
+    if records is None or len(records) < BATCH_HEADER_BYTES or records[BATCH_MAGIC_AT] != BATCH_MAGIC:
+        return False
+    return bool(records[BATCH_CRC_COVERS_FROM + 1] & BATCH_IS_TRANSACTIONAL_MASK)
+
+
+def _checked_frame(view: memoryview, allow_zstandard: bool) -> int:
+    """Return the size of the only batch, after a look at what follows it."""
+    size = _whole_size(view)
+    if size is None:
+        raise BrokerError(ErrorCode.INVALID_RECORD, "a produce request must have a record batch for each partition")
+    if view[BATCH_MAGIC_AT] != BATCH_MAGIC:
+        raise _invalid(f"it has magic {view[BATCH_MAGIC_AT]}, expected {BATCH_MAGIC}")
+    codec = view[BATCH_CRC_COVERS_FROM + 1] & BATCH_COMPRESSION_MASK
+    if codec == Compression.ZSTD and not allow_zstandard:
+        raise BrokerError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "this version of Produce does not allow Zstandard")
+    if _whole_size(view[size:]) is not None:
+        raise _invalid("a produce request must have only one for each partition")
+    return size
+
+
+def _whole_size(view: memoryview) -> int | None:
+    """Return the size of the batch or message at the start, None if it is not whole."""
+    if len(view) < BATCH_BATCH_LENGTH_COUNTS_FROM:
+        return None
+    (length,) = _BATCH_LENGTH.unpack_from(view, BATCH_BATCH_LENGTH_COUNTS_FROM - _BATCH_LENGTH.size)
+    if length < _MIN_LENGTH:
+        reason = f"a record batch of {length} bytes, none has fewer than {_MIN_LENGTH}"
+        raise BrokerError(ErrorCode.CORRUPT_MESSAGE, reason)
+    if len(view) <= BATCH_MAGIC_AT:
+        return None
+    if view[BATCH_MAGIC_AT] > BATCH_MAGIC:
+        reason = f"magic {view[BATCH_MAGIC_AT]}, {MESSAGE_V0_MAGIC} to {BATCH_MAGIC} are known"
+        raise BrokerError(ErrorCode.CORRUPT_MESSAGE, reason)
+    size: int = length + BATCH_BATCH_LENGTH_COUNTS_FROM
+    if size > INT32_MAX:  # this sum overflows in Kafka
+        raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a record batch of {size} bytes, the limit is {INT32_MAX}")
+    return size if size <= len(view) else None
+
+
+def _checked(view: memoryview, limits: ProduceLimits, now_ms: int, engine: Any) -> ProducedBatch:
+    if (base_offset := int.from_bytes(view[: BATCH_BATCH_LENGTH_COUNTS_FROM - _BATCH_LENGTH.size], "big")) != 0:
+        raise _invalid(f"its base offset is {base_offset}, expected 0")
+    if len(view) > limits.max_bytes:
+        reason = f"a record batch of {len(view)} bytes, the topic allows {limits.max_bytes}"
+        raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE, reason)
+    if len(view) < BATCH_HEADER_BYTES:
+        reason = f"a record batch of {len(view)} bytes, its header has {BATCH_HEADER_BYTES}"
+        raise BrokerError(ErrorCode.CORRUPT_MESSAGE, reason)
+    fields = BATCH_HEADER.unpack_from(view)
+    batch = ProducedBatch._make((len(view), fields[0], *fields[2:], NO_TIMESTAMP))
+    if crc32c_of_bytes(view[BATCH_CRC_COVERS_FROM:]) != batch.crc:
+        raise BrokerError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the record batch is wrong")
+    if (codec := batch.attributes & BATCH_COMPRESSION_MASK) not in _CODECS:
+        raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"compression {codec} is not known")
+    _check_header(batch)
+    try:
+        payload = decompress(Compression(codec), view[BATCH_HEADER_BYTES:])
+    except DecodeError as error:
+        raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the records cannot be decompressed: {error}") from error
+    return batch._replace(highest_timestamp=_check_records(batch, payload, limits, now_ms, engine))
+
+
+def _check_header(batch: ProducedBatch) -> None:
+    if batch.last_offset_delta < 0:
+        raise _invalid(f"its last offset is {batch.last_offset_delta}")
+    if batch.records_count <= 0:
+        raise _invalid(f"it has {batch.records_count} records")
+    if batch.records_count != batch.last_offset_delta + 1:
+        raise _invalid(f"it has {batch.records_count} records, but offsets for {batch.last_offset_delta + 1}")
+    if batch.attributes & BATCH_IS_CONTROL_MASK:
+        raise _invalid("clients may not write control records")
+    if batch.producer_id >= 0 and batch.base_sequence < 0:
+        raise _invalid(f"sequence {batch.base_sequence} with producer id {batch.producer_id}")
+
+
+def _check_records(batch: ProducedBatch, payload: Buffer, limits: ProduceLimits, now_ms: int, engine: Any) -> int:
+    """Check every record and return the highest timestamp."""
+    is_append_time = bool(batch.attributes & BATCH_TIMESTAMP_TYPE_MASK)
+    header = (batch.base_timestamp, batch.max_timestamp if is_append_time else None, batch.records_count)
+    times = None if limits.is_append_time else (now_ms, limits.before_max_ms, limits.after_max_ms)
+    found = engine.scan_records(payload, header, limits.needs_keys, times, RECORD_ERRORS_MAX)
+    if found is None:
+        raise _invalid(f"its records are not {batch.records_count} whole ones")
+    highest_timestamp, is_consecutive, bad = cast(python_produced.Found, found)
+    # An append time that the client has set is checked as if it were the records' own, and -1 would pass.
+    is_set_by_client = is_append_time and (limits.is_append_time or batch.max_timestamp == NO_TIMESTAMP)
+    if is_set_by_client:
+        bad = list(range(min(batch.records_count, RECORD_ERRORS_MAX)))
+    if bad:
+        without_key: set[int] = set()
+        if limits.needs_keys:
+            without_key.update(engine.scan_records(payload, header, True, None, RECORD_ERRORS_MAX)[-1])
+        raise _refused(bad, without_key, "producers may not set it" if is_set_by_client else _bounds(times))
+    if not is_consecutive:
+        # Kafka tries to write compressed ones anew and fails, and stores the others, which no reader could then find.
+        code = ErrorCode.UNKNOWN_SERVER_ERROR if batch.attributes & BATCH_COMPRESSION_MASK else ErrorCode.INVALID_RECORD
+        raise BrokerError(code, "the record batch is invalid: the offsets of its records do not count from 0")
+    return highest_timestamp
+
+
+def _refused(bad: list[int], without_key: set[int], expected: str) -> InvalidBatch:
+    """Return the error for records of which some have no key, the others a timestamp that is refused."""
+    errors = [
+        (index, "records of a compacted topic must have a key" if index in without_key else f"timestamp: {expected}")
+        for index in bad
+    ]
+    if without_key.issuperset(bad):
+        return InvalidBatch(ErrorCode.INVALID_RECORD, "One or more records have been rejected", errors)
+    detail = "One or more records have been rejected due to invalid timestamp"
+    return InvalidBatch(ErrorCode.INVALID_TIMESTAMP, detail, errors)
+
+
+def _bounds(times: Times | None) -> str:
+    if times is None:
+        return "any"
+    now_ms, before_max_ms, after_max_ms = times
+    return f"expected {now_ms - before_max_ms} to {now_ms + after_max_ms}"
+
+
+def _invalid(problem: str) -> BrokerError:
+    return BrokerError(ErrorCode.INVALID_RECORD, f"the record batch is invalid: {problem}")

@@ -1,0 +1,18 @@
+"""The engines that hand out records, for tests of what they have in common."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+import pytest
+
+from kafkawire.sdk.records.engines.selection import built
+
+ENGINES = ["python", *(["native"] if built is not None else [])]
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> ModuleType:
+    """Give every engine that is available here."""
+    return import_module(f"kafkawire.sdk.consumer.reading.engines.{request.param}")

@@ -1,0 +1,87 @@
+"""A broker's connection reads every request, whatever the ones before said in their headers, and refuses broken ones.
+
+Method: requests of clients with different names, in different versions, and bytes that are none. How requests and
+responses cross is tested in test_connection.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.errors import DecodeError, RemoteProtocolError
+from kafkawire.sdk.protocol.connection import ClientConnection
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES
+from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.server_connection import ServerConnection
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.versions import VersionRange
+
+ALL = {key: api.versions for key, api in APIS.items()}
+
+HEARTBEAT = HeartbeatRequest("g", 1, "m")
+
+
+def frame(client_id: str | None, message: Message = HEARTBEAT, version: int = 4) -> bytes:
+    return b"".join(ClientConnection(client_id).request(message, version).parts)[LENGTH_BYTES:]
+
+
+def test_each_request_has_the_client_id_of_its_header() -> None:
+    server = ServerConnection(ALL)
+    for client_id in ("a", "a", "ab", "b", None, None, "", "a"):
+        for version in (4, 3, 4):  # flexible, with another end of the header, and not
+            for data in (frame(client_id, version=version), memoryview(bytearray(frame(client_id, version=version)))):
+                request = server.receive(data)
+                assert (request.client_id, request.version, request.message) == (client_id, version, HEARTBEAT)
+
+
+def test_a_header_that_is_cut_off_is_not_that_of_the_request_before() -> None:
+    server = ServerConnection(ALL)
+    whole = frame("client")
+    assert server.receive(whole).client_id == "client"
+    for end in range(8, 17):
+        with pytest.raises(DecodeError):
+            server.receive(whole[:end])
+    assert server.receive(whole).client_id == "client"
+
+
+def test_tags_of_a_header_are_passed_over_every_time() -> None:
+    server = ServerConnection(ALL)
+    plain = frame("c")
+    header_end = 8 + 2 + 1
+    tagged = plain[:header_end] + b"\1\5\3abc" + plain[header_end + 1 :]
+    for data in (tagged, tagged, plain, tagged):
+        assert server.receive(data).message == HEARTBEAT
+
+
+def test_an_unknown_version_of_api_versions_is_answered_between_others() -> None:
+    server = ServerConnection(ALL | {ApiKey.API_VERSIONS: VersionRange(0, 2)})
+    server.receive(frame("c"))
+    request = server.receive(frame("c", ApiVersionsRequest("a", "1"), 3))
+    assert (request.version_error, request.version, request.client_id) == (True, 0, None)
+    assert server.receive(frame("c")).client_id == "c"
+    assert server.pending == 3
+
+
+def test_responses_are_let_out_in_order() -> None:
+    server = ServerConnection(ALL)
+    first, second = server.receive(frame("c")), server.receive(frame("c"))
+    assert server.respond(second, HeartbeatResponse()) == []
+    assert len(server.respond(first, HeartbeatResponse())) == 2
+    assert server.pending == 0
+
+
+@pytest.mark.parametrize(
+    ("frame", "text"),
+    [
+        (b"", "request of 0 bytes"),
+        (b"\x00\x01\x00", "request of 3 bytes"),
+        (b"\x03\xe7\x00\x00\x00\x00\x00\x00", "API key 999 is not served"),
+        (b"\x00\x0c\x00\x63\x00\x00\x00\x00\xff\xff", "Heartbeat version 99 is not served here, 0-4 are"),
+        (b"\x00\x0c\x00\x00\x00\x00\x00\x00\xff\xff\x00", "group_id"),
+    ],
+)
+def test_a_broken_request(frame: bytes, text: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=text):
+        ServerConnection(ALL).receive(frame)
