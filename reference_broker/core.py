@@ -6,27 +6,26 @@ provides bytes, time and threads. What handlers share lives here: topics and log
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from kafkawire.reference_broker.apis.registry import Call, load
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.apis.registry import Answer, Call, Handler, load
+from kafkawire.reference_broker.coordinators.topic_log import TopicLog
+from kafkawire.reference_broker.groups.consumer.heartbeats import TopicFacts
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
-from kafkawire.reference_broker.groups.offsets import KeyValue, OffsetStore, offsets_partition
 from kafkawire.reference_broker.groups.requests import GroupLimits
-from kafkawire.reference_broker.log.batches import build_batch, records_in
 from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
-from kafkawire.reference_broker.log.partition_log import Appended, PartitionLog
 from kafkawire.reference_broker.options import BrokerOptions
-from kafkawire.reference_broker.timers import Timer, Timers
+from kafkawire.reference_broker.producer_ids import ProducerIds
+from kafkawire.reference_broker.request_path import ELEMENTS, chain
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.connection import Request
-from kafkawire.sdk.protocol.schema import Buffer, Message
-from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["INTERNAL_TOPICS", "Core"]
+
+_log = logging.getLogger("kafkawire.broker")
 
 #: Topics that the broker writes itself.
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
@@ -38,27 +37,24 @@ _OFFSETS_TOPIC_CONFIGS = {
     "segment.bytes": str(100 * 1024 * 1024),
 }
 
-#: The default of `flush.ms`: never.
-_NEVER_MS = 2**63 - 1
-
-#: Runs blocking work: the first function runs elsewhere; the second runs where requests are handled, with the error or
-#: None.
-Background = Callable[[Callable[[], None], Callable[[Exception | None], None]], None]
+#: How often logs forget idle producers, Kafka's `producer.id.expiration.check.interval.ms`.
+_PRODUCER_EXPIRATION_CHECK_MS = 600_000
 
 
 class Core:
     """A broker.
 
     Args:
-        directory: topics and logs.
+        directory: topics and logs; its timers and its background are those of the whole broker.
         options: see `BrokerOptions`.
-        address: the address advertised to clients.
         new_id: returns the random part of a member id.
         now_ms: the current time.
-        background: runs blocking work; None to run it in place.
 
     Attributes:
-        served: the advertised versions of each API.
+        producer_ids: gives ids to idempotent producers.
+        served: the versions of each API that are served.
+        advertised: the versions of each API that clients are told.
+        lines: what the parts of the broker write to the log, repetitions held back.
         timers: pending deadlines.
     """
 
@@ -66,36 +62,40 @@ class Core:
         self,
         directory: LogDirectory,
         options: BrokerOptions,
-        address: Address,
         new_id: Callable[[], str],
         now_ms: int,
-        background: Background | None = None,
     ) -> None:
         self.directory = directory
         self.options = options
-        self.address = address
-        self.timers = Timers()
-        self.background = background or _at_once
-        self.offsets = OffsetStore(self._append_group_records)
+        self.lines = LogLimit(_log)
+        self.timers = directory.services.timers
         limits = GroupLimits(
             options.group_min_session_timeout_ms,
             options.group_max_session_timeout_ms,
             options.group_initial_rebalance_delay_ms,
             options.group_max_size,
+            options.group_consumer_session_timeout_ms,
+            options.group_consumer_heartbeat_interval_ms,
+            options.group_consumer_max_size,
+            options.offsets_retention_minutes * 60_000,
+            options.offsets_retention_check_interval_ms,
         )
-        self.groups = GroupCoordinator(self.timers, self.offsets, new_id, limits)
-        self._sync_timers: dict[PartitionLog, Timer] = {}
-        self._handlers = load()
-        self.served = {key: served.versions for key, served in self._handlers.items()}
-        self.groups.restore(self.offsets.load(self._stored_group_records()).values(), now_ms)
+        self.groups = GroupCoordinator(self.timers, new_id, limits, self._offsets_logs, _TopicsOf(directory))
+        self.producer_ids = ProducerIds(directory.reserve_producer_ids, directory.services.background)
+        self._expire_producers(now_ms)
+        handlers = load()
+        self.served = {key: served.versions for key, served in handlers.items()}
+        self.advertised = {key: served.advertised for key, served in handlers.items()}
+        self._handlers: dict[int, Handler] = {key: served.handle for key, served in handlers.items()}
+        self._answer = chain(ELEMENTS, self._dispatch)
+        self.groups.load(now_ms)
 
-    def handle(self, request: Request, client_host: str, now_ms: int) -> Message | DelayedOperation | None:
+    def handle(self, call: Call, message: Any) -> Answer:
         """Handle a request.
 
         Args:
-            request: of an API and version in `served`.
-            client_host: the client's host as Kafka shows it: `/127.0.0.1`.
-            now_ms: the current time.
+            call: its context; the API and version are in `served`.
+            message: the request; None for ApiVersions in an unknown version.
 
         Returns:
             The response, a delayed operation, or None for a request without a response (acks=0).
@@ -103,8 +103,10 @@ class Core:
         Raises:
             RemoteProtocolError: the request cannot be answered; the connection must be closed.
         """
-        call = Call(self, request.version, request.client_id or "", client_host, now_ms)
-        return self._handlers[ApiKey(request.api.key)].handle(call, request.message)
+        return self._answer(call, message)
+
+    def _dispatch(self, call: Call, message: Any) -> Answer:
+        return self._handlers[call.api.key](call, message)
 
     def advance(self, now_ms: int) -> None:
         """Fire the timers that are due at `now_ms`."""
@@ -116,100 +118,60 @@ class Core:
 
     # Topics.
 
-    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+    def create_topic(
+        self, name: str, partitions: int, configs: Mapping[str, str], done: Callable[[Topic | BrokerError], None]
+    ) -> None:
         """Create a topic that does not exist; name, partition count and configurations must have been checked.
 
-        Raises:
-            BrokerError: KAFKA_STORAGE_ERROR, it could not be written.
+        `done` is called with the topic, or with KAFKA_STORAGE_ERROR if it could not be written.
         """
-        try:
-            return self.directory.create(name, partitions, configs)
-        except OSError as error:
-            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        self.directory.create(name, partitions, configs, done)
 
-    def delete_topic(self, topic: Topic, now_ms: int) -> None:
-        """Delete a topic, its data and the offsets committed for it."""
-        self.directory.delete(topic)
-        self.offsets.forget_topic(topic.name, now_ms)
-        for log in topic.logs:
-            log.complete_delayed_fetches()
+    def delete_topic(self, topic: Topic, now_ms: int, done: Callable[[BrokerError | None], None]) -> None:
+        """Delete a topic, its data and the offsets committed for it; `done` is called with None or the error."""
 
-    def offsets_topic(self) -> Topic:
-        """Return the offsets topic, created when first needed.
+        def deleted(error: BrokerError | None) -> None:
+            if error is None:
+                self.groups.forget_topic(topic.name, topic.topic_id, now_ms)
+            done(error)
 
-        Raises:
-            BrokerError: KAFKA_STORAGE_ERROR, it could not be created.
-        """
+        self.directory.delete(topic, deleted)
+
+    def create_offsets_topic(self, done: Callable[[Topic | BrokerError], None]) -> None:
+        """Create the offsets topic, if it does not exist; `done` is called as by `create_topic`."""
         topic = self.directory.topics.get(CONSUMER_OFFSETS_TOPIC)
-        if topic is None:
+        if topic is not None:
+            done(topic)
+        else:
             partitions = self.options.offsets_topic_num_partitions
-            topic = self.create_topic(CONSUMER_OFFSETS_TOPIC, partitions, _OFFSETS_TOPIC_CONFIGS)
-        return topic
+            self.create_topic(CONSUMER_OFFSETS_TOPIC, partitions, _OFFSETS_TOPIC_CONFIGS, done)
 
     # Groups.
 
-    def _append_group_records(self, group_id: str, records: Sequence[KeyValue], now_ms: int) -> None:
-        logs = self.offsets_topic().logs
-        log = logs[offsets_partition(group_id, len(logs))]
-        data, header = build_batch(records, now_ms)
-        log.append(data, header, now_ms)
-
-    def _stored_group_records(self) -> Iterator[tuple[Buffer | None, Buffer | None]]:
+    def _offsets_logs(self) -> list[TopicLog]:
         topic = self.directory.topics.get(CONSUMER_OFFSETS_TOPIC)
-        for log in [] if topic is None else topic.logs:
-            yield from records_in(log)
+        return [] if topic is None else [TopicLog(log) for log in topic.logs]
 
-    # Syncing.
+    # Producers.
 
-    def sync_after(self, log: PartitionLog, appended: Appended, now_ms: int) -> bool:
-        """Schedule syncing of what was appended, as the topic's configuration asks.
-
-        Returns:
-            Whether the response must wait for `sync`.
-        """
-        if log.needs_sync:
-            return True
-        if appended.is_rolled:
-            self.sync([log], self._rolled)
-        elif log.config.flush_ms < _NEVER_MS and log not in self._sync_timers:
-            self._sync_timers[log] = self.timers.at(now_ms + log.config.flush_ms, lambda _: self._sync_in_time(log))
-        return False
-
-    def _sync_in_time(self, log: PartitionLog) -> None:
-        del self._sync_timers[log]
-        self.sync([log], lambda error: None)
-
-    def _rolled(self, error: Exception | None) -> None:
-        if error is None:
-            self.directory.checkpoint()
-
-    def sync(self, logs: Sequence[PartitionLog], then: Callable[[Exception | None], None]) -> None:
-        """Sync logs to disk in the background.
-
-        Args:
-            logs: what to sync.
-            then: called afterwards with the error, or None.
-        """
-        work = [(log, *log.unsynced()) for log in logs]
-
-        def sync() -> None:
-            for _, _, segments in work:
-                for segment in segments:
-                    segment.sync()
-
-        def done(error: Exception | None) -> None:
-            if error is None:
-                for log, offset, _ in work:
-                    log.synced(offset)
-            then(error)
-
-        self.background(sync, done)
+    def _expire_producers(self, now_ms: int) -> None:
+        for _, _, log in self.directory.logs():
+            log.producers.expire(now_ms, self.options.producer_id_expiration_ms)
+        self.timers.at(now_ms + _PRODUCER_EXPIRATION_CHECK_MS, self._expire_producers)
 
 
-def _at_once(work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-    try:
-        work()
-    except OSError as error:
-        done(error)
-    else:
-        done(None)
+class _TopicsOf(Mapping[str, TopicFacts]):
+    """The topics of a directory, as coordinators see them."""
+
+    def __init__(self, directory: LogDirectory) -> None:
+        self._topics = directory.topics
+
+    def __getitem__(self, name: str) -> TopicFacts:
+        topic = self._topics[name]
+        return TopicFacts(topic.topic_id, len(topic.logs))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._topics)
+
+    def __len__(self) -> int:
+        return len(self._topics)

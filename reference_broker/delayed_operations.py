@@ -9,10 +9,13 @@ Source: `DelayedOperation`, `DelayedFetch`, `DelayedJoin` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from kafkawire.sdk.protocol.schema import Message
 
-__all__ = ["DelayedOperation"]
+__all__ = ["DelayedOperation", "Parts"]
+
+M = TypeVar("M", bound=Message)
 
 
 class DelayedOperation:
@@ -22,15 +25,29 @@ class DelayedOperation:
         response: None until the operation is completed.
         is_cancelled: whether the client has gone.
         on_cancel: called once when the operation is cancelled, to release what it holds.
+        on_error: makes the response of an error; None while the handler itself runs, whose errors are answered anyway.
     """
 
-    __slots__ = ("_then", "is_cancelled", "on_cancel", "response")
+    __slots__ = ("_then", "is_cancelled", "on_cancel", "on_error", "response")
 
     def __init__(self) -> None:
         self.response: Message | None = None
         self.is_cancelled = False
         self.on_cancel: Callable[[], None] | None = None
+        self.on_error: Callable[[Exception], Message] | None = None
         self._then: Callable[[Message], object] | None = None
+
+    def complete_by(self, make: Callable[[], Message]) -> None:
+        """Complete the operation with what `make` returns; an error of it does not leave the client waiting."""
+        if self.response is not None or self.is_cancelled:
+            return
+        try:
+            response = make()
+        except Exception as error:
+            if self.on_error is None:
+                raise
+            response = self.on_error(error)
+        self.complete(response)
 
     def complete(self, response: Message) -> None:
         """Complete the operation; ignored if it is already completed or cancelled."""
@@ -52,3 +69,31 @@ class DelayedOperation:
             self.is_cancelled = True
             if self.on_cancel is not None:
                 self.on_cancel()
+
+
+class Parts(Generic[M]):
+    """The parts of one response that may come later: partitions that are appended to, topics that are created."""
+
+    __slots__ = ("_delayed", "_missing", "_response")
+
+    def __init__(self) -> None:
+        self._missing = 0
+        self._response: M | None = None
+        self._delayed: DelayedOperation | None = None
+
+    def expect(self) -> None:
+        """Expect one more part."""
+        self._missing += 1
+
+    def arrived(self) -> None:
+        """Note that a part is in the response."""
+        self._missing -= 1
+        if not self._missing and self._delayed is not None and self._response is not None:
+            self._delayed.complete(self._response)
+
+    def respond(self, response: M) -> M | DelayedOperation:
+        """Return the response, delayed until all parts have arrived."""
+        if not self._missing:
+            return response
+        self._response, self._delayed = response, DelayedOperation()
+        return self._delayed

@@ -19,14 +19,26 @@ class BrokerKeywords(TypedDict, total=False):
     auto_create_topics: bool
     offsets_topic_num_partitions: int
     offset_metadata_max_bytes: int
+    offsets_retention_minutes: int
+    offsets_retention_check_interval_ms: int
     group_min_session_timeout_ms: int
     group_max_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int
     group_max_size: int
+    producer_id_expiration_ms: int
+    group_consumer_session_timeout_ms: int
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_max_size: int
     fetch_max_bytes: int
+    listeners: str
+    advertised_listeners: str
+    listener_security_protocol_map: str
     max_frame_bytes: int
+    queued_max_request_bytes: int
     max_connections: int
+    max_connections_per_ip: int
     connections_max_idle_ms: int
+    event_loop: Literal["asyncio", "uvloop"]
     compression_type: Literal["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]
     log_cleanup_policy: str
     log_flush_interval_messages: int

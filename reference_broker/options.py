@@ -2,7 +2,8 @@
 
 Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. The broker-wide defaults of
 topic configurations (`log.segment.bytes`, …) are options like the others. Defaults are Kafka's, except for three that
-suit a broker for tests: one partition in the offsets topic, no initial rebalance delay, and session timeouts from 1 s.
+suit a broker for tests: one partition in the offsets topic, no initial rebalance delay, and session timeouts from 1 s;
+and two limits that Kafka does not set: 10,000 connections, and 32 MiB for what they have not sent or read to its end.
 
 Source: Apache Kafka, `KafkaConfig`, `ServerLogConfigs`, `GroupCoordinatorConfig`, `SocketServerConfigs`.
 """
@@ -14,7 +15,7 @@ from typing import Final
 
 from kafkawire.reference_broker.log.config import TOPIC_CONFIGS, InvalidConfig, check_topic_config
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import INT32_MAX, Option, Options, flag, literal, number, text
+from kafkawire.sdk.options import INT32_MAX, Option, Options, choice, flag, literal, number, text
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES
 from kafkawire.sdk.protocol.tables.enums import ConfigType
 
@@ -81,14 +82,30 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         auto_create_topics: whether asking for a missing topic creates it.
         offsets_topic_num_partitions: partitions of `__consumer_offsets`, fixed when it is created.
         offset_metadata_max_bytes: longest metadata of a committed offset.
+        offsets_retention_minutes: how long the offsets of a group without members are kept.
+        offsets_retention_check_interval_ms: how often expired offsets and empty groups are looked for.
         group_min_session_timeout_ms: shortest session timeout of a group member.
         group_max_session_timeout_ms: longest session timeout of a group member.
         group_initial_rebalance_delay_ms: how long an empty group waits for more members after the first.
         group_max_size: most members of a group.
+        producer_id_expiration_ms: a log forgets an idempotent producer that has been idle for this long.
+        group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
+        group_consumer_heartbeat_interval_ms: how often a member of a KIP-848 group is told to send a heartbeat.
+        group_consumer_max_size: most members of a KIP-848 group.
         fetch_max_bytes: most bytes in one fetch response, whatever the client asks for.
+        listeners: where to listen, as `INTERNAL://:9093,EXTERNAL://0.0.0.0:9092`; empty for the one address that the
+            broker is started with.
+        advertised_listeners: where the clients of each listener are told to connect to, in the same form; a listener
+            that is left out is advertised as it is.
+        listener_security_protocol_map: the protocol of each listener; only PLAINTEXT is there.
         max_frame_bytes: largest request.
+        queued_max_request_bytes: memory for unfinished requests and unsent responses of all connections together. Large
+            requests beyond it wait; one may exceed it.
         max_connections: most clients at once; further connections are refused.
-        connections_max_idle_ms: a connection idle for this long is closed.
+        max_connections_per_ip: most clients at once from the same address.
+        connections_max_idle_ms: a connection on which nothing moves for this long is closed, unless the broker owes it
+            a response.
+        event_loop: what runs the broker; uvloop must be installed.
     """
 
     node_id: int = number(1, 0, kafka="node.id")
@@ -97,14 +114,26 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     auto_create_topics: bool = flag(True, kafka="auto.create.topics.enable")
     offsets_topic_num_partitions: int = number(1, 1, kafka="offsets.topic.num.partitions")
     offset_metadata_max_bytes: int = number(4096, 0, kafka="offset.metadata.max.bytes")
+    offsets_retention_minutes: int = number(10_080, 1, kafka="offsets.retention.minutes")
+    offsets_retention_check_interval_ms: int = number(600_000, 1, kafka="offsets.retention.check.interval.ms")
     group_min_session_timeout_ms: int = number(1_000, 0, kafka="group.min.session.timeout.ms")
     group_max_session_timeout_ms: int = number(1_800_000, 0, kafka="group.max.session.timeout.ms")
     group_initial_rebalance_delay_ms: int = number(0, 0, kafka="group.initial.rebalance.delay.ms")
     group_max_size: int = number(INT32_MAX, 1, kafka="group.max.size")
+    producer_id_expiration_ms: int = number(86_400_000, 1, kafka="producer.id.expiration.ms")
+    group_consumer_session_timeout_ms: int = number(45_000, 1, kafka="group.consumer.session.timeout.ms")
+    group_consumer_heartbeat_interval_ms: int = number(5_000, 1, kafka="group.consumer.heartbeat.interval.ms")
+    group_consumer_max_size: int = number(INT32_MAX, 1, kafka="group.consumer.max.size")
     fetch_max_bytes: int = number(55 * 1024 * 1024, 1024, kafka="fetch.max.bytes")
+    listeners: str = text("", kafka="listeners")
+    advertised_listeners: str = text("", kafka="advertised.listeners")
+    listener_security_protocol_map: str = text("", kafka="listener.security.protocol.map")
     max_frame_bytes: int = number(MAX_FRAME_BYTES, 1, kafka="socket.request.max.bytes")
+    queued_max_request_bytes: int = number(32 * 1024 * 1024, 1, kafka="queued.max.request.bytes")
     max_connections: int = number(10_000, 1, kafka="max.connections")
+    max_connections_per_ip: int = number(INT32_MAX, 0, kafka="max.connections.per.ip")
     connections_max_idle_ms: int = number(600_000, 1, kafka="connections.max.idle.ms")
+    event_loop: str = choice("asyncio", "asyncio", "uvloop")
 
     @property
     def topic_defaults(self) -> dict[str, str]:

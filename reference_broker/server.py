@@ -1,171 +1,64 @@
-"""The broker's sockets, clock and threads: the only file with asyncio.
+"""The broker on an event loop: listeners, connections, clock and background work around the `Core`.
 
 `Broker` runs on the caller's event loop; `BackgroundBroker` runs one in its own thread, for tests and synchronous
-programs; `serve` runs until a signal stops it. Requests are handled inline; only syncing to disk runs on another
-thread. Regions of files are sent with `sendfile`.
+programs; `serve` runs until a signal stops it. Requests are handled inline; only what may block runs on another thread.
+What clients meet is in `network/`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import resource
 import signal
 import socket
 import threading
 import uuid
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self, cast
+from typing import Self
 
 from kafkawire.reference_broker.core import Core
-from kafkawire.reference_broker.log.file import FileSlice
+from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.log.log_directory import LogDirectory
-from kafkawire.reference_broker.options import read_options
+from kafkawire.reference_broker.log.services import LogServices
+from kafkawire.reference_broker.network.acceptor import Acceptor
+from kafkawire.reference_broker.network.background import BackgroundWork
+from kafkawire.reference_broker.network.client_wire import ClientWire, Shared
+from kafkawire.reference_broker.network.clock import BrokerClock
+from kafkawire.reference_broker.network.connection_limits import ConnectionLimits
+from kafkawire.reference_broker.network.listeners import read_listeners
+from kafkawire.reference_broker.network.memory_budget import MemoryBudget
+from kafkawire.reference_broker.network.peer import Peer
+from kafkawire.reference_broker.network.request_frames import shared_buffer
+from kafkawire.reference_broker.options import BrokerOptions, read_options
 from kafkawire.reference_broker.session import Session
-from kafkawire.sdk.clock import monotonic_ms, now_ms
-from kafkawire.sdk.errors import Closed
-from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.transport.stream import FrameProtocol
-from kafkawire.sdk.transport.wire import Address
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.errors import Closed, ConfigurationError
+from kafkawire.sdk.transport.wire import Address, Wire
 
 __all__ = ["BackgroundBroker", "Broker", "serve"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("kafkawire.broker")
 
-#: Longest time between two checks for idle connections.
+#: Longest time between two looks for connections on which nothing moves, and how many looks that takes at the least.
 _IDLE_CHECK_MS = 60_000
+_IDLE_CHECKS = 2
 
-#: Connections that the operating system queues until they are accepted.
-_BACKLOG = 511
+#: A timer is not waited for more exactly; one that sets itself again for now leaves time for requests.
+_TICK_MS = 1
 
 #: How long `BackgroundBroker` waits for its thread.
 _THREAD_TIMEOUT_SECONDS = 60
 
-#: How long to stop accepting connections after accepting one failed.
-_ACCEPT_PAUSE_SECONDS = 0.1
+#: How long a broker that stops waits for what is being synced to disk, so that its producers get their answers.
+_LAST_WORK_SECONDS = 10
 
 #: How long clients may take to read their last responses when the broker stops, and how often that is checked.
 _LAST_RESPONSES_MS = 1_000
 _LAST_RESPONSES_PAUSE_SECONDS = 0.002
-
-#: Wildcard addresses, which clients cannot connect to.
-_ANY_ADDRESS = ("", "0.0.0.0", "::")
-
-
-class _ClientWire(FrameProtocol):
-    """A client's TCP connection: sends responses in order, and files without copying them into the process."""
-
-    def __init__(self, broker: Broker, session: Callable[[_ClientWire], Session], max_frame_bytes: int) -> None:
-        super().__init__(lambda _: session(self), max_frame_bytes)
-        assert isinstance(self.receiver, Session)
-        self.session = self.receiver
-        self._broker = broker
-        self._tcp: asyncio.Transport | None = None
-        self._outgoing: deque[Buffer | FileSlice] = deque()
-        self._sending: asyncio.Task[None] | None = None
-        self._is_full = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        assert isinstance(transport, asyncio.Transport)
-        self._tcp = transport
-        # A client may be gone already.
-        peer = transport.get_extra_info("peername") or ("unknown",)
-        self.session.client_host = f"/{peer[0]}"
-        self.session.on_pause = self._pause_reading
-        self._broker.connected(self)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._broker.disconnected(self)
-        self._outgoing.clear()
-        super().connection_lost(exc)
-
-    def abort(self) -> None:
-        """Close the connection and discard unsent bytes."""
-        if self._tcp is not None:
-            self._tcp.abort()
-
-    def write(self, parts: Sequence[Buffer | FileSlice]) -> None:
-        self._outgoing.extend(parts)
-        if self._sending is None:
-            self._send()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._is_full = True
-        self._tell_session()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._is_full = False
-        self._tell_session()
-
-    def _tell_session(self) -> None:
-        self.session.writing_blocked(self._is_full or self._sending is not None)
-
-    def _pause_reading(self, pause: bool) -> None:
-        if self._tcp is None or self._tcp.is_closing():
-            return
-        if pause:
-            self._tcp.pause_reading()
-        else:
-            self._tcp.resume_reading()
-
-    def _send(self) -> None:
-        """Send what is queued; when the socket blocks mid-file, a task continues."""
-        while self._outgoing and self.is_open:
-            part = self._outgoing.popleft()
-            if not isinstance(part, FileSlice):
-                buffers = [part]
-                while self._outgoing and not isinstance(self._outgoing[0], FileSlice):
-                    buffers.append(self._outgoing.popleft())  # type: ignore[arg-type]  # just checked
-                super().write(buffers)
-            elif (rest := self._send_file(part)) is not None:
-                self._sending = asyncio.get_running_loop().create_task(self._send_slowly(rest))
-                self._tell_session()
-                return
-
-    def _send_file(self, part: FileSlice) -> FileSlice | None:
-        """Send as much of a file as the socket takes now; return the rest, None if nothing is left."""
-        assert self._tcp is not None
-        position, left = part.position, part.size_bytes
-        if self._tcp.get_write_buffer_size() == 0:
-            client = self._tcp.get_extra_info("socket").fileno()
-            try:
-                while left:
-                    sent = os.sendfile(client, part.file.fileno(), position, left)
-                    if not sent:
-                        break
-                    position += sent
-                    left -= sent
-            except BlockingIOError:
-                pass
-            except OSError:
-                self.abort()
-                return None
-        return FileSlice(part.file, position, left) if left else None
-
-    async def _send_slowly(self, part: FileSlice) -> None:
-        assert self._tcp is not None
-        try:
-            loop = asyncio.get_running_loop()
-            file = cast("BinaryIO", part.file)  # only its descriptor is used
-            sent = await loop.sendfile(self._tcp, file, part.position, part.size_bytes, fallback=False)
-            if sent < part.size_bytes:
-                self.abort()
-        except (OSError, RuntimeError):
-            # The client is gone; connection_lost follows.
-            self.abort()
-        finally:
-            self._sending = None
-        self._send()
-        if self._sending is None:
-            self._tell_session()
 
 
 class Broker:
@@ -173,7 +66,7 @@ class Broker:
 
     Args:
         data_dir: the folder of its files; created if it does not exist.
-        host: the address to listen on.
+        host: the address to listen on, unless the option `listeners` says where.
         port: the port to listen on; 0 for a free one.
         options: the fields of `BrokerOptions`; the dotted names of Kafka's documentation are accepted too.
 
@@ -183,31 +76,35 @@ class Broker:
 
     def __init__(self, data_dir: str | Path, host: str = "127.0.0.1", port: int = 0, **options: object) -> None:
         self._path = Path(data_dir)
-        self._host = host
-        self._port = port
-        self._options = read_options(options)
+        self.options = read_options(options)
+        self._listeners = read_listeners(self.options, host, port, socket.gethostname())
         self._core: Core | None = None
-        self._listener: socket.socket | None = None
-        self._connecting: set[asyncio.Task[object]] = set()
-        self._pause_timer: asyncio.TimerHandle | None = None
-        self._address: Address | None = None
-        self._wires: set[_ClientWire] = set()
-        self._executor: ThreadPoolExecutor | None = None
+        self._acceptors: list[Acceptor] = []
+        self._wires: dict[ClientWire, tuple[tuple[int, int], int]] = {}
+        self._background = BackgroundWork()
         self._timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
-        # The wall clock at the start, advanced by the monotonic one, so that timestamps and timeouts agree.
-        self._clock_offset_ms = now_ms() - monotonic_ms()
+        self._clock = BrokerClock()
 
     @property
     def address(self) -> Address:
-        """The address that clients connect to.
+        """The address that clients of the first listener connect to.
 
         Raises:
             Closed: the broker is not running.
         """
-        if self._address is None:
+        return self.addresses[self._listeners[0].name]
+
+    @property
+    def addresses(self) -> dict[str, Address]:
+        """The addresses that clients connect to, by the name of the listener.
+
+        Raises:
+            Closed: the broker is not running.
+        """
+        if not self._acceptors:
             raise Closed("the broker is not running")
-        return self._address
+        return {acceptor.listener.name: acceptor.listener.advertised for acceptor in self._acceptors}
 
     @property
     def bootstrap(self) -> str:
@@ -232,39 +129,48 @@ class Broker:
             ConfigurationError: the data directory belongs to another broker.
             OSError: the address is in use, or the directory cannot be written.
         """
-        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
-        listener = socket.create_server((self._host, self._port), family=family, backlog=_BACKLOG)
-        listener.setblocking(False)
-        # Kept, so that a restarted broker listens where its clients expect it.
-        port = self._port = listener.getsockname()[1]
-        advertised = self._options.advertised_host or self._host
-        self._address = Address(socket.gethostname() if advertised in _ANY_ADDRESS else advertised, port)
+        options = self.options
+        self._background = BackgroundWork()
+        limits = ConnectionLimits(options.max_connections, options.max_connections_per_ip)
+        acceptors: list[Acceptor] = []
         try:
-            directory = LogDirectory(
-                self._path, self._options.node_id, lambda: uuid.uuid4().bytes, self._options.topic_defaults
-            )
-            self._core = Core(
-                directory, self._options, self._address, lambda: str(uuid.uuid4()), self._now_ms(), self._in_background
-            )
+            for listener in self._listeners:
+                acceptors.append(Acceptor(listener, limits, self._connect, self._clock))
+            services = LogServices(MachineDisk(self._path), self._background)
+            directory = LogDirectory(services, options.node_id, lambda: uuid.uuid4().bytes, options.topic_defaults)
+            core = Core(directory, options, lambda: str(uuid.uuid4()), self._clock())
         except BaseException:
-            listener.close()
+            for acceptor in acceptors:
+                acceptor.abandon()
             raise
-        self._core.timers.on_earlier = self._wake_at
+        self._core = core
+        self._clock.on_jump = core.timers.shift
+        budget = MemoryBudget(options.queued_max_request_bytes, core.timers, self._clock)
+        self._shared = Shared(shared_buffer(), budget, options.max_frame_bytes)
+        core.timers.on_earlier = self._wake_at
         self._wake_next()
         self._check_idle()
-        self._listener = listener
-        self._listen(listener)
+        # With the ports that were found, so that a restarted broker listens where its clients expect it.
+        self._listeners = [acceptor.listener for acceptor in acceptors]
+        self._acceptors = acceptors
+        for acceptor in acceptors:
+            acceptor.start()
 
     async def stop(self) -> None:
-        """Send the responses that are ready, sync everything to disk, and close; may be called more than once."""
+        """Answer what is stored, sync everything to disk, and close; may be called more than once."""
         if self._core is None:
             return
         await self._stop_listening()
+        for wire in self._wires:
+            wire.session.begin_end()
+        try:
+            await asyncio.wait_for(self._background.idle(), _LAST_WORK_SECONDS)
+        except TimeoutError:
+            _log.warning("stopping although work has not ended for %d s", _LAST_WORK_SECONDS)
+        await asyncio.sleep(0)  # responses leave a turn of the loop after what they waited for
         for wire in list(self._wires):
             wire.close()
-        if self._executor is not None:
-            self._executor.shutdown(wait=True)
-            self._executor = None
+        self._background.close()
         core, self._core = self._core, None
         core.close()
         deadline_ms = monotonic_ms() + _LAST_RESPONSES_MS
@@ -279,106 +185,67 @@ class Broker:
             await self._stop_listening()
             for wire in list(self._wires):
                 wire.abort()
-            if self._executor is not None:
-                self._executor.shutdown(wait=False, cancel_futures=True)
-                self._executor = None
+            self._background.kill()
+            self._core.directory.abandon()
             self._core = None
 
     async def _stop_listening(self) -> None:
-        if self._listener is not None:
-            asyncio.get_running_loop().remove_reader(self._listener)
-            self._listener.close()
-        if self._connecting:
-            await asyncio.wait(self._connecting)
-        for timer in (self._timer, self._idle_timer, self._pause_timer):
-            if timer is not None:
-                timer.cancel()
-        if self._core is not None:
-            self._core.timers.on_earlier = None
-        self._address = None
+        for acceptor in self._acceptors:
+            await acceptor.stop()
+        self._acceptors = []
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self.core.timers.on_earlier = None
 
     # Connections.
 
-    def _listen(self, listener: socket.socket) -> None:
-        asyncio.get_running_loop().add_reader(listener, self._accept, listener)
-
-    def _accept(self, listener: socket.socket) -> None:
-        """Accept a connection."""
-        loop = asyncio.get_running_loop()
-        try:
-            client, _ = listener.accept()
-        except BlockingIOError:
-            return
-        except OSError as error:
-            # Most likely too many open files: wait until others are closed.
-            _log.warning("cannot accept a connection: %s", error)
-            loop.remove_reader(listener)
-            self._pause_timer = loop.call_later(_ACCEPT_PAUSE_SECONDS, self._listen, listener)
-            return
-        client.setblocking(False)
-        task = loop.create_task(loop.connect_accepted_socket(self._wire, client))
-        self._connecting.add(task)
-        task.add_done_callback(self._connecting.discard)
-
-    def _wire(self) -> _ClientWire:
-        loop = asyncio.get_running_loop()
+    def _connect(self, client: socket.socket, peer: Peer, gone: Callable[[], None]) -> ClientWire:
+        """Return the wire of a client that has come."""
         core = self.core
+        loop = asyncio.get_running_loop()
 
-        def session(wire: _ClientWire) -> Session:
-            return Session(core, wire, self._now_ms, loop.call_soon, sends_files=True)
+        def session(wire: Wire) -> Session:
+            return Session(core, wire, peer, self._clock, loop.call_soon, sends_files=True)
 
-        return _ClientWire(self, session, self._options.max_frame_bytes)
+        def closed(wire: ClientWire) -> None:
+            del self._wires[wire]
+            gone()
 
-    def connected(self, wire: _ClientWire) -> None:
-        """Register a new connection, or refuse it if there are too many."""
-        if len(self._wires) >= self._options.max_connections:
-            wire.abort()
-        else:
-            self._wires.add(wire)
-
-    def disconnected(self, wire: _ClientWire) -> None:
-        """Forget a connection."""
-        self._wires.discard(wire)
+        wire = ClientWire(client, session, self._shared, closed)
+        self._wires[wire] = wire.progress, self._clock()
+        return wire
 
     def _check_idle(self) -> None:
-        limit_ms = self._options.connections_max_idle_ms
-        oldest_ms = self._now_ms() - limit_ms
-        for wire in list(self._wires):
-            if wire.session.is_idle and wire.session.last_active_ms < oldest_ms:
-                wire.close()
-        delay_ms = min(limit_ms, _IDLE_CHECK_MS)
+        """Close connections on which nothing has moved: neither requests nor responses, begun or not."""
+        limit_ms = self.options.connections_max_idle_ms
+        now_ms = self._clock()
+        for wire, (progress, since_ms) in list(self._wires.items()):
+            if wire.progress != progress or not wire.may_be_idle:
+                self._wires[wire] = wire.progress, now_ms
+            elif now_ms - since_ms >= limit_ms:
+                wire.expire()
+        delay_ms = min(limit_ms / _IDLE_CHECKS, _IDLE_CHECK_MS)
         self._idle_timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._check_idle)
 
-    # Time and threads.
-
-    def _now_ms(self) -> int:
-        return monotonic_ms() + self._clock_offset_ms
+    # Time.
 
     def _wake_at(self, deadline_ms: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        delay_ms = max(deadline_ms - self._now_ms(), 0)
+        delay_ms = max(deadline_ms - self._clock(), _TICK_MS)
         self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._wake)
 
     def _wake(self) -> None:
         self._timer = None
         if self._core is not None:
-            self._core.advance(self._now_ms())
+            self._core.advance(self._clock())
             self._wake_next()
 
     def _wake_next(self) -> None:
         if (deadline_ms := self.core.timers.next_deadline_ms) is not None:
             self._wake_at(deadline_ms)
-
-    def _in_background(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, "kafkawire-broker-sync")
-
-        def finished(future: asyncio.Future[None]) -> None:
-            error = None if future.cancelled() else future.exception()
-            done(error if isinstance(error, Exception) else None)
-
-        asyncio.get_running_loop().run_in_executor(self._executor, work).add_done_callback(finished)
 
 
 class BackgroundBroker:
@@ -404,6 +271,11 @@ class BackgroundBroker:
         """The address that clients connect to, as `host:port`."""
         return self._broker.bootstrap
 
+    @property
+    def addresses(self) -> dict[str, Address]:
+        """The addresses that clients connect to, by the name of the listener."""
+        return self._broker.addresses
+
     def start(self) -> None:
         """Start the thread and wait until the broker listens.
 
@@ -411,7 +283,7 @@ class BackgroundBroker:
             ConfigurationError: the data directory belongs to another broker.
             OSError: the address is in use, or the directory cannot be written.
         """
-        self._loop = asyncio.new_event_loop()
+        self._loop = _loop_factory(self._broker.options)()
         self._thread = threading.Thread(target=self._loop.run_forever, name="kafkawire-broker", daemon=True)
         self._thread.start()
         try:
@@ -479,13 +351,12 @@ def serve(
         ConfigurationError: an option is invalid, or the data directory belongs to another broker.
         OSError: the address is in use, or the directory cannot be written.
     """
-
     # Every partition keeps files open, every client a socket: the usual soft limit of 1,024 is soon reached.
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    broker = Broker(data_dir, listen.host, listen.port, **options)
 
     async def run() -> None:
-        broker = Broker(data_dir, listen.host, listen.port, **options)
         stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -498,4 +369,21 @@ def serve(
         finally:
             await broker.stop()
 
-    asyncio.run(run())
+    with asyncio.Runner(loop_factory=_loop_factory(broker.options)) as runner:
+        runner.run(run())
+
+
+def _loop_factory(options: BrokerOptions) -> Callable[[], asyncio.AbstractEventLoop]:
+    """Return what makes the event loop that the options ask for.
+
+    Raises:
+        ConfigurationError: it is not installed.
+    """
+    if options.event_loop == "asyncio":
+        return asyncio.new_event_loop
+    try:
+        made: Callable[[], asyncio.AbstractEventLoop] = import_module(options.event_loop).new_event_loop
+    except ImportError:
+        reason = "it is not installed: pip install uvloop"
+        raise ConfigurationError("event_loop", options.event_loop, reason) from None
+    return made

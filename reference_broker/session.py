@@ -1,34 +1,48 @@
 """One client of the broker: frames in, responses out, one request at a time.
 
 As in Kafka, a request is handled after the previous one of its connection is answered, so a delayed fetch or join holds
-up what the client sent after it. What accumulates meanwhile is bounded: reading pauses while a request is queued, or
-while the client does not read its responses.
+up what the client sent after it. What accumulates meanwhile is bounded: reading pauses while a request is queued, while
+the client does not read its responses, and while a quota mutes the connection (KIP-219). The responses to all requests
+that came together are written together.
 
-Runs over any `Wire`: TCP through `server.py`, or inside the process for tests.
+Runs over any `Wire`: TCP through `network/client_wire.py`, or inside the process for tests.
 """
 
 from __future__ import annotations
 
-import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
+from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.log.file import FileSlice
-from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.reference_broker.disk.disk import FileSlice
+from kafkawire.reference_broker.error_responses import error_response
+from kafkawire.reference_broker.network.peer import Peer
+from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError, RemoteProtocolError
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.connection import Request, ServerConnection
 from kafkawire.sdk.protocol.schema import Buffer, Message
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.wire import Wire
 
-__all__ = ["SENDFILE_BYTES_MIN", "Session"]
+__all__ = ["FRAME_BYTES_MAX", "SENDFILE_BYTES_MIN", "TURN_MS", "WRITE_BYTES", "Session"]
 
 #: Smaller regions are read into memory and sent with what precedes them: one packet and one wake-up fewer for the
 #: client.
 SENDFILE_BYTES_MIN = 32 * 1024
 
-_log = logging.getLogger(__name__)
+#: Largest request of an API that carries no records. A commit, or the assignment of a group, for 100,000 partitions
+#: has a third of it.
+FRAME_BYTES_MAX = 16 * 1024 * 1024
+
+#: Responses that are not held back for those of the next requests: the client can use the time to read them.
+WRITE_BYTES = 64 * 1024
+
+#: How long the requests of one connection are handled before others have their turn.
+TURN_MS = 10
 
 
 class Session:
@@ -37,21 +51,24 @@ class Session:
     Args:
         core: handles the requests.
         wire: where responses are written.
+        peer: the client.
         clock: returns the time in milliseconds.
         defer: calls a function soon but not now: a delayed response must not be sent from inside the request that
             completed it.
         sends_files: whether the wire takes `FileSlice`s; otherwise they are read into memory.
 
     Attributes:
-        client_host: the client's host as Kafka shows it: `/127.0.0.1`.
-        last_active_ms: when the last frame arrived.
+        peer: the client.
+        take: takes the next frame, as a request; a login that sends bare SASL tokens has its own.
         on_pause: called with True to pause reading, with False to resume it.
+        on_answer: called after a response that was delayed: `held_bytes` are fewer.
     """
 
     def __init__(
         self,
         core: Core,
         wire: Wire,
+        peer: Peer,
         clock: Callable[[], int],
         defer: Callable[[Callable[[], None]], object],
         *,
@@ -59,31 +76,62 @@ class Session:
     ) -> None:
         self._core = core
         self._wire = wire
-        self.client_host = ""
+        self.peer = peer
         self._clock = clock
         self._defer = defer
         self._sends_files = sends_files
         self._protocol = ServerConnection(core.served)
+        self.take: Callable[[Buffer], None] = self._handle
         self._frames: deque[Buffer] = deque()
+        self._outgoing: list[Buffer] = []
+        self._outgoing_bytes = 0
+        self._now_ms = clock()
         self._delayed: DelayedOperation | None = None
+        self._delayed_bytes = 0
         self._is_writing_blocked = False
+        self._is_muted = False
         self._is_paused = False
-        self.last_active_ms = clock()
+        self._is_ending = False
         self.on_pause: Callable[[bool], None] | None = None
+        self.on_answer: Callable[[], None] | None = None
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no request is pending."""
-        return self._delayed is None and not self._frames
+    def is_waiting(self) -> bool:
+        """Whether the client waits for the broker, not the broker for the client."""
+        return self._delayed is not None or self._is_muted
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the requests that wait for their turn, and of the one that is not answered yet."""
+        return sum(map(len, self._frames)) + self._delayed_bytes if self._frames else self._delayed_bytes
+
+    def frame_bytes_max(self, key: int) -> int:
+        """Return the size of the largest request of an API.
+
+        Args:
+            key: of the API, as the client gave it.
+
+        Raises:
+            RemoteProtocolError: the API is not served.
+        """
+        if key not in self._core.served:
+            raise RemoteProtocolError(f"API key {key} is not served here")
+        limit_bytes = self._core.options.max_frame_bytes
+        return limit_bytes if key == ApiKey.PRODUCE else min(limit_bytes, FRAME_BYTES_MAX)
 
     # What the wire calls.
 
     def receive_frame(self, frame: Buffer) -> None:
-        self._frames.append(frame)
-        self.last_active_ms = self._clock()
-        self._work()
+        self.receive_frames((frame,))
+
+    def receive_frames(self, frames: Iterable[Buffer]) -> None:
+        """Handle whole frames that came together."""
+        if not self._is_ending:
+            self._frames.extend(frames)
+            self._work()
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._is_ending = True
         self._frames.clear()
         if self._delayed is not None:
             self._delayed.cancel()
@@ -95,50 +143,111 @@ class Session:
         if not is_blocked:
             self._defer(self._work)
 
+    def begin_end(self) -> None:
+        """Take no more requests; a response that is delayed is still sent."""
+        self._is_ending = True
+        self._frames.clear()
+
     # The rest.
 
     def _work(self) -> None:
-        while self._frames and self._delayed is None and not self._is_writing_blocked and self._wire.is_open:
-            self._guarded(partial(self._handle, self._frames.popleft()))
-        should_pause = bool(self._frames) or self._is_writing_blocked
+        """Handle what is queued, for a while."""
+        until_ms = None
+        while self._frames and self._may_handle():
+            self._now_ms = now_ms = self._clock()
+            if until_ms is None:
+                until_ms = now_ms + TURN_MS
+            elif now_ms > until_ms:
+                self._defer(self._work)
+                break
+            self._guarded(self.take, self._frames.popleft())
+        self._write()
+        self._pause_or_resume()
+
+    def _may_handle(self) -> bool:
+        is_held_up = self._delayed is not None or self._is_writing_blocked or self._is_muted
+        return not is_held_up and self._wire.is_open
+
+    def _write(self) -> None:
+        if self._outgoing:
+            parts, self._outgoing = self._outgoing, []
+            self._outgoing_bytes = 0
+            self._wire.write(parts)
+
+    def _pause_or_resume(self) -> None:
+        should_pause = bool(self._frames) or self._is_writing_blocked or self._is_muted
         if should_pause != self._is_paused:
             self._is_paused = should_pause
             if self.on_pause is not None:
                 self.on_pause(should_pause)
 
-    def _guarded(self, step: Callable[[], None]) -> None:
+    def _guarded(self, step: Callable[..., None], *arguments: object) -> None:
         """Close the connection if a step fails: later requests could not be answered in order."""
         try:
-            step()
+            step(*arguments)
         except KafkaWireError as error:
-            _log.info("closing the connection from %s: %s", self.client_host, error)
-            self._wire.close()
+            self.break_off(str(error))
         except Exception:
-            _log.exception("a request from %s failed", self.client_host)
-            self._wire.close()
+            self._lines.exception("session", self._clock(), "closing the connection of %s", self.peer)
+            self._close()
+
+    def break_off(self, reason: str) -> None:
+        """Close the connection and say why."""
+        self._lines.info("closed", self._clock(), "closing the connection of %s: %s", self.peer, reason)
+        self._close()
+
+    def _close(self) -> None:
+        self._frames.clear()
+        self._write()
+        self._wire.close()
+
+    @property
+    def _lines(self) -> LogLimit:
+        return self._core.lines
 
     def _handle(self, frame: Buffer) -> None:
         request = self._protocol.receive(frame)
-        handled = self._core.handle(request, self.client_host, self._clock())
-        if not isinstance(handled, DelayedOperation):
-            self._respond(request, handled)
-        elif handled.response is not None:
-            self._respond(request, handled.response)
+        call = Call(self._core, request, self.peer, self._now_ms)
+        answer = self._core.handle(call, request.message)
+        if not isinstance(answer, DelayedOperation):
+            self._respond(request, call, answer)
+        elif answer.response is not None:
+            self._respond(request, call, answer.response)
         else:
-            self._delayed = handled
-            handled.then(lambda response: self._defer(partial(self._finish, request, response)))
+            self._delayed = answer
+            self._delayed_bytes = request.size_bytes
+            answer.then(lambda response: self._defer(partial(self._finish, request, call, response)))
 
-    def _finish(self, request: Request, response: Message) -> None:
+    def _finish(self, request: Request, call: Call, response: Message) -> None:
         """Send a delayed response and continue with the next request."""
         if self._delayed is not None:
             self._delayed = None
-            self._guarded(partial(self._respond, request, response))
+            self._delayed_bytes = 0
+            self._guarded(self._respond, request, call, response)
             self._work()
+            if self.on_answer is not None:
+                self.on_answer()
 
-    def _respond(self, request: Request, response: Message | None) -> None:
-        parts = self._protocol.respond(request, response)
-        if parts:
-            self._wire.write([self._part(part) for part in parts])
+    def _respond(self, request: Request, call: Call, response: Message | None) -> None:
+        try:
+            parts = self._protocol.respond(request, response)
+        except LocalProtocolError:
+            name = request.api.name
+            self._lines.exception(("response", name), call.now_ms, "the response of %s cannot be written", name)
+            failed = error_response(call, request.message, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+            parts = self._protocol.respond(request, failed)
+        for part in parts:
+            self._outgoing.append(self._part(part))
+            self._outgoing_bytes += len(part)
+        if self._outgoing_bytes >= WRITE_BYTES:
+            self._write()
+        if call.throttle_ms:
+            self._is_muted = True
+            self._core.timers.at(self._clock() + call.throttle_ms, self._unmute)
+
+    def _unmute(self, now_ms: int) -> None:
+        self._is_muted = False
+        self._defer(self._work)
 
     def _part(self, part: Buffer | FileSlice) -> Buffer:
         """Return a part of a response in a form that the wire takes."""

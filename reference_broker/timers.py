@@ -2,13 +2,16 @@
 
 The core and the group coordinator set timers; the server (or a test) asks for the next deadline, waits, and calls
 `fire`. A deadline that moves often (a member's session) is stored beside its timer and checked when the timer fires,
-which costs less than a new timer for each move.
+which costs less than a new timer for each move. A callback that fails is logged and takes no other timer with it.
 """
 
 from __future__ import annotations
 
 import heapq
+import logging
 from collections.abc import Callable
+
+from kafkawire.sdk.log_limit import LogLimit
 
 __all__ = ["Timer", "Timers"]
 
@@ -16,6 +19,8 @@ Action = Callable[[int], None]
 
 #: Below this number of entries, cancelled ones are not worth removing.
 _SIZE_MIN = 1_000
+
+_log = logging.getLogger("kafkawire.broker")
 
 
 class Timer:
@@ -55,6 +60,7 @@ class Timers:
         self._heap: list[tuple[int, int, Timer]] = []
         self._made = 0
         self._size_max = _SIZE_MIN
+        self._lines = LogLimit(_log)
 
     def at(self, deadline_ms: int, action: Action) -> Timer:
         """Call `action(now_ms)` once the deadline has passed.
@@ -86,6 +92,18 @@ class Timers:
         self._size_max = max(2 * len(self._heap), _SIZE_MIN)
 
     def fire(self, now_ms: int) -> None:
-        """Call everything that is due at `now_ms`."""
+        """Call everything that is due at `now_ms`, but nothing that is set meanwhile: that waits for the next call."""
+        due = []
         while self._heap and self._heap[0][0] <= now_ms:
-            heapq.heappop(self._heap)[2].fire(now_ms)
+            due.append(heapq.heappop(self._heap)[2])
+        for timer in due:
+            try:
+                timer.fire(now_ms)
+            except Exception:
+                self._lines.exception("timer", now_ms, "a timer that was due at %d ms failed", timer.deadline_ms)
+
+    def shift(self, by_ms: int) -> None:
+        """Move all deadlines, because the clock has jumped: what was to happen in 5 s still happens in 5 s."""
+        for _, _, timer in self._heap:
+            timer.deadline_ms += by_ms
+        self._heap = [(deadline_ms + by_ms, made, timer) for deadline_ms, made, timer in self._heap]

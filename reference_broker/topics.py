@@ -8,7 +8,7 @@ Source: `Topic`, `ReplicationControlManager` in Apache Kafka, whose error texts 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.log.config import InvalidConfig, check_topic_config
@@ -41,11 +41,11 @@ def check_name(core: Core, name: str) -> None:
     if name == CLUSTER_METADATA_TOPIC:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     check_characters(name)
-    if name in core.directory.topics:
+    if name in core.directory.topics or core.directory.is_creating(name):
         raise BrokerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     folded = name.replace(".", "_")
     if "_" in folded:
-        for other in core.directory.topics:
+        for other in core.directory.names():
             if other.replace(".", "_") == folded:
                 raise BrokerError(
                     ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
@@ -141,11 +141,14 @@ def plan_configs(configs: Sequence[CreateTopicsRequest.CreatableTopicConfig]) ->
         raise BrokerError(ErrorCode.INVALID_CONFIG, str(error)) from None
 
 
-def create_by_default(core: Core, name: str) -> Topic:
-    """Create a topic with the broker's defaults.
+def create_by_default(core: Core, name: str, done: Callable[[Topic | BrokerError], None]) -> None:
+    """Create a topic with the broker's defaults; if it is being created, wait for that.
+
+    `done` is called with the topic, or with KAFKA_STORAGE_ERROR.
 
     Raises:
-        BrokerError: the name is not allowed, or the disk is full.
+        BrokerError: the name is not allowed.
     """
-    check_name(core, name)
-    return core.create_topic(name, core.options.num_partitions, {})
+    if not core.directory.is_creating(name):
+        check_name(core, name)
+    core.create_topic(name, core.options.num_partitions, {}, done)

@@ -41,6 +41,13 @@ def test_start_again_on_the_same_address(end):
         assert reachable(bootstrap)
 
 
+def test_listeners_with_their_addresses():
+    with Broker(listeners="ONE://127.0.0.1:0,TWO://127.0.0.1:0") as broker:
+        assert list(broker.addresses) == ["ONE", "TWO"]
+        assert broker.addresses["ONE"] == broker.bootstrap != broker.addresses["TWO"]
+        assert all(map(reachable, broker.addresses.values()))
+
+
 def test_unknown_option(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     unknown: dict[str, Any] = {"num_partition": 2}

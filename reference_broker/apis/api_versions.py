@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.features import features
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -22,16 +23,36 @@ _NAMES_CLIENT_SINCE = since(ApiVersionsRequest, "client_software_name")
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
+#: Before, clients take a feature that begins at level 0 for a mistake (KAFKA-17011).
+_FEATURES_FROM_0_SINCE = 4
+
+#: How often the finalized features have changed: never.
+_FEATURES_EPOCH = 0
+
+
 @serves(ApiKey.API_VERSIONS)
 def handle(call: Call, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
     """Handle ApiVersions; `request` is None if its version is unknown."""
     response = ApiVersionsResponse(
-        api_keys=[ApiVersionsResponse.ApiVersion(key, low, high) for key, (low, high) in call.core.served.items()],
+        api_keys=[ApiVersionsResponse.ApiVersion(key, *versions) for key, versions in call.core.advertised.items()],
     )
     if request is None:
         response.error_code = ErrorCode.UNSUPPORTED_VERSION
-    elif call.version >= _NAMES_CLIENT_SINCE and not (
-        _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
-    ):
+        return response
+    if call.version < _NAMES_CLIENT_SINCE:
+        return response
+    name, version = request.client_software_name, request.client_software_version
+    if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    call.peer.software_name, call.peer.software_version = name, version
+    known = features(call.core.served)
+    response.supported_features = [
+        ApiVersionsResponse.SupportedFeatureKey(feature.name, *feature.supported)
+        for feature in known
+        if feature.supported.first or call.version >= _FEATURES_FROM_0_SINCE
+    ]
+    response.finalized_features = [
+        ApiVersionsResponse.FinalizedFeatureKey(feature.name, feature.finalized, feature.finalized) for feature in known
+    ]
+    response.finalized_features_epoch = _FEATURES_EPOCH
     return response

@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.log.config import TOPIC_CONFIGS
+from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.topics import check_name, plan_configs, plan_partitions
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -24,24 +26,25 @@ _REPLICATION_FACTOR = 1
 
 
 @serves(ApiKey.CREATE_TOPICS)
-def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Handle CreateTopics."""
+def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse | DelayedOperation:
+    """Handle CreateTopics; the response is delayed until the topics are on the disk."""
+    parts: Parts[CreateTopicsResponse] = Parts()
     results = []
     for name, count in Counter(topic.name for topic in request.topics).items():
         try:
             if count > 1:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             topic = next(topic for topic in request.topics if topic.name == name)
-            results.append(_create(call, topic, request.validate_only))
+            results.append(_create(call, topic, parts, request.validate_only))
         except BrokerError as error:
             results.append(
                 CreateTopicsResponse.CreatableTopicResult(name, error_code=error.code, error_message=error.detail)
             )
-    return CreateTopicsResponse(topics=results)
+    return parts.respond(CreateTopicsResponse(topics=results))
 
 
 def _create(
-    call: Call, topic: CreateTopicsRequest.CreatableTopic, validate_only: bool
+    call: Call, topic: CreateTopicsRequest.CreatableTopic, parts: Parts[CreateTopicsResponse], validate_only: bool
 ) -> CreateTopicsResponse.CreatableTopicResult:
     core = call.core
     check_name(core, topic.name)
@@ -54,8 +57,20 @@ def _create(
         replication_factor=_REPLICATION_FACTOR,
         configs=_configs(configs, core.options.topic_defaults),
     )
-    if not validate_only:
-        result.topic_id = core.create_topic(topic.name, partitions, configs).topic_id
+    if validate_only:
+        return result
+
+    def created(made: Topic | BrokerError) -> None:
+        if isinstance(made, BrokerError):
+            result.error_code, result.error_message = made.code, made.detail
+            result.num_partitions = result.replication_factor = -1
+            result.configs = []
+        else:
+            result.topic_id = made.topic_id
+        parts.arrived()
+
+    parts.expect()
+    core.create_topic(topic.name, partitions, configs, created)
     return result
 
 

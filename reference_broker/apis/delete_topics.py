@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.core import INTERNAL_TOPICS
+from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -17,13 +18,16 @@ __all__ = ["handle"]
 
 
 @serves(ApiKey.DELETE_TOPICS)
-def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Handle DeleteTopics."""
+def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse | DelayedOperation:
+    """Handle DeleteTopics; the response is delayed until the topics cannot come back."""
+    parts: Parts[DeleteTopicsResponse] = Parts()
     wanted = request.topics or [DeleteTopicsRequest.DeleteTopicState(name) for name in request.topic_names]
-    return DeleteTopicsResponse(responses=[_delete(call, state) for state in wanted])
+    return parts.respond(DeleteTopicsResponse(responses=[_delete(call, state, parts) for state in wanted]))
 
 
-def _delete(call: Call, state: DeleteTopicsRequest.DeleteTopicState) -> DeleteTopicsResponse.DeletableTopicResult:
+def _delete(
+    call: Call, state: DeleteTopicsRequest.DeleteTopicState, parts: Parts[DeleteTopicsResponse]
+) -> DeleteTopicsResponse.DeletableTopicResult:
     result = DeleteTopicsResponse.DeletableTopicResult(state.name, state.topic_id)
     directory = call.core.directory
     try:
@@ -42,7 +46,15 @@ def _delete(call: Call, state: DeleteTopicsRequest.DeleteTopicState) -> DeleteTo
         result.name, result.topic_id = topic.name, topic.topic_id
         if topic.name in INTERNAL_TOPICS:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"{topic.name} is an internal topic.")
-        call.core.delete_topic(topic, call.now_ms)
     except BrokerError as error:
         result.error_code, result.error_message = error.code, error.detail
+        return result
+
+    def deleted(error: BrokerError | None) -> None:
+        if error is not None:
+            result.error_code, result.error_message = error.code, error.detail
+        parts.arrived()
+
+    parts.expect()
+    call.core.delete_topic(topic, call.now_ms, deleted)
     return result

@@ -6,8 +6,13 @@ group.
 
 from __future__ import annotations
 
+from functools import partial
+
 from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.groups.group import GroupState
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
+from kafkawire.reference_broker.groups.gathering import Gathering
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -20,19 +25,31 @@ _NOT_FOUND_SINCE = since(DescribedGroup, "error_message")
 
 
 @serves(ApiKey.DESCRIBE_GROUPS)
-def handle(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+def handle(call: Call, request: DescribeGroupsRequest) -> DelayedOperation:
     """Handle DescribeGroups."""
-    return DescribeGroupsResponse(groups=[_describe(call, group_id) for group_id in request.groups])
+    delayed = DelayedOperation()
+    parts = Gathering[DescribedGroup](
+        len(request.groups), lambda found: delayed.complete(DescribeGroupsResponse(groups=found))
+    )
+
+    def answer(number: int, group_id: str, outcome: ClassicGroup | BrokerError | None) -> None:
+        parts.put(number, _described(call.version, group_id, outcome))
+
+    for number, group_id in enumerate(request.groups):
+        call.core.groups.describe(group_id, partial(answer, number, group_id), call.now_ms)
+    return delayed
 
 
-def _describe(call: Call, group_id: str) -> DescribedGroup:
-    group = call.core.groups.groups.get(group_id)
-    if group is None:
+def _described(version: int, group_id: str, outcome: ClassicGroup | BrokerError | None) -> DescribedGroup:
+    if isinstance(outcome, BrokerError):
+        return DescribedGroup(group_id=group_id, error_code=outcome.code)
+    if outcome is None:
         described = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
-        if call.version >= _NOT_FOUND_SINCE:
+        if version >= _NOT_FOUND_SINCE:
             described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
             described.error_message = f"Group {group_id} not found."
         return described
+    group = outcome
     is_stable = group.state is GroupState.STABLE
     return DescribedGroup(
         group_id=group_id,
@@ -46,7 +63,7 @@ def _describe(call: Call, group_id: str) -> DescribedGroup:
                 member.client_id,
                 member.client_host,
                 member.metadata(group.protocol_name) if is_stable else b"",
-                member.assignment if is_stable else b"",
+                member.assignment,
             )
             for member in group.members.values()
         ],

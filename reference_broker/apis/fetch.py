@@ -48,7 +48,7 @@ def handle(call: Call, request: FetchRequest) -> FetchResponse | DelayedOperatio
 
 
 def _delay(call: Call, request: FetchRequest, missing_bytes: int) -> DelayedOperation:
-    """Delay a fetch until `missing_bytes` more were appended to its partitions, or `max_wait_ms` has passed."""
+    """Delay a fetch until `missing_bytes` more can be read from its partitions, or `max_wait_ms` has passed."""
     delayed_fetch = DelayedOperation()
     logs = [
         topic.logs[partition.partition]
@@ -57,7 +57,7 @@ def _delay(call: Call, request: FetchRequest, missing_bytes: int) -> DelayedOper
         for partition in wanted.partitions
     ]
 
-    def appended(size_bytes: int) -> None:
+    def readable(size_bytes: int) -> None:
         nonlocal missing_bytes
         missing_bytes -= size_bytes
         if missing_bytes <= 0:
@@ -66,14 +66,14 @@ def _delay(call: Call, request: FetchRequest, missing_bytes: int) -> DelayedOper
     def release() -> None:
         timer.cancel()
         for log in logs:
-            log.watchers.discard(appended)
+            log.unwatch(readable)
 
     def finish(now_ms: int) -> None:
         release()
-        delayed_fetch.complete(_read(call, request).response)
+        delayed_fetch.complete_by(lambda: _read(call, request).response)
 
     for log in logs:
-        log.watchers.add(appended)
+        log.watch(readable)
     timer = call.core.timers.at(call.now_ms + request.max_wait_ms, finish)
     delayed_fetch.on_cancel = release
     return delayed_fetch

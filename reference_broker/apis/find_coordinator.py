@@ -8,6 +8,7 @@ Transactions and share groups have no coordinator here yet; clients get a retria
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -25,33 +26,43 @@ _NO_PORT = -1
 
 
 @serves(ApiKey.FIND_COORDINATOR)
-def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Handle FindCoordinator."""
+def handle(call: Call, request: FindCoordinatorRequest) -> DelayedOperation | FindCoordinatorResponse:
+    """Handle FindCoordinator; the response is delayed while the topic of groups is created."""
+    if request.key_type != CoordinatorType.GROUP:
+        return _respond(call, request, None)
+    delayed = DelayedOperation()
+    call.core.create_offsets_topic(
+        lambda made: delayed.complete(_respond(call, request, made if isinstance(made, BrokerError) else None))
+    )
+    return delayed
+
+
+def _respond(call: Call, request: FindCoordinatorRequest, failure: BrokerError | None) -> FindCoordinatorResponse:
     if call.version >= _SEVERAL_SINCE:
-        return FindCoordinatorResponse(coordinators=[_find(call, request, key) for key in request.coordinator_keys])
-    found = _find(call, request, request.key)
+        found = [_find(call, request, key, failure) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=found)
+    one = _find(call, request, request.key, failure)
     return FindCoordinatorResponse(
-        error_code=found.error_code,
-        error_message=found.error_message if found.error_code else ErrorCode.NONE.name,
-        node_id=found.node_id,
-        host=found.host,
-        port=found.port,
+        error_code=one.error_code,
+        error_message=one.error_message if one.error_code else ErrorCode.NONE.name,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
     )
 
 
-def _find(call: Call, request: FindCoordinatorRequest, key: str) -> FindCoordinatorResponse.Coordinator:
+def _find(
+    call: Call, request: FindCoordinatorRequest, key: str, failure: BrokerError | None
+) -> FindCoordinatorResponse.Coordinator:
     kinds = [kind for kind in CoordinatorType if kind is not CoordinatorType.SHARE or call.version >= _SHARE_SINCE]
     if request.key_type not in kinds:
         return _none(key, ErrorCode.INVALID_REQUEST, f"key type {request.key_type} is unknown")
     if request.key_type != CoordinatorType.GROUP:
         name = CoordinatorType(request.key_type).name.lower()
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no {name} coordinator")
-    core = call.core
-    try:
-        core.offsets_topic()
-    except BrokerError as error:
-        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, error.detail)
-    return FindCoordinatorResponse.Coordinator(key, core.options.node_id, core.address.host, core.address.port)
+    if failure is not None:
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, failure.detail)
+    return FindCoordinatorResponse.Coordinator(key, call.core.options.node_id, *call.peer.listener.advertised)
 
 
 def _none(key: str, code: ErrorCode, text: str) -> FindCoordinatorResponse.Coordinator:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.sdk.errors import BrokerError
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 
@@ -14,12 +14,15 @@ __all__ = ["handle"]
 
 
 @serves(ApiKey.HEARTBEAT)
-def handle(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
+def handle(call: Call, request: HeartbeatRequest) -> DelayedOperation:
     """Handle Heartbeat."""
-    try:
-        call.core.groups.heartbeat(
-            request.group_id, request.generation_id, request.member_id, request.group_instance_id, call.now_ms
-        )
-    except BrokerError as error:
-        return HeartbeatResponse(error_code=error.code)
-    return HeartbeatResponse()
+    delayed = DelayedOperation()
+    call.core.groups.heartbeat(
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        request.group_instance_id,
+        lambda code: delayed.complete(HeartbeatResponse(error_code=code)),
+        call.now_ms,
+    )
+    return delayed

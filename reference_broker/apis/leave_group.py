@@ -7,6 +7,7 @@ reason.
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -18,27 +19,26 @@ _SEVERAL_SINCE = since(LeaveGroupRequest, "members")
 
 
 @serves(ApiKey.LEAVE_GROUP)
-def handle(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
+def handle(call: Call, request: LeaveGroupRequest) -> DelayedOperation:
     """Handle LeaveGroup."""
+    delayed = DelayedOperation()
     if call.version < _SEVERAL_SINCE:
-        return LeaveGroupResponse(error_code=_leave(call, request.group_id, request.member_id, None))
-    if not request.group_id:
-        return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-    return LeaveGroupResponse(
-        members=[
-            LeaveGroupResponse.MemberResponse(
-                member.member_id,
-                member.group_instance_id,
-                _leave(call, request.group_id, member.member_id, member.group_instance_id),
-            )
-            for member in request.members
-        ]
-    )
+        leaving: list[tuple[str, str | None]] = [(request.member_id, None)]
+    else:
+        leaving = [(member.member_id, member.group_instance_id) for member in request.members]
 
+    def answer(outcome: list[ErrorCode] | BrokerError) -> None:
+        if isinstance(outcome, BrokerError):
+            response = LeaveGroupResponse(error_code=outcome.code)
+        elif call.version < _SEVERAL_SINCE:
+            response = LeaveGroupResponse(error_code=outcome[0])
+        else:
+            responses = [
+                LeaveGroupResponse.MemberResponse(member_id, instance_id, code)
+                for (member_id, instance_id), code in zip(leaving, outcome, strict=True)
+            ]
+            response = LeaveGroupResponse(members=responses)
+        delayed.complete(response)
 
-def _leave(call: Call, group_id: str, member_id: str, instance_id: str | None) -> ErrorCode:
-    try:
-        call.core.groups.leave(group_id, member_id, instance_id, call.now_ms)
-    except BrokerError as error:
-        return error.code
-    return ErrorCode.NONE
+    call.core.groups.leave(request.group_id, leaving, answer, call.now_ms)
+    return delayed

@@ -11,7 +11,8 @@ from collections import Counter
 
 from kafkawire.reference_broker.apis.fetch import check_leader_epoch
 from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.log.partition_log import PartitionLog, TimestampAndOffset
+from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.log.segments import TimestampAndOffset
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey

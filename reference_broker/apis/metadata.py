@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.core import INTERNAL_TOPICS, Core
+from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.log.log_directory import Topic
+from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.topics import check_characters, create_by_default
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
-from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, NO_LEADER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
@@ -22,24 +24,26 @@ __all__ = ["handle"]
 
 
 @serves(ApiKey.METADATA)
-def handle(call: Call, request: MetadataRequest) -> MetadataResponse:
-    """Handle Metadata."""
+def handle(call: Call, request: MetadataRequest) -> MetadataResponse | DelayedOperation:
+    """Handle Metadata; the response is delayed while topics are created for it."""
     core = call.core
+    parts: Parts[MetadataResponse] = Parts()
     is_first_version = call.version == APIS[ApiKey.METADATA].versions.first
     if request.topics is None or (is_first_version and not request.topics):
         topics = [_describe(call, topic) for topic in core.directory.topics.values()]
     else:
-        topics = [_find(call, wanted, request.allow_auto_topic_creation) for wanted in request.topics]
-    return MetadataResponse(
-        brokers=[MetadataResponse.MetadataResponseBroker(core.options.node_id, core.address.host, core.address.port)],
+        topics = [_find(call, wanted, parts, request.allow_auto_topic_creation) for wanted in request.topics]
+    response = MetadataResponse(
+        brokers=[MetadataResponse.MetadataResponseBroker(core.options.node_id, *call.peer.listener.advertised)],
         cluster_id=core.directory.cluster_id,
         controller_id=core.options.node_id,
         topics=topics,
     )
+    return parts.respond(response)
 
 
 def _find(
-    call: Call, wanted: MetadataRequest.MetadataRequestTopic, may_create: bool
+    call: Call, wanted: MetadataRequest.MetadataRequestTopic, parts: Parts[MetadataResponse], may_create: bool
 ) -> MetadataResponse.MetadataResponseTopic:
     core = call.core
     if wanted.name is None or wanted.topic_id != ZERO_UUID:
@@ -48,36 +52,57 @@ def _find(
             return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, wanted.name, wanted.topic_id)
         return _describe(call, topic)
     topic = core.directory.topics.get(wanted.name)
-    if topic is None:
-        try:
-            topic = _create(core, wanted.name, may_create)
-        except BrokerError as error:
-            return MetadataResponse.MetadataResponseTopic(error.code, wanted.name)
-    return _describe(call, topic)
+    if topic is not None:
+        return _describe(call, topic)
+    response = MetadataResponse.MetadataResponseTopic(name=wanted.name)
+
+    def created(made: Topic | BrokerError) -> None:
+        if isinstance(made, BrokerError):
+            response.error_code = made.code
+        else:
+            _fill(call, made, response)
+        parts.arrived()
+
+    parts.expect()
+    try:
+        _check_creating(core, wanted.name, may_create)
+        if wanted.name == CONSUMER_OFFSETS_TOPIC:
+            core.create_offsets_topic(created)
+        else:
+            create_by_default(core, wanted.name, created)
+    except BrokerError as error:
+        created(error)
+    return response
 
 
-def _create(core: Core, name: str, may_create: bool) -> Topic:
+def _check_creating(core: Core, name: str, may_create: bool) -> None:
     if not (may_create and core.options.auto_create_topics):
         # An invalid name gets its own error, so that clients do not wait for the topic to appear.
         check_characters(name)
         raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return core.offsets_topic() if name == CONSUMER_OFFSETS_TOPIC else create_by_default(core, name)
 
 
 def _describe(call: Call, topic: Topic) -> MetadataResponse.MetadataResponseTopic:
+    response = MetadataResponse.MetadataResponseTopic(name=topic.name)
+    _fill(call, topic, response)
+    return response
+
+
+def _fill(call: Call, topic: Topic, response: MetadataResponse.MetadataResponseTopic) -> None:
+    response.topic_id = topic.topic_id
+    response.is_internal = topic.name in INTERNAL_TOPICS
+    response.partitions = [_partition(call, number, log) for number, log in enumerate(topic.logs)]
+
+
+def _partition(call: Call, number: int, log: PartitionLog) -> MetadataResponse.MetadataResponsePartition:
     node = (call.core.options.node_id,)
-    return MetadataResponse.MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[
-            MetadataResponse.MetadataResponsePartition(
-                partition_index=number,
-                leader_id=node[0],
-                leader_epoch=log.leader_epoch,
-                replica_nodes=node,
-                isr_nodes=node,
-            )
-            for number, log in enumerate(topic.logs)
-        ],
+    return MetadataResponse.MetadataResponsePartition(
+        # As Kafka shows a replica on a disk that has failed.
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if log.is_offline else ErrorCode.NONE,
+        partition_index=number,
+        leader_id=NO_LEADER_ID if log.is_offline else node[0],
+        leader_epoch=log.leader_epoch,
+        replica_nodes=node,
+        isr_nodes=node,
+        offline_replicas=node if log.is_offline else (),
     )

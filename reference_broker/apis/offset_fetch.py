@@ -7,11 +7,16 @@ epoch. 6: flexible. 7: whether to wait for offsets of open transactions. 8: seve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import groupby
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.groups.offsets import Committed
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.groups.gathering import Gathering
+from kafkawire.reference_broker.groups.offsets import Partition
+from kafkawire.reference_broker.groups.records import Committed
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH, UNKNOWN_OFFSET
@@ -20,26 +25,68 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["handle"]
 
+_GROUP_ERROR_SINCE = since(OffsetFetchResponse, "error_code")
 _SEVERAL_SINCE = since(OffsetFetchRequest, "groups")
+_EPOCH_SINCE = since(OffsetFetchRequest.OffsetFetchRequestGroup, "member_epoch")
 _BY_ID_SINCE = since(OffsetFetchRequest.OffsetFetchRequestTopics, "topic_id")
+
+Offsets = Mapping[Partition, Committed]
+Group = OffsetFetchRequest.OffsetFetchRequestGroup
+FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
+FetchedTopics = OffsetFetchResponse.OffsetFetchResponseTopics
+FetchedPartitions = OffsetFetchResponse.OffsetFetchResponsePartitions
 
 
 @serves(ApiKey.OFFSET_FETCH)
-def handle(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def handle(call: Call, request: OffsetFetchRequest) -> DelayedOperation:
     """Handle OffsetFetch."""
-    if call.version >= _SEVERAL_SINCE:
-        return OffsetFetchResponse(groups=[_group(call, group) for group in request.groups])
-    if request.topics is None:
-        wanted = _all(call, request.group_id)
+    delayed = DelayedOperation()
+    if call.version < _SEVERAL_SINCE:
+
+        def answer_one(outcome: Offsets | BrokerError) -> None:
+            delayed.complete(_single(call.version, request, outcome))
+
+        call.core.groups.fetch(request.group_id, answer_one, call.now_ms)
+        return delayed
+    parts = Gathering[FetchedGroup](
+        len(request.groups), lambda found: delayed.complete(OffsetFetchResponse(groups=found))
+    )
+
+    def answer(number: int, group: Group, outcome: Offsets | BrokerError) -> None:
+        parts.put(number, _group(call, group, outcome))
+
+    for number, group in enumerate(request.groups):
+        done = partial(answer, number, group)
+        if call.version >= _EPOCH_SINCE:
+            call.core.groups.fetch(group.group_id, done, call.now_ms, group.member_id, group.member_epoch)
+        else:
+            call.core.groups.fetch(group.group_id, done, call.now_ms)
+    return delayed
+
+
+def _single(version: int, request: OffsetFetchRequest, outcome: Offsets | BrokerError) -> OffsetFetchResponse:
+    """Return the response of the versions with one group, where the first has no place for an error of the group."""
+    error = ErrorCode.NONE
+    offsets: Offsets = {}
+    if isinstance(outcome, BrokerError):
+        error = outcome.code
+        wanted = [] if request.topics is None else [(topic.name, topic.partition_indexes) for topic in request.topics]
+        if version >= _GROUP_ERROR_SINCE:
+            return OffsetFetchResponse(error_code=error)
     else:
-        wanted = [(topic.name, topic.partition_indexes) for topic in request.topics]
-    committed = call.core.offsets.of_group(request.group_id)
+        offsets = outcome
+        if request.topics is None:
+            wanted = _all(offsets)
+        else:
+            wanted = [(topic.name, topic.partition_indexes) for topic in request.topics]
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponse.OffsetFetchResponseTopic(
                 name,
                 [
-                    OffsetFetchResponse.OffsetFetchResponsePartition(number, *_position(committed.get((name, number))))
+                    OffsetFetchResponse.OffsetFetchResponsePartition(
+                        number, *_position(offsets.get((name, number))), error_code=error
+                    )
                     for number in numbers
                 ],
             )
@@ -48,59 +95,43 @@ def handle(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
     )
 
 
-def _group(
-    call: Call, group: OffsetFetchRequest.OffsetFetchRequestGroup
-) -> OffsetFetchResponse.OffsetFetchResponseGroup:
+def _group(call: Call, group: Group, outcome: Offsets | BrokerError) -> FetchedGroup:
+    if isinstance(outcome, BrokerError):
+        return FetchedGroup(group.group_id, error_code=outcome.code)
     directory = call.core.directory
-    if group.topics is None:
-        wanted = []
-        for name, numbers in _all(call, group.group_id):
-            topic = directory.topics.get(name)
-            wanted.append(_topic(call, group.group_id, name, topic.topic_id if topic else ZERO_UUID, numbers))
-        return OffsetFetchResponse.OffsetFetchResponseGroup(group.group_id, wanted)
     topics = []
+    if group.topics is None:
+        for name, numbers in _all(outcome):
+            topic = directory.topics.get(name)
+            topics.append(_topic(outcome, name, topic.topic_id if topic else ZERO_UUID, numbers))
+        return FetchedGroup(group.group_id, topics)
     for asked in group.topics:
         if call.version < _BY_ID_SINCE:
-            topics.append(_topic(call, group.group_id, asked.name, ZERO_UUID, asked.partition_indexes))
+            topics.append(_topic(outcome, asked.name, ZERO_UUID, asked.partition_indexes))
         elif (topic := directory.topics_by_id.get(asked.topic_id)) is not None:
-            topics.append(_topic(call, group.group_id, topic.name, topic.topic_id, asked.partition_indexes))
+            topics.append(_topic(outcome, topic.name, topic.topic_id, asked.partition_indexes))
         else:
             topics.append(_unknown_id(asked))
-    return OffsetFetchResponse.OffsetFetchResponseGroup(group.group_id, topics)
+    return FetchedGroup(group.group_id, topics)
 
 
-def _all(call: Call, group_id: str) -> list[tuple[str, Sequence[int]]]:
+def _all(offsets: Offsets) -> list[tuple[str, Sequence[int]]]:
     """Return the partitions that have a committed offset, by topic."""
-    partitions = sorted(call.core.offsets.of_group(group_id))
-    return [
-        (name, [number for _, number in of_topic]) for name, of_topic in groupby(partitions, lambda entry: entry[0])
+    by_topic = groupby(sorted(offsets), lambda partition: partition[0])
+    return [(name, [number for _, number in of_topic]) for name, of_topic in by_topic]
+
+
+def _topic(offsets: Offsets, name: str, topic_id: bytes, numbers: Sequence[int]) -> FetchedTopics:
+    partitions = [FetchedPartitions(number, *_position(offsets.get((name, number)))) for number in numbers]
+    return FetchedTopics(name, topic_id, partitions)
+
+
+def _unknown_id(asked: OffsetFetchRequest.OffsetFetchRequestTopics) -> FetchedTopics:
+    partitions = [
+        FetchedPartitions(number, *_position(None), error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+        for number in asked.partition_indexes
     ]
-
-
-def _topic(
-    call: Call, group_id: str, name: str, topic_id: bytes, numbers: Sequence[int]
-) -> OffsetFetchResponse.OffsetFetchResponseTopics:
-    committed = call.core.offsets.of_group(group_id)
-    return OffsetFetchResponse.OffsetFetchResponseTopics(
-        name,
-        topic_id,
-        [
-            OffsetFetchResponse.OffsetFetchResponsePartitions(number, *_position(committed.get((name, number))))
-            for number in numbers
-        ],
-    )
-
-
-def _unknown_id(asked: OffsetFetchRequest.OffsetFetchRequestTopics) -> OffsetFetchResponse.OffsetFetchResponseTopics:
-    return OffsetFetchResponse.OffsetFetchResponseTopics(
-        topic_id=asked.topic_id,
-        partitions=[
-            OffsetFetchResponse.OffsetFetchResponsePartitions(
-                number, *_position(None), error_code=ErrorCode.UNKNOWN_TOPIC_ID
-            )
-            for number in asked.partition_indexes
-        ],
-    )
+    return FetchedTopics(topic_id=asked.topic_id, partitions=partitions)
 
 
 def _position(committed: Committed | None) -> tuple[int, int, str]:

@@ -10,19 +10,18 @@ batch: it is capped at the number of replicas, which is one.
 
 from __future__ import annotations
 
-from functools import partial
-
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.core import INTERNAL_TOPICS
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.log.log_directory import Topic
-from kafkawire.reference_broker.log.partition_log import PartitionLog
-from kafkawire.reference_broker.log.validation import InvalidBatch, validate
+from kafkawire.reference_broker.log.partition_log import Appended
+from kafkawire.reference_broker.log.validation import validate
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import Acks
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records.produced import InvalidBatch, is_transactional
 
 __all__ = ["handle"]
 
@@ -37,30 +36,43 @@ _ZSTANDARD_SINCE = 7
 _ACKS = frozenset(Acks)
 
 
-@serves(ApiKey.PRODUCE)
+#: KAFKA-18659: librdkafka until 2.5 compresses only if versions 0 to 2 are advertised, though nobody serves them.
+_ADVERTISED_FROM = 0
+
+
+@serves(ApiKey.PRODUCE, advertised_from=_ADVERTISED_FROM)
 def handle(call: Call, request: ProduceRequest) -> ProduceResponse | DelayedOperation | None:
-    """Handle Produce; the response is delayed if the topic's configuration asks to sync first."""
-    to_sync: list[PartitionLog] = []
+    """Handle Produce; the response is delayed while a log syncs or begins a new segment."""
+    parts: Parts[ProduceResponse] = Parts()
     responses = []
+    refused = _refusal(request)
     for data in request.topic_data:
         topic, error = _find(call, data)
         responses.append(
             ProduceResponse.TopicProduceResponse(
                 data.name,
                 data.topic_id,
-                [_append(call, request, topic, error, partition, to_sync) for partition in data.partition_data],
+                [_append(call, refused, topic, error, partition, parts) for partition in data.partition_data],
             )
         )
     response = ProduceResponse(responses)
     if request.acks == Acks.NONE:
-        call.core.sync(to_sync, lambda error: None)
         _close_on_error(response)
         return None
-    if not to_sync:
-        return response
-    delayed_produce = DelayedOperation()
-    call.core.sync(to_sync, partial(_synced, delayed_produce, response))
-    return delayed_produce
+    return parts.respond(response)
+
+
+def _refusal(request: ProduceRequest) -> BrokerError | None:
+    """Return what is wrong with the whole request, if anything is."""
+    if request.acks not in _ACKS:
+        return BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}, expected -1, 0 or 1")
+    if request.transactional_id is None:
+        for topic in request.topic_data:
+            for partition in topic.partition_data:
+                if is_transactional(partition.records):
+                    reason = "records of a transaction need a transactional id"
+                    return BrokerError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, reason)
+    return None
 
 
 def _find(call: Call, data: ProduceRequest.TopicProduceData) -> tuple[Topic | None, ErrorCode]:
@@ -72,15 +84,15 @@ def _find(call: Call, data: ProduceRequest.TopicProduceData) -> tuple[Topic | No
 
 def _append(
     call: Call,
-    request: ProduceRequest,
+    refused: BrokerError | None,
     topic: Topic | None,
     missing: ErrorCode,
     partition: Partition,
-    to_sync: list[PartitionLog],
+    parts: Parts[ProduceResponse],
 ) -> PartitionResponse:
     try:
-        if request.acks not in _ACKS:
-            raise BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}, expected -1, 0 or 1")
+        if refused is not None:
+            raise refused
         if topic is None:
             raise BrokerError(missing)
         if not 0 <= partition.index < len(topic.logs):
@@ -91,7 +103,9 @@ def _append(
         data, header = validate(
             partition.records, log.config, call.now_ms, allow_zstandard=call.version >= _ZSTANDARD_SINCE
         )
-        appended = log.append(data, header, call.now_ms)
+        if header.is_transactional:
+            reason = f"producer {header.producer_id} has no open transaction"
+            raise BrokerError(ErrorCode.INVALID_TXN_STATE, reason)
     except InvalidBatch as error:
         return PartitionResponse(
             partition.index,
@@ -101,24 +115,32 @@ def _append(
             error_message=error.detail,
         )
     except BrokerError as error:
-        return PartitionResponse(partition.index, error.code, base_offset=-1, error_message=error.detail or None)
-    if call.core.sync_after(log, appended, call.now_ms):
-        to_sync.append(log)
-    return PartitionResponse(
-        partition.index,
-        base_offset=appended.base_offset,
-        log_append_time_ms=appended.log_append_time_ms,
-        log_start_offset=log.log_start_offset,
-    )
+        response = PartitionResponse(partition.index)
+        _refuse(response, error)
+        return response
+    response = PartitionResponse(partition.index, log_start_offset=log.log_start_offset)
+    parts.expect()
+
+    def appended(result: Appended | BrokerError) -> None:
+        if isinstance(result, BrokerError):
+            reached(result)
+        else:
+            response.base_offset = result.base_offset
+            response.log_append_time_ms = result.log_append_time_ms
+            log.when_reached(result.last_offset + 1, reached)
+
+    def reached(error: BrokerError | None) -> None:
+        if error is not None:
+            _refuse(response, error)
+        parts.arrived()
+
+    log.append(data, header, call.now_ms, appended)
+    return response
 
 
-def _synced(delayed_produce: DelayedOperation, response: ProduceResponse, error: Exception | None) -> None:
-    if error is not None:
-        for topic in response.responses:
-            for partition in topic.partition_responses:
-                partition.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-                partition.error_message = str(error)
-    delayed_produce.complete(response)
+def _refuse(response: PartitionResponse, error: BrokerError) -> None:
+    response.error_code, response.error_message = error.code, error.detail or None
+    response.base_offset = response.log_append_time_ms = response.log_start_offset = -1
 
 
 def _close_on_error(response: ProduceResponse) -> None:

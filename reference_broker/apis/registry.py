@@ -9,8 +9,10 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
+from kafkawire.reference_broker.network.peer import Peer
+from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.versions import VersionRange
@@ -19,35 +21,56 @@ if TYPE_CHECKING:
     from kafkawire.reference_broker.core import Core
     from kafkawire.reference_broker.delayed_operations import DelayedOperation
 
-__all__ = ["Call", "Handler", "Served", "load", "serves", "since"]
+__all__ = ["Answer", "Call", "Handler", "Served", "load", "serves", "since"]
 
 
-class Call(NamedTuple):
+class Call:
     """The context of a request.
 
     Attributes:
         core: the broker.
+        api: what is asked.
         version: the version of the request.
         client_id: the client's name for itself, "" if it has none.
-        client_host: the client's host as Kafka shows it: `/127.0.0.1`.
+        peer: the client and the listener that it came through.
         now_ms: the current time.
+        throttle_ms: how long the connection is muted after the response (KIP-219); set by whoever enforces a quota.
     """
 
-    core: Core
-    version: int
-    client_id: str
-    client_host: str
-    now_ms: int
+    __slots__ = ("api", "client_id", "core", "now_ms", "peer", "throttle_ms", "version")
+
+    def __init__(self, core: Core, request: Request, peer: Peer, now_ms: int) -> None:
+        self.core = core
+        self.api = request.api
+        self.version = request.version
+        self.client_id = request.client_id or ""
+        self.peer = peer
+        self.now_ms = now_ms
+        self.throttle_ms = 0
+
+    @property
+    def client_host(self) -> str:
+        """The client's address as Kafka shows it: `/127.0.0.1`."""
+        return self.peer.host
 
 
-#: Handles a request: returns its response, a delayed operation, or None if there is no response (acks=0).
-Handler = Callable[[Call, Any], "Message | DelayedOperation | None"]
+#: What a handler returns: a response, a delayed operation, or None if there is no response (acks=0).
+Answer: TypeAlias = "Message | DelayedOperation | None"
+
+Handler = Callable[[Call, Any], Answer]
 
 
 class Served(NamedTuple):
-    """A handler and the versions that it serves."""
+    """A handler.
+
+    Attributes:
+        versions: the versions that it serves.
+        advertised: the versions that clients are told.
+        handle: the handler.
+    """
 
     versions: VersionRange
+    advertised: VersionRange
     handle: Handler
 
 
@@ -56,17 +79,21 @@ _SERVED: dict[ApiKey, Served] = {}
 H = TypeVar("H", bound=Handler)
 
 
-def serves(key: ApiKey, versions: VersionRange | None = None) -> Callable[[H], H]:
+def serves(
+    key: ApiKey, versions: VersionRange | None = None, *, advertised_from: int | None = None
+) -> Callable[[H], H]:
     """Register the function below as the handler of an API.
 
     Args:
         key: the API.
         versions: the versions to serve; None for all stable ones.
+        advertised_from: the lowest version that clients are told, if it is not the lowest one served.
     """
-    api = APIS[key]
+    served = versions or APIS[key].stable_versions
+    advertised = served if advertised_from is None else VersionRange(advertised_from, served.last)
 
     def register(handle: H) -> H:
-        _SERVED[key] = Served(versions or api.stable_versions, handle)
+        _SERVED[key] = Served(served, advertised, handle)
         return handle
 
     return register

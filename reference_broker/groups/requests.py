@@ -1,17 +1,17 @@
-"""The coordinator's requests, limits and store.
+"""The coordinator's requests and limits.
 
 The handlers in `apis/` build these from messages of any version, so that the coordinator need not know about versions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from kafkawire.reference_broker.groups.group import Group, Protocols
+from kafkawire.reference_broker.groups.classic.group import Protocols
 
-__all__ = ["GroupLimits", "GroupStore", "Join", "Sync"]
+__all__ = ["Beat", "Commit", "GroupLimits", "Join", "Sync"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,26 +23,22 @@ class GroupLimits:
         group_max_session_timeout_ms: longest session timeout; beyond it, partitions of dead members stay unread.
         group_initial_rebalance_delay_ms: how long an empty group waits for more members after the first.
         group_max_size: most members of a group; each rebalance costs the leader memory for all of them.
+        group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
+        group_consumer_heartbeat_interval_ms: how often it is told to send one.
+        group_consumer_max_size: most members of a KIP-848 group.
+        offsets_retention_ms: how long the offsets of an empty group are kept.
+        offsets_retention_check_interval_ms: how often expired offsets and groups are looked for.
     """
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 0
     group_max_size: int = 2**31 - 1
-
-
-class GroupStore(Protocol):
-    """Where groups are persisted."""
-
-    def store_group(self, group: Group, now_ms: int) -> None:
-        """Persist a group and its members.
-
-        Raises:
-            BrokerError: it could not be written.
-        """
-
-    def remove_group(self, group_id: str, now_ms: int) -> None:
-        """Persist that a group is deleted."""
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_size: int = 2**31 - 1
+    offsets_retention_ms: int = 7 * 24 * 3_600_000
+    offsets_retention_check_interval_ms: int = 600_000
 
 
 class Join(NamedTuple):
@@ -87,3 +83,45 @@ class Sync(NamedTuple):
     protocol_type: str | None
     protocol_name: str | None
     assignments: Mapping[str, bytes]
+
+
+class Beat(NamedTuple):
+    """A heartbeat of KIP-848, which also joins, changes a subscription and leaves.
+
+    Attributes:
+        group_id, member_id, epoch, instance_id, rack_id, rebalance_timeout_ms: as in ConsumerGroupHeartbeat.
+        topics: the names that it is subscribed to, None if unchanged.
+        regex: matches further names, empty for none, None if unchanged.
+        assignor: the assignor that it asks for, None for the group's, or if unchanged.
+        owned: the partitions that it owns by topic id, None if unchanged.
+        client_id: the client's name for itself.
+        client_host: the host it connects from.
+        may_lack_id: whether the coordinator gives it a member id if it has none.
+    """
+
+    group_id: str
+    member_id: str
+    epoch: int
+    instance_id: str | None
+    rack_id: str | None
+    rebalance_timeout_ms: int
+    topics: Sequence[str] | None
+    regex: str | None
+    assignor: str | None
+    owned: Mapping[bytes, frozenset[int]] | None
+    client_id: str
+    client_host: str
+    may_lack_id: bool = False
+
+
+class Commit(NamedTuple):
+    """Who commits offsets.
+
+    Attributes:
+        group_id, generation_id, member_id, instance_id: as in OffsetCommit.
+    """
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    instance_id: str | None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkawire.reference_broker.log.file import LogFile
+from kafkawire.reference_broker.disk.disk import File
 from kafkawire.sdk.errors import DecodeError, PartialBatch
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.record_formats import (
@@ -122,7 +122,7 @@ def parse_header(data: Buffer, at: int = 0, position: int = 0) -> BatchHeader:
     return BatchHeader(position, length + BATCH_BATCH_LENGTH_COUNTS_FROM, base_offset, *rest)
 
 
-def read_header(file: LogFile, position: int) -> BatchHeader:
+def read_header(file: File, position: int) -> BatchHeader:
     """Return the header of the batch at `position`.
 
     Raises:
@@ -159,7 +159,7 @@ def check_crc(header: BatchHeader, covered: Buffer) -> None:
         raise DecodeError("crc", header.position, f"checksum {header.crc:#010x}, the content has {computed:#010x}")
 
 
-def check_no_gap(file: LogFile, header: BatchHeader, next_offset: int) -> None:
+def check_no_gap(file: File, header: BatchHeader, next_offset: int) -> None:
     """Check the checksum of a batch if the next one does not continue its offsets.
 
     Compaction leaves such gaps. So does a damaged length that swallows the following batches, but then the checksum is
@@ -177,7 +177,7 @@ def check_no_gap(file: LogFile, header: BatchHeader, next_offset: int) -> None:
         check_crc(header, memoryview(file.read(header.position, header.size_bytes))[BATCH_CRC_COVERS_FROM:])
 
 
-def headers_in(file: LogFile, next_offset: int) -> Iterator[BatchHeader]:
+def headers_in(file: File, next_offset: int) -> Iterator[BatchHeader]:
     """Yield the headers of the valid batches of a file, up to the first that is cut, damaged or out of order.
 
     Args:
@@ -203,7 +203,7 @@ def headers_in(file: LogFile, next_offset: int) -> Iterator[BatchHeader]:
         position = end
 
 
-def record_timestamps(file: LogFile, header: BatchHeader) -> Iterator[tuple[int, int]]:
+def record_timestamps(file: File, header: BatchHeader) -> Iterator[tuple[int, int]]:
     """Yield offset and timestamp of each record of a batch."""
     for batch in walk(file.read(header.position, header.size_bytes)):
         for record in batch.records():

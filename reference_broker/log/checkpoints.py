@@ -1,15 +1,18 @@
 """Kafka's small text files: checkpoints, partition metadata, properties.
 
+What cannot be read raises `DamagedFile`; whoever asked decides whether the content can be had from elsewhere.
+
 Source: `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadataFile`,
-`CleanShutdownFileHandler`, `MetaProperties` in Apache Kafka.
+`CleanShutdownFileHandler`, `MetaProperties` in Apache Kafka; `java.util.Properties` for escapes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from itertools import pairwise
 
-from kafkawire.reference_broker.log.file import replace_file
+from kafkawire.reference_broker.disk.disk import Disk, read_file, replace_file, write_file
 from kafkawire.sdk.protocol.uuids import format_uuid
 
 __all__ = [
@@ -19,6 +22,7 @@ __all__ = [
     "META_PROPERTIES",
     "PARTITION_METADATA",
     "RECOVERY_POINTS",
+    "DamagedFile",
     "clean_shutdown_text",
     "partition_metadata_text",
     "properties_text",
@@ -37,50 +41,86 @@ PARTITION_METADATA = "partition.metadata"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 
 #: Version of the checkpoint files, in their first line.
-_CHECKPOINT_VERSION = 0
+_CHECKPOINT_VERSION = "0"
 
 #: A partition: topic and number.
 Partition = tuple[str, int]
 
 
-def read_offsets(path: Path) -> dict[Partition, int]:
-    """Return the offset of each partition in a checkpoint; none for a missing file."""
-    offsets: dict[Partition, int] = {}
-    for line in _read_checkpoint(path):
-        topic, number, offset = line
-        offsets[topic, int(number)] = int(offset)
-    return offsets
+class DamagedFile(ValueError):
+    """A file does not have the content it should have.
+
+    Args:
+        path: the file.
+        reason: what is wrong.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+
+    def __str__(self) -> str:
+        path, reason = self.args
+        return f"{path} is damaged: {reason}"
 
 
-def write_offsets(path: Path, offsets: Mapping[Partition, int]) -> None:
-    """Write a checkpoint: topic, partition and offset in each line."""
-    _write_checkpoint(path, [(topic, number, offset) for (topic, number), offset in sorted(offsets.items())])
+def read_offsets(disk: Disk, path: str) -> dict[Partition, int]:
+    """Return the offset of each partition in a checkpoint; none for a missing file.
+
+    Raises:
+        DamagedFile: it is not a checkpoint.
+    """
+    return {(topic, _number(disk, path, n)): _number(disk, path, at) for topic, n, at in _read(disk, path, 3) or []}
 
 
-def read_epochs(path: Path) -> list[tuple[int, int]]:
-    """Return (leader epoch, start offset) pairs of a partition."""
-    return [(int(epoch), int(start)) for epoch, start in _read_checkpoint(path)]
+def write_offsets(disk: Disk, path: str, offsets: Mapping[Partition, int]) -> None:
+    """Replace a checkpoint: topic, partition and offset in each line."""
+    entries = [(topic, number, offset) for (topic, number), offset in sorted(offsets.items())]
+    replace_file(disk, path, _checkpoint(entries))
 
 
-def write_epochs(path: Path, epochs: Sequence[tuple[int, int]]) -> None:
+def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]] | None:
+    """Return (leader epoch, start offset) pairs of a partition, None for a missing file.
+
+    Raises:
+        DamagedFile: it is not a checkpoint, or its pairs are not in order.
+    """
+    lines = _read(disk, path, 2)
+    if lines is None:
+        return None
+    entries = [(_number(disk, path, epoch), _number(disk, path, start)) for epoch, start in lines]
+    if any(a[0] >= b[0] or a[1] > b[1] for a, b in pairwise(entries)):
+        raise DamagedFile(disk.describe(path), "its epochs are not in order")
+    return entries
+
+
+def write_epochs(disk: Disk, path: str, epochs: Sequence[tuple[int, int]]) -> None:
     """Write (leader epoch, start offset) pairs of a partition."""
-    _write_checkpoint(path, epochs)
+    write_file(disk, path, _checkpoint(epochs))
 
 
-def read_properties(path: Path) -> dict[str, str]:
-    """Return the entries of a properties file; none for a missing file."""
-    try:
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
-        return {}
-    lines = (line.strip() for line in text.splitlines())
-    entries = (line.partition("=") for line in lines if line and not line.startswith("#"))
-    return {name.strip(): value.strip() for name, _, value in entries}
+def read_properties(disk: Disk, path: str) -> dict[str, str]:
+    """Return the entries of a properties file; none for a missing file.
+
+    Raises:
+        DamagedFile: it is not text, or a line has no name and value.
+    """
+    text = _text(disk, path)
+    entries = {}
+    for line in [] if text is None else re.split(r"\r\n|\n|\r", text):
+        line = line.strip(" \t\f")
+        if not line or line[0] in "#!":
+            continue
+        # Up to the first separator that is not escaped.
+        match = re.fullmatch(r"((?:\\.|[^\\=:])+?)\s*[=:]\s*(.*)", line, re.DOTALL)
+        if match is None:
+            raise DamagedFile(disk.describe(path), f"no name and value in the line {line!r}")
+        entries[_unescaped(match[1])] = _unescaped(match[2])
+    return entries
 
 
 def properties_text(properties: Mapping[str, object]) -> str:
-    """Return the content of a properties file."""
-    return "".join(f"{name}={value}\n" for name, value in sorted(properties.items()))
+    """Return the content of a properties file; no value can end its line."""
+    return "".join(f"{_escaped(name)}={_escaped(str(value))}\n" for name, value in sorted(properties.items()))
 
 
 def partition_metadata_text(topic_id: bytes) -> str:
@@ -93,14 +133,73 @@ def clean_shutdown_text() -> str:
     return '{"version":0,"brokerEpoch":-1}'
 
 
-def _read_checkpoint(path: Path) -> list[list[str]]:
+def _text(disk: Disk, path: str) -> str | None:
+    content = read_file(disk, path)
     try:
-        lines = path.read_text("utf-8").splitlines()
-    except FileNotFoundError:
-        return []
-    return [line.split() for line in lines[2:] if line.strip()]
+        return None if content is None else content.decode()
+    except UnicodeDecodeError as error:
+        raise DamagedFile(disk.describe(path), str(error)) from None
 
 
-def _write_checkpoint(path: Path, entries: Sequence[Sequence[object]]) -> None:
-    lines = [str(_CHECKPOINT_VERSION), str(len(entries)), *(" ".join(map(str, entry)) for entry in entries)]
-    replace_file(path, "".join(f"{line}\n" for line in lines))
+def _read(disk: Disk, path: str, columns: int) -> list[list[str]] | None:
+    """Return the lines of a checkpoint, each of so many columns; None if there is no file."""
+    text = _text(disk, path)
+    if text is None:
+        return None
+    lines = text.splitlines()
+    if len(lines) < 2 or lines[0] != _CHECKPOINT_VERSION:
+        raise DamagedFile(disk.describe(path), f"it begins with {text[:20]!r}, not with version {_CHECKPOINT_VERSION}")
+    entries = [line.split(" ") for line in lines[2:]]
+    if lines[1] != str(len(entries)):
+        raise DamagedFile(disk.describe(path), f"{len(entries)} entries, {lines[1]} announced")
+    for entry in entries:
+        if len(entry) != columns:
+            raise DamagedFile(disk.describe(path), f"{' '.join(entry)!r}, {columns} columns expected")
+    return entries
+
+
+def _number(disk: Disk, path: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise DamagedFile(disk.describe(path), f"{text!r} is not a number")
+    return int(text)
+
+
+def _checkpoint(entries: Sequence[Sequence[object]]) -> bytes:
+    lines = [_CHECKPOINT_VERSION, str(len(entries)), *(" ".join(map(str, entry)) for entry in entries)]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "=": "\\=", ":": "\\:"}
+_SPACE = "\\u0020"
+_UNESCAPES = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
+
+
+def _escaped(text: str) -> str:
+    """Escape as Java does; a space at either end too, which would be stripped."""
+    escaped = "".join(_ESCAPES.get(character) or _visible(character) for character in text)
+    if escaped.startswith(("#", "!")):
+        escaped = "\\" + escaped
+    if escaped.startswith(" "):
+        escaped = _SPACE + escaped[1:]
+    return escaped[:-1] + _SPACE if escaped.endswith(" ") else escaped
+
+
+def _visible(character: str) -> str:
+    """Return a character that no reader takes for the end of a line."""
+    return character if character.isprintable() else "".join(f"\\u{unit:04x}" for unit in _utf16(character))
+
+
+def _utf16(character: str) -> memoryview:
+    data = character.encode("utf-16-le", "surrogatepass")
+    return memoryview(data).cast("H")
+
+
+def _unescaped(text: str) -> str:
+    plain = re.sub(
+        r"\\(?:u([0-9a-fA-F]{4})|(.))",
+        lambda match: chr(int(match[1], 16)) if match[1] else _UNESCAPES.get(match[2], match[2]),
+        text,
+        flags=re.DOTALL,
+    )
+    # Two escaped halves are one character.
+    return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

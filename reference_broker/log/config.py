@@ -9,16 +9,30 @@ Source: Kafka's documentation, "Topic Configs"; `TopicConfig` and `LogConfig` in
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kafkawire.sdk.protocol.tables.enums import ConfigType
+from kafkawire.sdk.protocol.tables.record_formats import Compression
 
-__all__ = ["TOPIC_CONFIGS", "InvalidConfig", "LogConfig", "TopicConfig", "check_topic_config", "log_config"]
+__all__ = ["NEVER_MS", "TOPIC_CONFIGS", "InvalidConfig", "LogConfig", "TopicConfig", "check_topic_config", "log_config"]
 
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
+_INT64_MIN = -(2**63)
+
+#: The default of `flush.ms`: never.
+NEVER_MS: Final = _INT64_MAX
+
+# What Java reads as numbers: digits of any script in integers, no underscores, and spaces only around them.
+_INTEGER = re.compile(r"[+-]?\d+")
+_DECIMAL = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:NaN|Infinity))[fFdD]?")
+_HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+
+#: What Java's `trim` removes.
+_SPACES = "".join(map(chr, range(ord(" ") + 1)))
 
 
 class InvalidConfig(ValueError):
@@ -48,25 +62,40 @@ class TopicConfig(NamedTuple):
         return self.check.allowed if isinstance(self.check, _OneOf) else ()
 
 
-def _number(low: int, high: int) -> Callable[[str], None]:
+def _integer(value: str) -> int:
+    text = value.strip(_SPACES)
+    if _INTEGER.fullmatch(text) is None:
+        raise ValueError("not a number")
+    return int(text)
+
+
+def _number(low: int, high: int, *more: int) -> Callable[[str], None]:
+    """Check for a number in a range, or one of some more."""
+
     def check(value: str) -> None:
-        try:
-            number = int(value)
-        except ValueError:
-            raise ValueError("not a number") from None
-        if not low <= number <= high:
-            raise ValueError(f"must be {low} to {high}")
+        number = _integer(value)
+        if not low <= number <= high and number not in more:
+            raise ValueError(f"must be {low} to {high}" + "".join(f" or {other}" for other in more))
 
     return check
 
 
 def _ratio(value: str) -> None:
-    try:
-        number = float(value)
-    except ValueError:
-        raise ValueError("not a number") from None
-    if not 0 <= number <= 1:
+    text = value.strip(_SPACES)
+    if match := _DECIMAL.fullmatch(text):
+        number = float(match[1])
+    elif match := _HEXADECIMAL.fullmatch(text):
+        number = float.fromhex(match[1])
+    else:
+        raise ValueError("not a number")
+    # NaN is neither, and Kafka takes it.
+    if number < 0 or number > 1:
         raise ValueError("must be 0 to 1")
+
+
+def _boolean(value: str) -> None:
+    if value.strip(_SPACES).lower() not in ("true", "false"):
+        raise ValueError("must be true or false")
 
 
 class _OneOf:
@@ -76,25 +105,35 @@ class _OneOf:
         self.allowed = allowed
 
     def __call__(self, value: str) -> None:
-        if value not in self.allowed:
+        if value.strip(_SPACES) not in self.allowed:
             raise ValueError(f"must be one of {', '.join(self.allowed)}")
+
+
+def _parts(value: str) -> list[str]:
+    text = value.strip(_SPACES)
+    return re.split(r"\s*,\s*", text) if text else []
 
 
 def _list_of(*allowed: str) -> Callable[[str], None]:
     def check(value: str) -> None:
-        for part in filter(None, (part.strip() for part in value.split(","))):
-            if part not in allowed:
-                raise ValueError(f"entries must be one of {', '.join(allowed)}")
+        if any(part not in allowed for part in _parts(value)):
+            raise ValueError(f"entries must be one of {', '.join(allowed)}")
 
     return check
 
 
 def _replica_list(value: str) -> None:
-    if value not in ("", "*") and not all(part.count(":") == 1 for part in value.split(",")):
+    parts = _parts(value)
+    if "".join(parts) != "*" and any(re.fullmatch(r"(?:[0-9]+:[0-9]+)?", part) is None for part in parts):
         raise ValueError("must be * or partition:broker,partition:broker")
 
 
-_boolean = _OneOf("true", "false")
+def _disabled(value: str) -> None:
+    _boolean(value)
+    if value.strip(_SPACES).lower() == "true":
+        raise ValueError("this broker has no remote storage")
+
+
 _WEEK_MS = 7 * 24 * 3600 * 1000
 
 #: Every topic configuration of Apache Kafka 4.3, by name.
@@ -109,7 +148,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
             _OneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
             "How batches are compressed; producer keeps the producer's compression.",
         ),
-        ("compression.gzip.level", ConfigType.INT, "-1", _number(-1, 9), "Level of gzip."),
+        ("compression.gzip.level", ConfigType.INT, "-1", _number(1, 9, -1), "Level of gzip."),
         ("compression.lz4.level", ConfigType.INT, "9", _number(1, 17), "Level of LZ4."),
         ("compression.zstd.level", ConfigType.INT, "3", _number(-131072, 22), "Level of Zstandard."),
         (
@@ -226,10 +265,10 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
             "remote.storage.enable",
             ConfigType.BOOLEAN,
             "false",
-            _boolean,
+            _disabled,
             "Whether segments are copied to remote storage.",
         ),
-        ("retention.bytes", ConfigType.LONG, "-1", _number(-2, _INT64_MAX), "Bytes kept per partition."),
+        ("retention.bytes", ConfigType.LONG, "-1", _number(_INT64_MIN, _INT64_MAX), "Bytes kept per partition."),
         ("retention.ms", ConfigType.LONG, str(_WEEK_MS), _number(-1, _INT64_MAX), "How long records are kept."),
         ("segment.bytes", ConfigType.INT, str(2**30), _number(2**20, _INT32_MAX), "Largest segment."),
         ("segment.index.bytes", ConfigType.INT, str(10 * 2**20), _number(4, _INT32_MAX), "Largest index."),
@@ -246,9 +285,19 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
 }
 
 
+#: The values of `compression.type` but `producer`.
+_COMPRESSIONS = {"uncompressed": Compression.NONE} | {
+    codec.name.lower(): codec for codec in Compression if codec is not Compression.NONE
+}
+
+
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """The configuration of a partition's log; the attributes are topic configurations, in the same units."""
+    """The configuration of a partition's log; the attributes are topic configurations, in the same units.
+
+    Batches keep their producer's compression if `compression` is None, and have the codec's own level if
+    `compression_level` is.
+    """
 
     segment_bytes: int
     segment_ms: int
@@ -261,6 +310,8 @@ class LogConfig:
     timestamp_after_max_ms: int
     is_log_append_time: bool
     is_compacted: bool
+    compression: Compression | None
+    compression_level: int | None
 
 
 def log_config(overrides: Mapping[str, str]) -> LogConfig:
@@ -271,20 +322,25 @@ def log_config(overrides: Mapping[str, str]) -> LogConfig:
     """
 
     def text(name: str) -> str:
-        return overrides.get(name, TOPIC_CONFIGS[name].default)
+        return overrides.get(name, TOPIC_CONFIGS[name].default).strip(_SPACES)
 
+    kind = text("compression.type")
+    compression = _COMPRESSIONS.get(kind)
+    level = f"compression.{kind}.level"
     return LogConfig(
-        segment_bytes=int(text("segment.bytes")),
-        segment_ms=int(text("segment.ms")),
-        segment_index_bytes=int(text("segment.index.bytes")),
-        index_interval_bytes=int(text("index.interval.bytes")),
-        max_message_bytes=int(text("max.message.bytes")),
-        flush_messages=int(text("flush.messages")),
-        flush_ms=int(text("flush.ms")),
-        timestamp_before_max_ms=int(text("message.timestamp.before.max.ms")),
-        timestamp_after_max_ms=int(text("message.timestamp.after.max.ms")),
+        segment_bytes=_integer(text("segment.bytes")),
+        segment_ms=_integer(text("segment.ms")),
+        segment_index_bytes=_integer(text("segment.index.bytes")),
+        index_interval_bytes=_integer(text("index.interval.bytes")),
+        max_message_bytes=_integer(text("max.message.bytes")),
+        flush_messages=_integer(text("flush.messages")),
+        flush_ms=_integer(text("flush.ms")),
+        timestamp_before_max_ms=_integer(text("message.timestamp.before.max.ms")),
+        timestamp_after_max_ms=_integer(text("message.timestamp.after.max.ms")),
         is_log_append_time=text("message.timestamp.type") == "LogAppendTime",
         is_compacted="compact" in text("cleanup.policy"),
+        compression=compression,
+        compression_level=None if level not in TOPIC_CONFIGS else int(text(level)),
     )
 
 

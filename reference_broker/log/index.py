@@ -1,7 +1,8 @@
 """The two sparse indexes of a segment: offset to position, timestamp to offset.
 
-Entries are kept in memory for searching and appended to the files. Both can be rebuilt from the segment, so a damaged
-file is dropped rather than repaired.
+Entries of the segment that is appended to are kept in memory; the file is written when the segment is complete, and
+read again when somebody searches there. Both can be rebuilt from the segment, so a damaged file is dropped rather than
+repaired.
 
 Source: Kafka's `OffsetIndex` (`.index`: int32 relative offset, int32 position) and `TimeIndex` (`.timeindex`: int64
 time, int32 relative offset).
@@ -12,29 +13,29 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from pathlib import Path
 
-from kafkawire.reference_broker.log.file import LogFile
+from kafkawire.reference_broker.disk.disk import Disk, read_file
 
 __all__ = ["OffsetIndex", "TimeIndex"]
 
 
 class _Index:
-    """Pairs of numbers in a file, both ascending.
+    """Pairs of numbers, both ascending.
 
     Args:
-        path: the file; created with the first entry.
+        disk: where the file is.
+        path: the file, which `store` writes.
         base_offset: the segment's base offset, which the offsets in the file are relative to.
         max_bytes: largest size of the file, Kafka's `segment.index.bytes`.
     """
 
     _ENTRY: struct.Struct
 
-    def __init__(self, path: Path, base_offset: int, max_bytes: int) -> None:
+    def __init__(self, disk: Disk, path: str, base_offset: int, max_bytes: int) -> None:
+        self._disk = disk
         self._path = path
         self._base_offset = base_offset
         self._max_entries = max_bytes // self._ENTRY.size
-        self._file: LogFile | None = None
         # Arrays, since a segment of 1 GiB has 262,144 entries.
         self._keys = array("q")
         self._values = array("i")
@@ -53,9 +54,8 @@ class _Index:
         Returns:
             False if it is missing or damaged; the index is then empty and must be rebuilt.
         """
-        try:
-            content = self._path.read_bytes()
-        except FileNotFoundError:
+        content = read_file(self._disk, self._path)
+        if content is None:
             return False
         size = len(content) - len(content) % self._ENTRY.size
         entries = list(self._ENTRY.iter_unpack(content[:size]))
@@ -73,23 +73,23 @@ class _Index:
         return True
 
     def clear(self) -> None:
-        """Remove all entries and truncate the file."""
+        """Forget all entries."""
         del self._keys[:], self._values[:]
-        self._open().truncate(0)
 
-    def sync(self) -> None:
-        """Sync the file to disk; creates an empty one if there are no entries, as Kafka does."""
-        self._open().sync()
+    def store(self) -> None:
+        """Write the file and sync it, on any thread.
+
+        A file that is only half written is found out when it is loaded, so it need not be replaced in one step.
+        """
+        file = self._disk.open(self._path, create=True)
+        if file.size_bytes:
+            file.truncate(0)
+        file.append(b"".join(map(self._ENTRY.pack, self._keys, self._values)))
+        file.sync()
 
     def _add(self, key: int, value: int) -> None:
-        self._open().append(self._ENTRY.pack(key, value))
         self._keys.append(key)
         self._values.append(value)
-
-    def _open(self) -> LogFile:
-        if self._file is None:
-            self._file = LogFile(self._path)
-        return self._file
 
 
 class OffsetIndex(_Index):

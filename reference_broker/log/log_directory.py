@@ -2,50 +2,55 @@
 
 Layout, Kafka's own apart from the folder `topics`, which stands in for the metadata log of a KRaft controller:
 
-    meta.properties, recovery-point-offset-checkpoint, log-start-offset-checkpoint, .kafka_cleanshutdown
-    topics/<name>.topic                 topic id, number of partitions, configurations
+    .lock, meta.properties, recovery-point-offset-checkpoint, log-start-offset-checkpoint, .kafka_cleanshutdown
+    producer-ids                        the first producer id that was not reserved yet
+    topics/                             see `topic_files.py`
     <topic>-<partition>/                segments, leader-epoch-checkpoint, partition.metadata
 
-A topic exists exactly as long as its `.topic` file, which is created and removed atomically, so that a crash never
-leaves half a topic.
+Topics are created and deleted, and checkpoints written, in the background, one after the other.
 """
 
 from __future__ import annotations
 
-import shutil
+import errno
+import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import NamedTuple
 
+from kafkawire.reference_broker.disk.disk import read_file, replace_file
 from kafkawire.reference_broker.log.checkpoints import (
     CLEAN_SHUTDOWN,
     LOG_START_OFFSETS,
     META_PROPERTIES,
-    PARTITION_METADATA,
     RECOVERY_POINTS,
+    DamagedFile,
     clean_shutdown_text,
-    partition_metadata_text,
     properties_text,
     read_offsets,
     read_properties,
     write_offsets,
 )
 from kafkawire.reference_broker.log.config import LogConfig, log_config
-from kafkawire.reference_broker.log.file import replace_file
 from kafkawire.reference_broker.log.partition_log import PartitionLog
-from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.protocol.uuids import format_uuid, parse_uuid
+from kafkawire.reference_broker.log.services import LogServices
+from kafkawire.reference_broker.log.topic_files import TopicFile, TopicFiles, UndecidedError, folder_of
+from kafkawire.sdk.errors import BrokerError, ConfigurationError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import format_uuid
 
 __all__ = ["LogDirectory", "Topic"]
 
-_TOPICS = "topics"
-_TOPIC_SUFFIX = ".topic"
-_DELETED_SUFFIX = "-delete"
-_TOPIC_ID = "topic.id"
-_PARTITIONS = "partitions"
+logger = logging.getLogger("kafkawire.broker")
 
-#: Version of `meta.properties`.
+_LOCK = ".lock"
+_PRODUCER_IDS = "producer-ids"
+_NEXT_PRODUCER_ID = "next.producer.id"
+
+#: Version of `meta.properties`, and what must be in it.
 _META_VERSION = 1
+_META_NAMES = ("cluster.id", "node.id")
 
 
 @dataclass(slots=True)
@@ -64,20 +69,38 @@ class Topic:
     configs: Mapping[str, str]
     logs: list[PartitionLog] = field(default_factory=list)
 
+    def as_file(self) -> TopicFile:
+        """Return what is written down of it."""
+        return TopicFile(self.name, self.topic_id, len(self.logs), self.configs)
+
+
+class _Step(NamedTuple):
+    """Something to be done in the background.
+
+    Attributes:
+        prepare: called when its turn comes; returns the work, see `Background`.
+        done: see `Background`.
+    """
+
+    prepare: Callable[[], Callable[[], None]]
+    done: Callable[[Exception | None], None]
+
 
 class LogDirectory:
     """The topics on disk; no file is opened elsewhere in the broker.
 
     Args:
-        path: created if it does not exist.
+        services: the disk is the data directory.
         node_id: the broker's id; must be that of the broker that created the directory.
         new_uuid: returns 16 bytes for cluster, directory and topic ids.
         defaults: topic configurations that apply unless a topic overrides them.
 
     Raises:
-        ConfigurationError: the directory belongs to another broker.
+        ConfigurationError: the directory belongs to another broker, is in use, or has a file that cannot be understood.
+        OSError: the disk failed.
 
     Attributes:
+        services: see above.
         cluster_id: in Kafka's text form.
         topics: by name.
         topics_by_id: by topic id.
@@ -85,66 +108,120 @@ class LogDirectory:
     """
 
     def __init__(
-        self, path: Path, node_id: int, new_uuid: Callable[[], bytes], defaults: Mapping[str, str] | None = None
+        self,
+        services: LogServices,
+        node_id: int,
+        new_uuid: Callable[[], bytes],
+        defaults: Mapping[str, str] | None = None,
     ) -> None:
-        self.path = path
+        self.services = services
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
+        self._disk = services.disk
         self._new_uuid = new_uuid
         self._defaults = dict(defaults or {})
-        (path / _TOPICS).mkdir(parents=True, exist_ok=True)
-        self.cluster_id = self._identify(node_id)
-        marker = path / CLEAN_SHUTDOWN
-        self.was_clean = marker.exists()
-        self._open_topics()
-        marker.unlink(missing_ok=True)
+        #: Topics that are being created, with who waits for them.
+        self._creating: dict[str, list[Callable[[Topic | BrokerError], None]]] = {}
+        #: One step for each topic that a client creates or deletes, and one checkpoint.
+        self._steps: deque[_Step] = deque()
+        self._is_stepping = False
+        self._is_checkpoint_due = False
+        self._is_closed = False
+        self._written_starts: dict[tuple[str, int], int] | None = None
+        try:
+            self._lock = self._disk.lock(_LOCK)
+        except BlockingIOError:
+            raise ConfigurationError("data_dir", self._disk.describe(""), "another broker uses it") from None
+        try:
+            self.cluster_id = self._identify(node_id)
+            self.was_clean = self._take_marker()
+            self._files = TopicFiles(self._disk)
+            self._open_topics()
+        except DamagedFile as error:
+            self._lock.release()
+            raise ConfigurationError("data_dir", self._disk.describe(""), str(error)) from error
+        except BaseException:
+            self._lock.release()
+            raise
 
     def _identify(self, node_id: int) -> str:
-        file = self.path / META_PROPERTIES
-        known = read_properties(file)
-        if not known:
+        where = self._disk.describe(META_PROPERTIES)
+        if read_file(self._disk, META_PROPERTIES) is None:
+            if any(name.endswith("-0") for name in self._disk.names("")):
+                raise DamagedFile(where, "it is missing, although there are partitions")
             known = {
                 "version": str(_META_VERSION),
                 "cluster.id": format_uuid(self._new_uuid()),
                 "directory.id": format_uuid(self._new_uuid()),
                 "node.id": str(node_id),
             }
-            replace_file(file, properties_text(known))
-        if known.get("node.id") != str(node_id):
-            raise ConfigurationError("node_id", node_id, f"{self.path} belongs to node {known.get('node.id')}")
+            replace_file(self._disk, META_PROPERTIES, properties_text(known).encode())
+        known = read_properties(self._disk, META_PROPERTIES)
+        missing = [name for name in _META_NAMES if not known.get(name)]
+        if missing:
+            raise DamagedFile(where, f"it has no {' and no '.join(missing)}")
+        if known["node.id"] != str(node_id):
+            raise ConfigurationError(
+                "node_id", node_id, f"{self._disk.describe('')} belongs to node {known['node.id']}"
+            )
         return known["cluster.id"]
 
+    def _take_marker(self) -> bool:
+        """Remove the mark of a clean shutdown, durably, before anything is written."""
+        if read_file(self._disk, CLEAN_SHUTDOWN) is None:
+            return False
+        self._disk.remove(CLEAN_SHUTDOWN)
+        self._disk.sync_folder("")
+        return True
+
     def _open_topics(self) -> None:
-        for folder in self.path.glob(f"*{_DELETED_SUFFIX}"):
-            shutil.rmtree(folder, ignore_errors=True)
-        starts = read_offsets(self.path / LOG_START_OFFSETS)
-        recovery_points = read_offsets(self.path / RECOVERY_POINTS)
-        for file in sorted((self.path / _TOPICS).glob(f"*{_TOPIC_SUFFIX}")):
-            configs = read_properties(file)
-            name = file.name.removesuffix(_TOPIC_SUFFIX)
-            topic_id, count = parse_uuid(configs.pop(_TOPIC_ID)), int(configs.pop(_PARTITIONS))
-            topic = Topic(name, topic_id, configs)
-            for number in range(count):
-                self._open_log(topic, number, starts.get((name, number), 0), recovery_points.get((name, number), 0))
+        starts = self._offsets_in(LOG_START_OFFSETS, "logs start at their first segment")
+        recovery_points = self._offsets_in(RECOVERY_POINTS, "all segments are checked")
+        is_checked = self.was_clean and recovery_points is not None
+        has_new_folders = False
+        present = set(self._disk.names(""))
+        for file in self._files.topics():
+            topic = Topic(file.name, file.topic_id, file.configs)
+            config = self._config_in(file)
+            for number in range(file.partitions):
+                place, folder = (file.name, number), folder_of(file.name, number)
+                if folder not in present or self._files.is_of_another(file, number):
+                    logger.error("%s is missing: the partition is empty", self._disk.describe(folder))
+                    self._files.make_folder(file, number)
+                    has_new_folders = True
+                self._files.write_metadata(file, number)
+                log = PartitionLog(
+                    self.services,
+                    folder,
+                    config,
+                    is_clean=is_checked,
+                    log_start_offset=(starts or {}).get(place, 0),
+                    recovery_point=(recovery_points or {}).get(place, 0),
+                )
+                topic.logs.append(log)
             self._register(topic)
+        if has_new_folders:
+            self._disk.sync_folder("")
+
+    def _offsets_in(self, path: str, otherwise: str) -> dict[tuple[str, int], int] | None:
+        """Return what a checkpoint says; None, with a log line, if it is damaged."""
+        try:
+            return read_offsets(self._disk, path)
+        except DamagedFile as error:
+            logger.warning("%s; %s", error, otherwise)
+            return None
+
+    def _config_in(self, file: TopicFile) -> LogConfig:
+        try:
+            return self.config_of(file.configs)
+        except ValueError as error:
+            raise DamagedFile(f"the configuration of the topic {file.name}", str(error)) from None
 
     def _register(self, topic: Topic) -> None:
         self.topics[topic.name] = topic
         self.topics_by_id[topic.topic_id] = topic
-
-    def _open_log(self, topic: Topic, number: int, start: int, recovery_point: int) -> None:
-        folder = self.path / f"{topic.name}-{number}"
-        is_new = not folder.exists()
-        log = PartitionLog(
-            folder,
-            self.config_of(topic.configs),
-            is_clean=self.was_clean or is_new,
-            log_start_offset=start,
-            recovery_point=recovery_point,
-        )
-        if is_new:
-            (folder / PARTITION_METADATA).write_text(partition_metadata_text(topic.topic_id), "utf-8")
-        topic.logs.append(log)
+        for log in topic.logs:
+            log.on_sealed = self.checkpoint
 
     def config_of(self, configs: Mapping[str, str]) -> LogConfig:
         """Return the log configuration of a topic with these overrides."""
@@ -161,44 +238,187 @@ class LogDirectory:
         known = self.topics.get(topic)
         return known.logs[partition] if known is not None and 0 <= partition < len(known.logs) else None
 
-    def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+    # Creating and deleting.
+
+    def names(self) -> list[str]:
+        """Return the names of all topics, those that are being created included."""
+        return [*self.topics, *self._creating]
+
+    def is_creating(self, name: str) -> bool:
+        """Return whether a topic is being created."""
+        return name in self._creating
+
+    def create(
+        self, name: str, partitions: int, configs: Mapping[str, str], done: Callable[[Topic | BrokerError], None]
+    ) -> None:
         """Create a topic that does not exist; name and configurations must have been checked.
 
-        Raises:
-            OSError: a file could not be written.
+        Args:
+            name: if the topic is being created already, `done` waits for that.
+            partitions: their number.
+            configs: configurations that differ from the defaults.
+            done: called with the topic, or with KAFKA_STORAGE_ERROR.
         """
+        if name in self._creating:
+            self._creating[name].append(done)
+            return
+        self._creating[name] = [done]
         topic = Topic(name, self._new_uuid(), dict(configs))
-        content = {**configs, _TOPIC_ID: format_uuid(topic.topic_id), _PARTITIONS: partitions}
-        replace_file(self._topic_file(name), properties_text(content))
-        for number in range(partitions):
-            self._open_log(topic, number, 0, 0)
-        self._register(topic)
-        return topic
+        config = self.config_of(configs)
 
-    def delete(self, topic: Topic) -> None:
-        """Delete a topic and its files; slices handed out before stay readable."""
-        self._topic_file(topic.name).unlink(missing_ok=True)
-        del self.topics[topic.name], self.topics_by_id[topic.topic_id]
-        for number, log in enumerate(topic.logs):
-            # Renamed first, since a folder of this name may be created again before all files are gone.
-            doomed = self.path / f"{format_uuid(topic.topic_id)}.{number}{_DELETED_SUFFIX}"
-            log.folder.rename(doomed)
-            shutil.rmtree(doomed, ignore_errors=True)
+        def make_partition(number: int) -> None:
+            log = PartitionLog(self.services, folder_of(name, number), config)
+            if log.error is not None:
+                raise OSError(str(log.error))
+            topic.logs.append(log)
+
+        def work() -> None:
+            self._files.create(TopicFile(name, topic.topic_id, partitions, topic.configs), make_partition)
+
+        def created(error: Exception | None) -> None:
+            result: Topic | BrokerError = topic
+            if error is None:
+                self._register(topic)
+            else:
+                logger.error("the topic %s cannot be created: %s", name, error)
+                result = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+            for waiting in self._creating.pop(name):
+                waiting(result)
+
+        self._do(lambda: work, created)
+
+    def delete(self, topic: Topic, done: Callable[[BrokerError | None], None]) -> None:
+        """Delete a topic and its files; slices handed out before stay readable.
+
+        Args:
+            topic: a present one.
+            done: called when the topic will not come back, with None, or with the error: it is deleted already, or
+                KAFKA_STORAGE_ERROR.
+        """
+        file = topic.as_file()
+
+        def deleted(error: Exception | None) -> None:
+            if isinstance(error, UndecidedError):
+                for log in topic.logs:
+                    log.fail(error)
+            if error is not None:
+                logger.error("the topic %s cannot be deleted: %s", topic.name, error)
+                done(BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+            elif self.topics_by_id.pop(topic.topic_id, None) is None:
+                done(
+                    BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+                )
+            else:
+                del self.topics[topic.name]
+                gone = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} was deleted")
+                for log in topic.logs:
+                    log.end(gone)
+                self._do(lambda: lambda: self._files.finish_delete(file), self._removed, is_next=True)
+                done(None)
+
+        def prepare() -> Callable[[], None]:
+            is_there = topic.topic_id in self.topics_by_id
+            return lambda: self._files.begin_delete(file) if is_there else None
+
+        self._do(prepare, deleted)
+
+    def _removed(self, error: Exception | None) -> None:
+        if error is not None:
+            logger.warning("files of a deleted topic stay until the next start: %s", error)
+        self.checkpoint()
+
+    def _do(
+        self,
+        prepare: Callable[[], Callable[[], None]],
+        done: Callable[[Exception | None], None],
+        *,
+        is_next: bool = False,
+    ) -> None:
+        """Do something in the background, after what was asked for before, or before it if `is_next`."""
+        if is_next:
+            self._steps.appendleft(_Step(prepare, done))
+        else:
+            self._steps.append(_Step(prepare, done))
+        self._next_step()
+
+    def _next_step(self) -> None:
+        if self._is_stepping or self._is_closed or not self._steps:
+            return
+        self._is_stepping = True
+        step = self._steps.popleft()
+
+        def done(error: Exception | None) -> None:
+            try:
+                step.done(error)
+            finally:
+                self._is_stepping = False
+                self._next_step()
+
+        self.services.background(step.prepare(), done)
+
+    # Checkpoints and the end.
+
+    def reserve_producer_ids(self, count: int) -> int:
+        """Reserve producer ids on the disk, so that they are never given twice, and return the first of them.
+
+        Raises:
+            OSError: the reservation could not be read or written.
+        """
+        try:
+            known = read_properties(self._disk, _PRODUCER_IDS)
+        except DamagedFile as error:
+            raise OSError(errno.EIO, str(error)) from error
+        first = 0
+        if known:
+            text = known.get(_NEXT_PRODUCER_ID, "")
+            if not text.isdecimal():
+                file = self._disk.describe(_PRODUCER_IDS)
+                raise OSError(errno.EIO, f"{file} is damaged: {_NEXT_PRODUCER_ID} is {text!r}")
+            first = int(text)
+        replace_file(self._disk, _PRODUCER_IDS, properties_text({_NEXT_PRODUCER_ID: first + count}).encode())
+        return first
 
     def checkpoint(self) -> None:
-        """Write the checkpoints of recovery points and log start offsets."""
-        write_offsets(self.path / RECOVERY_POINTS, {(name, n): log.recovery_point for name, n, log in self.logs()})
-        starts = {(name, n): log.log_start_offset for name, n, log in self.logs() if log.log_start_offset}
-        write_offsets(self.path / LOG_START_OFFSETS, starts)
+        """Write the checkpoints of recovery points and log start offsets, in the background."""
+        if not self._is_checkpoint_due:
+            self._is_checkpoint_due = True
+            self._do(self._checkpoint_work, self._checkpointed)
+
+    def _checkpoint_work(self) -> Callable[[], None]:
+        self._is_checkpoint_due = False
+        online = [(name, number, log) for name, number, log in self.logs() if not log.is_offline]
+        recovery_points = {(name, number): log.recovery_point for name, number, log in online}
+        starts = {(name, number): log.log_start_offset for name, number, log in online if log.log_start_offset}
+
+        def work() -> None:
+            write_offsets(self._disk, RECOVERY_POINTS, recovery_points)
+            if starts != self._written_starts:
+                write_offsets(self._disk, LOG_START_OFFSETS, starts)
+                self._written_starts = starts
+
+        return work
+
+    def _checkpointed(self, error: Exception | None) -> None:
+        if error is not None:
+            logger.warning("the checkpoints cannot be written, a restart after a crash takes longer: %s", error)
 
     def close(self) -> None:
         """Sync everything, mark a clean shutdown, and release the files."""
+        self._is_closed = True
         for _, _, log in self.logs():
             log.close()
-        self.checkpoint()
-        replace_file(self.path / CLEAN_SHUTDOWN, clean_shutdown_text())
+        try:
+            self._checkpoint_work()()
+            # A log that is offline has to be checked at the next start.
+            if not any(log.is_offline for _, _, log in self.logs()):
+                replace_file(self._disk, CLEAN_SHUTDOWN, clean_shutdown_text().encode())
+        except OSError as error:
+            logger.error("%s: the shutdown is not clean: %s", self._disk.describe(""), error)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the directory as a crash would: nothing more is written."""
+        self._is_closed = True
         self.topics.clear()
         self.topics_by_id.clear()
-
-    def _topic_file(self, name: str) -> Path:
-        return self.path / _TOPICS / f"{name}{_TOPIC_SUFFIX}"
+        self._lock.release()

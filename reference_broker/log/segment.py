@@ -1,25 +1,28 @@
 """One segment of a log: the batches from a base offset on, with their indexes.
 
-A segment is appended to until it is rolled, and read by position. The files have Kafka's formats, so that its tools can
-read them; the indexes can be rebuilt from the `.log` file.
+A segment is appended to until it is sealed, and read by position. What an append changes on the disk is one write to
+the `.log` file; indexes are written when the segment is sealed and stored. Of a sealed segment, file and indexes are
+opened when somebody reads there, so that a restart needs few descriptors and little time. The files have Kafka's
+formats, so that its tools can read them; the indexes can be rebuilt from the `.log` file.
 
 Source: `LogSegment` in Apache Kafka.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 
+from kafkawire.reference_broker.disk.disk import Disk, File
 from kafkawire.reference_broker.log.batches import BatchHeader, check_no_gap, headers_in, read_header
 from kafkawire.reference_broker.log.config import LogConfig
-from kafkawire.reference_broker.log.file import LogFile
 from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
 from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 
-__all__ = ["INDEX_SUFFIX", "LOG_SUFFIX", "TIME_INDEX_SUFFIX", "Segment", "base_offset_of"]
+__all__ = ["INDEX_SUFFIX", "LOG_SUFFIX", "TIME_INDEX_SUFFIX", "Segment", "base_offset_of", "segment_name"]
 
 logger = logging.getLogger("kafkawire.broker")
 
@@ -35,34 +38,76 @@ class Segment:
     """A segment file and its indexes.
 
     Args:
+        disk: where the files are.
         folder: the partition's folder.
         base_offset: names the files; the lowest offset allowed in them.
         config: sizes and intervals.
+        sealed_at: the offset after the last one, if the segment is complete and its content was checked before; it is
+            then loaded when it is first used. None for a segment to `create`, `load` or `recover`.
 
     Attributes:
         next_offset: the offset after the last one in the file.
-        max_timestamp: the highest timestamp of its batches, `NO_TIMESTAMP` if it is empty.
-        max_timestamp_offset: the last offset of the first batch that has it.
+        is_sealed: whether it is complete.
+        is_stored: whether the files of its indexes are complete and durable.
     """
 
-    def __init__(self, folder: Path, base_offset: int, config: LogConfig) -> None:
-        name = f"{base_offset:0{_NAME_DIGITS}}"
+    def __init__(
+        self, disk: Disk, folder: str, base_offset: int, config: LogConfig, sealed_at: int | None = None
+    ) -> None:
+        name = f"{folder}/{segment_name(base_offset).removesuffix(LOG_SUFFIX)}"
         self.base_offset = base_offset
-        self.next_offset = base_offset
-        self.file = LogFile(folder / f"{name}{LOG_SUFFIX}")
-        self.index = OffsetIndex(folder / f"{name}{INDEX_SUFFIX}", base_offset, config.segment_index_bytes)
-        self.time_index = TimeIndex(folder / f"{name}{TIME_INDEX_SUFFIX}", base_offset, config.segment_index_bytes)
-        self.max_timestamp = NO_TIMESTAMP
-        self.max_timestamp_offset = base_offset
-        self._paths = [folder / f"{name}{suffix}" for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
+        self.next_offset = base_offset if sealed_at is None else sealed_at
+        self.is_sealed = self.is_stored = sealed_at is not None
+        self._disk = disk
+        self._path = name + LOG_SUFFIX
+        self._paths = [self._path, name + INDEX_SUFFIX, name + TIME_INDEX_SUFFIX]
         self._config = config
+        self._file: File | None = None
+        self._size_bytes: int | None = None
+        self._index = OffsetIndex(disk, name + INDEX_SUFFIX, base_offset, config.segment_index_bytes)
+        self._time_index = TimeIndex(disk, name + TIME_INDEX_SUFFIX, base_offset, config.segment_index_bytes)
+        self._is_indexed = sealed_at is None
+        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
         self._bytes_since_entry = 0
         self._first_timestamp: int | None = None
+
+    @classmethod
+    def create(cls, disk: Disk, folder: str, base_offset: int, config: LogConfig) -> Segment:
+        """Return a new, empty segment.
+
+        Raises:
+            OSError: its file could not be created.
+        """
+        segment = cls(disk, folder, base_offset, config)
+        segment._file = disk.open(segment._path, create=True)
+        if segment._file.size_bytes:
+            # What is left of a segment of this name that no longer counts.
+            segment._file.truncate(0)
+        return segment
+
+    @property
+    def file(self) -> File:
+        """The file with the batches, opened when first asked for."""
+        if self._file is None:
+            self._file = self._disk.open(self._path)
+        return self._file
 
     @property
     def size_bytes(self) -> int:
         """The size of the batches."""
-        return self.file.size_bytes
+        if self._file is not None:
+            return self._file.size_bytes
+        if self._size_bytes is None:
+            self._size_bytes = self._disk.size_of(self._path)
+        return self._size_bytes
+
+    @property
+    def max_timestamp(self) -> int:
+        """The highest timestamp of its batches, `NO_TIMESTAMP` if it is empty."""
+        self._need_indexes()
+        return self._max_timestamp
+
+    # Writing.
 
     def is_full_for(self, batch: BatchHeader) -> bool:
         """Return whether the log must be rolled before `batch` is appended."""
@@ -72,13 +117,13 @@ class Segment:
         first = self._first_timestamp
         return (
             self.size_bytes + batch.size_bytes > config.segment_bytes
-            or self.index.is_full
-            or self.time_index.is_full
+            or self._index.is_full
+            or self._time_index.is_full
             or self.next_offset + batch.last_offset_delta - self.base_offset > _INT32_MAX
             or (first is not None and batch.max_timestamp - first > config.segment_ms)
         )
 
-    def append(self, data: bytes | bytearray | memoryview, batch: BatchHeader, base_offset: int) -> None:
+    def append(self, data: Buffer, batch: BatchHeader, base_offset: int) -> None:
         """Append a batch.
 
         Args:
@@ -87,45 +132,68 @@ class Segment:
             base_offset: its base offset in the log.
 
         Raises:
-            OSError: it could not be written; the segment is unchanged.
+            OSError: it could not be written; the file was cut back, unless that failed too.
         """
-        position = self.file.size_bytes
-        self.file.append(data)
+        file = self.file
+        position = file.size_bytes
+        try:
+            file.append(data)
+        except OSError:
+            # If the disk refuses this as well, recovery finds half a batch.
+            with contextlib.suppress(OSError):
+                file.truncate(position)
+            raise
         self._note(batch, base_offset + batch.last_offset_delta, position)
 
     def _note(self, batch: BatchHeader, last_offset: int, position: int) -> None:
         """Account for a batch in the file: index entries, highest timestamp, next offset."""
         if self._first_timestamp is None:
             self._first_timestamp = batch.max_timestamp
-        if batch.max_timestamp > self.max_timestamp:
-            self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, last_offset
+        if batch.max_timestamp > self._max_timestamp:
+            self._max_timestamp, self._max_timestamp_offset = batch.max_timestamp, last_offset
         if self._bytes_since_entry > self._config.index_interval_bytes:
-            self.index.append(last_offset, position)
-            self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+            self._index.append(last_offset, position)
+            self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
             self._bytes_since_entry = 0
         self._bytes_since_entry += batch.size_bytes
         self.next_offset = last_offset + 1
 
     def seal(self) -> None:
-        """Add the highest timestamp to the time index, before the segment is rolled or the log is closed."""
-        if self.max_timestamp != NO_TIMESTAMP:
-            self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        """Complete the segment: nothing is appended any more; the highest timestamp ends the time index."""
+        if not self.is_sealed:
+            self.is_sealed = True
+            if self._max_timestamp != NO_TIMESTAMP:
+                self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
 
-    def sync(self) -> None:
-        """Sync batches and indexes to disk."""
+    def sync(self, *, with_indexes: bool) -> None:
+        """Make the batches durable, on any thread.
+
+        Args:
+            with_indexes: whether to write and sync the indexes too; the segment must be sealed.
+        """
         self.file.sync()
-        self.index.sync()
-        self.time_index.sync()
+        if with_indexes:
+            self._index.store()
+            self._time_index.store()
+
+    def stored(self) -> None:
+        """Note that the indexes are durable; they are read again when somebody needs them."""
+        if not self.is_stored:
+            self.is_stored = True
+            self._is_indexed = False
+            self._index.clear()
+            self._time_index.clear()
 
     def delete(self) -> None:
         """Delete the files; slices handed out before stay readable."""
         for path in self._paths:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                self._disk.remove(path)
 
     # Opening.
 
     def load(self) -> int:
-        """Load a cleanly closed segment; if an index is damaged, recover the segment.
+        """Load the last segment of a log that was closed in order; if an index is damaged, recover the segment.
 
         Returns:
             The number of bytes that recovery cut off.
@@ -133,18 +201,23 @@ class Segment:
         Raises:
             DecodeError: a batch after the last index entry is damaged.
         """
-        if not (self.index.load() and self.time_index.load()) or self.index.last_position >= max(self.size_bytes, 1):
+        if not (self._index.load() and self._time_index.load()):
+            logger.warning("%s: an index is missing or damaged and is rebuilt", self._disk.describe(self._path))
             return self.recover()
-        if (entry := self.time_index.last_entry) is not None:
-            self.max_timestamp, self.max_timestamp_offset = entry
+        if self._index.last_position >= max(self.size_bytes, 1):
+            logger.warning("%s: the index goes beyond the end and is rebuilt", self._disk.describe(self._path))
+            return self.recover()
+        self._is_indexed = True
+        if (entry := self._time_index.last_entry) is not None:
+            self._max_timestamp, self._max_timestamp_offset = entry
         first = next(self.headers(0), None)
         self._first_timestamp = None if first is None else first.max_timestamp
         next_offset = self.base_offset
-        for batch in self.headers(self.index.last_position):
+        for batch in self.headers(self._index.last_position):
             self._bytes_since_entry += batch.size_bytes
             next_offset = batch.last_offset + 1
-            if batch.max_timestamp > self.max_timestamp:
-                self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, batch.last_offset
+            if batch.max_timestamp > self._max_timestamp:
+                self._max_timestamp, self._max_timestamp_offset = batch.max_timestamp, batch.last_offset
         self.next_offset = next_offset
         return 0
 
@@ -154,22 +227,60 @@ class Segment:
         Returns:
             The number of bytes cut off.
         """
-        self.index.clear()
-        self.time_index.clear()
-        self.max_timestamp, self._first_timestamp, self._bytes_since_entry = NO_TIMESTAMP, None, 0
+        file = self.file
+        end, problem = self._rebuild()
+        if problem is not None:
+            cut = file.size_bytes - end
+            logger.warning(
+                "%s: cutting off the last %d of %d bytes, the log goes on at offset %d: %s",
+                self._disk.describe(self._path),
+                cut,
+                file.size_bytes,
+                self.next_offset,
+                problem,
+            )
+            file.truncate(end)
+            return cut
+        return 0
+
+    def _rebuild(self) -> tuple[int, DecodeError | None]:
+        """Rebuild the indexes; return where the valid batches end, and what is wrong there."""
+        self._index.clear()
+        self._time_index.clear()
+        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        self._first_timestamp, self._bytes_since_entry = None, 0
         self.next_offset = self.base_offset
+        self.is_stored = False
+        self._is_indexed = True
         end = 0
-        cut = 0
         try:
             for batch in headers_in(self.file, self.next_offset):
                 self._note(batch, batch.last_offset, batch.position)
                 end = batch.position + batch.size_bytes
         except DecodeError as error:
-            cut = self.file.size_bytes - end
-            logger.warning("%s: cutting off the last %d bytes, from %d on: %s", self._paths[0], cut, end, error)
-            self.file.truncate(end)
+            return end, error
+        return end, None
+
+    def _need_indexes(self) -> None:
+        """Load the indexes of a sealed segment, or rebuild them if they are damaged."""
+        if self._is_indexed:
+            return
+        is_loaded = self._index.load() and self._time_index.load()
+        entry = self._time_index.last_entry
+        if not is_loaded or self._index.last_position >= max(self.size_bytes, 1):
+            logger.warning("%s: an index is missing or damaged and is rebuilt", self._disk.describe(self._path))
+            next_offset = self.next_offset
+            self._rebuild()
+            # What is damaged stays: fetches fail there, and everything after it can be read.
+            self.next_offset = next_offset
+            self._seal_again()
+        elif entry is not None:
+            self._max_timestamp, self._max_timestamp_offset = entry
+        self._is_indexed = True
+
+    def _seal_again(self) -> None:
+        self.is_sealed = False
         self.seal()
-        return cut
 
     # Reading.
 
@@ -179,17 +290,18 @@ class Segment:
         Raises:
             DecodeError: a batch is damaged, or the file ends inside it.
         """
-        end = self.file.size_bytes
+        file = self.file
+        end = file.size_bytes
         previous = None
         while position < end:
-            batch = read_header(self.file, position)
+            batch = read_header(file, position)
             if previous is not None:
-                check_no_gap(self.file, previous, batch.base_offset)
+                check_no_gap(file, previous, batch.base_offset)
             yield batch
             previous = batch
             position += batch.size_bytes
         if previous is not None:
-            check_no_gap(self.file, previous, self.next_offset)
+            check_no_gap(file, previous, self.next_offset)
 
     def find(self, offset: int) -> BatchHeader | None:
         """Return the header of the batch with `offset` or, if compaction left a gap there, of the next one.
@@ -197,24 +309,32 @@ class Segment:
         Raises:
             DecodeError: a batch before it is damaged.
         """
-        for batch in self.headers(self.index.position_for(offset)):
+        self._need_indexes()
+        for batch in self.headers(self._index.position_for(offset)):
             if batch.last_offset >= offset:
                 return batch
         return None
 
-    def find_time(self, timestamp: int) -> BatchHeader | None:
-        """Return the header of the first batch whose highest timestamp is at least `timestamp`.
+    def from_time(self, timestamp: int) -> Iterator[BatchHeader]:
+        """Yield the headers of the batches whose highest timestamp is at least `timestamp`.
 
         Raises:
             DecodeError: a batch on the way there is damaged.
         """
-        if self.max_timestamp < timestamp:
-            return None
-        start = self.index.position_for(self.time_index.offset_before(timestamp))
-        return next((batch for batch in self.headers(start) if batch.max_timestamp >= timestamp), None)
+        if self.max_timestamp >= timestamp:
+            start = self._index.position_for(self._time_index.offset_before(timestamp))
+            for batch in self.headers(start):
+                if batch.max_timestamp >= timestamp:
+                    yield batch
 
 
-def base_offset_of(path: Path) -> int | None:
+def segment_name(base_offset: int) -> str:
+    """Return the name of the file of a segment."""
+    return f"{base_offset:0{_NAME_DIGITS}}{LOG_SUFFIX}"
+
+
+def base_offset_of(name: str) -> int | None:
     """Return the base offset in the name of a segment file; None for any other file."""
-    name = path.name.removesuffix(LOG_SUFFIX)
-    return int(name) if path.suffix == LOG_SUFFIX and len(name) == _NAME_DIGITS and name.isdigit() else None
+    digits = name.removesuffix(LOG_SUFFIX)
+    is_segment = name.endswith(LOG_SUFFIX) and len(digits) == _NAME_DIGITS and digits.isdigit()
+    return int(digits) if is_segment else None

@@ -58,6 +58,15 @@ class Broker:
         """
         return self._broker.bootstrap
 
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The addresses that clients connect to, as `host:port`, by the name of the listener (option `listeners`).
+
+        Raises:
+            Closed: the broker is not running.
+        """
+        return {name: str(address) for name, address in self._broker.addresses.items()}
+
     def start(self) -> None:
         """Start, and wait until clients can connect; a restarted broker listens on the same port.
 

@@ -1,7 +1,7 @@
 """Other clients of Python list, produce and consume in a group on the reference broker.
 
 Method: the same steps with kafka-python, aiokafka and confluent-kafka, each through its own API. Every client uses its
-defaults except idempotence, whose API the reference broker does not advertise yet.
+defaults.
 """
 
 from __future__ import annotations
@@ -67,9 +67,7 @@ class KafkaPython:
 
     def produce(self, bootstrap: str, topic: str, codec: str) -> None:
         compression = None if codec == "none" else codec
-        producer = self._kafka.KafkaProducer(
-            bootstrap_servers=bootstrap, compression_type=compression, enable_idempotence=False
-        )
+        producer = self._kafka.KafkaProducer(bootstrap_servers=bootstrap, compression_type=compression)
         try:
             sent = [producer.send(topic, value, key=key, headers=list(headers)) for key, value, headers in RECORDS]
             for future in sent:

@@ -174,7 +174,7 @@ def test_kafka_reads_the_offsets_that_the_broker_keeps(tmp_path: Path) -> None:
 def test_same_batches_make_same_files(kafka: ApacheKafka, tmp_path: Path) -> None:
     async def fill(bootstrap: str) -> None:
         await create(bootstrap, "alike", segment_bytes=str(SEGMENT_BYTES))
-        # With idempotence, batches differ in their producer ids, which the reference broker does not give at all.
+        # With idempotence, batches differ in their producer ids.
         options: dict[str, Any] = {"batch_size": BATCH_BYTES, "linger_ms": 10_000, "enable_idempotence": False}
         async with Producer(bootstrap, **options) as producer:
             for batch in range(80):

@@ -1,8 +1,6 @@
 """Kafka's command-line tools work on the reference broker as on Kafka.
 
-Method: each tool is run to its end, as somebody types it, and what it prints is compared. Producers are told
-`enable.idempotence=false`: Kafka's Java producer asks for a producer id by default, an API that the reference broker
-does not advertise yet.
+Method: each tool is run to its end, as somebody types it, and what it prints is compared.
 """
 
 from __future__ import annotations
@@ -23,8 +21,6 @@ OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 CONSUMER_PERFORMANCE = "org.apache.kafka.tools.ConsumerPerformance"
-
-NOT_IDEMPOTENT = ("--command-property", "enable.idempotence=false")
 
 #: How long a consumer waits for a record that does not come.
 PATIENCE = ("--timeout-ms", "30000")
@@ -78,7 +74,6 @@ def test_console(broker: Broker, codec: str) -> None:
         broker,
         PRODUCER,
         *("--topic", topic, "--compression-codec", codec),
-        *NOT_IDEMPOTENT,
         *(argument for each in properties for argument in ("--reader-property", each)),
         stdin="\n".join(lines),
     )
@@ -95,7 +90,7 @@ def test_console(broker: Broker, codec: str) -> None:
 
 def test_group(broker: Broker) -> None:
     create(broker, "tools-group", 2)
-    run(broker, PRODUCER, "--topic", "tools-group", *NOT_IDEMPOTENT, stdin="".join(f"{n}\n" for n in range(40)))
+    run(broker, PRODUCER, "--topic", "tools-group", stdin="".join(f"{n}\n" for n in range(40)))
     reader = ("--topic", "tools-group", "--group", "tools", "--from-beginning", *PATIENCE)
     first = run(broker, CONSUMER, *reader, "--max-messages", "25").split()
     assert "tools" in run(broker, GROUPS, "--list").splitlines()
@@ -138,8 +133,7 @@ def test_performance_and_offsets(broker: Broker) -> None:
         broker,
         PRODUCER_PERFORMANCE,
         *("--topic", "tools-load", "--num-records", "5000", "--record-size", "100", "--throughput", "-1"),
-        *NOT_IDEMPOTENT,
-        "compression.type=lz4",
+        *("--command-property", "compression.type=lz4"),
     )
     assert said.startswith("5000 records sent, ")
     offsets = run(broker, OFFSETS, "--topic", "tools-load").split()

@@ -6,11 +6,16 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.log.file import FileSlice
-from kafkawire.reference_broker.log.log_directory import LogDirectory
+from kafkawire.reference_broker.disk.disk import Disk, FileSlice
+from kafkawire.reference_broker.disk.machine import MachineDisk
+from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
+from kafkawire.reference_broker.log.services import Background, LogServices, at_once
+from kafkawire.reference_broker.network.peer import Listener, Peer
 from kafkawire.reference_broker.options import read_options
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
@@ -19,9 +24,11 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["NOW_MS", "BrokerBench", "versions_of"]
+__all__ = ["LISTENER", "NOW_MS", "BrokerBench", "versions_of"]
 
 NOW_MS = 1_700_000_000_000
+
+LISTENER = Listener("PLAINTEXT", Address("", 9092), Address("broker", 9092))
 
 
 def versions_of(key: ApiKey) -> range:
@@ -31,34 +38,46 @@ def versions_of(key: ApiKey) -> range:
 
 
 class BrokerBench:
-    """A core on a folder, and short ways to ask it.
+    """A core on a disk, and short ways to ask it.
 
     Args:
-        folder: the data directory.
+        data: the data directory, a folder or a disk.
+        background: see `Background`.
         options: of the broker.
     """
 
-    def __init__(self, folder: Path, **options: object) -> None:
-        self.folder = folder
+    def __init__(self, data: Path | Disk, background: Background = at_once, /, **options: object) -> None:
+        self.disk: Disk = MachineDisk(data) if isinstance(data, Path) else data
+        self.background = background
         self.options = options
         self.now_ms = NOW_MS
+        self.peer = Peer(LISTENER, "host")
         self._uuids = (number.to_bytes(16, "big") for number in count(1))
         self.core = self._open()
 
     def _open(self) -> Core:
         options = read_options(self.options)
         uuids = self._uuids
-        directory = LogDirectory(self.folder, options.node_id, lambda: next(uuids), options.topic_defaults)
+        services = LogServices(self.disk, self.background)
+        directory = LogDirectory(services, options.node_id, lambda: next(uuids), options.topic_defaults)
         numbers = count(1)
-        return Core(directory, options, Address("broker", 9092), lambda: f"id{next(numbers)}", self.now_ms)
+        core = Core(directory, options, lambda: f"id{next(numbers)}", self.now_ms)
+        while core.groups.is_loading:
+            core.advance(self.now_ms)
+        return core
 
     def crash(self) -> None:
         """Restart without closing, as after a crash."""
+        self.core.directory.abandon()
         self.core = self._open()
 
     def restart(self) -> None:
         """Close and restart."""
         self.core.close()
+        self.core = self._open()
+
+    def restart_again(self) -> None:
+        """Start once more, after a start that failed."""
         self.core = self._open()
 
     def ask(self, message: Message, version: int | None = None, client_id: str = "client") -> Any:
@@ -76,7 +95,7 @@ class BrokerBench:
         received, end = codec(type(message), version).decode(data)
         assert end == len(data)
         request = Request(api, version, 0, client_id, received, len(data))
-        answer = self.core.handle(request, "/host", self.now_ms)
+        answer = self.core.handle(Call(self.core, request, self.peer, self.now_ms), received)
         if isinstance(answer, DelayedOperation):
             return self.through(answer.response, version) if answer.response is not None else answer
         return answer if answer is None else self.through(answer, version)
@@ -102,6 +121,14 @@ class BrokerBench:
         (result,) = self.ask(CreateTopicsRequest([topic])).topics
         assert not result.error_code, result
         return bytes(result.topic_id)
+
+    def offsets_topic(self) -> Topic:
+        """Return the offsets topic, created if it does not exist."""
+        made: list[Topic | BrokerError] = []
+        self.core.create_offsets_topic(made.append)
+        (topic,) = made
+        assert isinstance(topic, Topic)
+        return topic
 
     def produce(self, records: bytes | bytearray, topic: str = "t", partition: int = 0, acks: int = -1) -> Any:
         """Send a batch; return the part of the response for its partition."""

@@ -5,10 +5,11 @@ Method: a broker without sockets is started again on the same files.
 
 import pytest
 
-from kafkawire.reference_broker.groups.group import GroupState
-from kafkawire.reference_broker.groups.offsets import offsets_partition
+from kafkawire.reference_broker.coordinators.placement import partition_of
+from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.groups.classic.group import GroupState
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
-from tests.reference_broker.apis.group_of_one import stable
+from tests.reference_broker.apis.group_of_one import group_in, stable
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.log.produced_batches import produced
 
@@ -32,7 +33,7 @@ def test_members_keep_their_group(bench, end):
     member_id = stable(bench)
     bench.advance(1000)
     getattr(bench, end)()
-    group = bench.core.groups.groups["g"]
+    group = group_in(bench)
     assert (group.state, group.generation_id, group.leader_id) == (GroupState.STABLE, 1, member_id)
     assert group.members[member_id].assignment == b"assignment"
     assert not bench.ask(HeartbeatRequest("g", 1, member_id)).error_code
@@ -44,11 +45,11 @@ def test_groups_are_spread_over_the_offsets_topic(tmp_path):
     bench = BrokerBench(tmp_path / "data", offsets_topic_num_partitions=3)
     for group_id in ("a", "b", "c"):
         stable(bench, group_id)
-    logs = bench.core.offsets_topic().logs
+    logs = bench.offsets_topic().logs
     assert [log.next_offset for log in logs] == [1, 1, 1]
-    assert sorted(offsets_partition(group_id, 3) for group_id in ("a", "b", "c")) == [0, 1, 2]
+    assert sorted(partition_of(group_id, 3) for group_id in ("a", "b", "c")) == [0, 1, 2]
     bench.restart()
-    assert set(bench.core.groups.groups) == {"a", "b", "c"}
+    assert {group.group_id for group in bench.core.groups.groups()} == {"a", "b", "c"}
 
 
 def test_rolled_segments_are_synced_and_noted(tmp_path):
@@ -58,5 +59,15 @@ def test_rolled_segments_are_synced_and_noted(tmp_path):
         bench.produce(produced(b"x" * 500_000))
     log = bench.core.directory.log("t", 0)
     assert log is not None
-    assert log.recovery_point == 3
-    assert "t 0 3\n" in (tmp_path / "data" / "recovery-point-offset-checkpoint").read_text()
+    assert log.recovery_point == 2
+    assert "t 0 2\n" in (tmp_path / "data" / "recovery-point-offset-checkpoint").read_text()
+
+
+def test_offsets_topic_is_synced_as_the_broker_asks():
+    """Committed offsets were never synced, whatever `log.flush.interval.messages` said."""
+    bench = BrokerBench(disk := MemoryDisk(), **{"log.flush.interval.messages": 1})
+    stable(bench)
+    (log,) = bench.offsets_topic().logs
+    assert log.recovery_point == log.next_offset > 0
+    for seed in range(10):
+        assert group_in(BrokerBench(disk.crash(seed))).generation_id == 1

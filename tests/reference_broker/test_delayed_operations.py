@@ -5,7 +5,7 @@ Method: callbacks that record their arguments.
 
 import pytest
 
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
 
 FIRST, SECOND = HeartbeatResponse(1), HeartbeatResponse(2)
@@ -39,3 +39,49 @@ def test_a_completed_operation_cannot_be_cancelled():
     waiting.complete(FIRST)
     waiting.cancel()
     assert not released
+
+
+def test_response_of_parts_that_are_all_there():
+    parts = Parts()
+    parts.expect()
+    parts.arrived()
+    assert parts.respond(FIRST) is FIRST
+
+
+def test_response_waits_for_its_last_part():
+    parts = Parts()
+    for _ in range(3):
+        parts.expect()
+    parts.arrived()
+    waiting = parts.respond(FIRST)
+    assert isinstance(waiting, DelayedOperation)
+    parts.arrived()
+    assert waiting.response is None
+    parts.arrived()
+    assert waiting.response is FIRST
+
+
+def test_parts_of_a_request_without_a_response():
+    parts = Parts()
+    parts.expect()
+    parts.arrived()
+
+
+def test_completed_by_a_function_or_by_its_error():
+    def fail() -> HeartbeatResponse:
+        raise OSError("the file has gone")
+
+    waiting = DelayedOperation()
+    with pytest.raises(OSError, match="gone"):
+        waiting.complete_by(fail)
+    waiting.on_error = lambda error: SECOND
+    waiting.complete_by(fail)
+    assert waiting.response is SECOND
+    waiting.complete_by(fail)
+    other = DelayedOperation()
+    other.complete_by(lambda: FIRST)
+    assert other.response is FIRST
+    gone = DelayedOperation()
+    gone.cancel()
+    gone.complete_by(fail)
+    assert gone.response is None

@@ -7,26 +7,36 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import socket
+import sys
 import threading
 import time
-from typing import TypeVar
+from contextlib import ExitStack
+from mmap import PAGESIZE
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
 from kafkawire.reference_broker.server import BackgroundBroker, Broker, serve
+from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import Closed, ConfigurationError, RemoteProtocolError
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.blocking import ConnectionEnded, FrameSocket
 from kafkawire.sdk.transport.wire import Address
 from tests.reference_broker.log.produced_batches import produced, values_in
 
 TIMEOUT_SECONDS = 20
+
+MEBIBYTE = 2**20
 
 Response = TypeVar("Response", bound=Message)
 
@@ -44,6 +54,10 @@ class Client:
 
     def __exit__(self, *error) -> None:
         self.socket.close()
+
+    @property
+    def descriptor(self) -> int:
+        return self.socket._socket.fileno()
 
     def send(self, message, version) -> None:
         self.socket.send(*self.protocol.request(message, version).parts)
@@ -68,9 +82,17 @@ class Client:
         return self.ask(fetch(**options), 12, FetchResponse)
 
     def produce(self, data, acks=1):
-        partition = ProduceRequest.PartitionProduceData(0, data)
-        message = ProduceRequest(None, acks, 1000, [ProduceRequest.TopicProduceData("t", partition_data=[partition])])
-        return self.ask(message, 9, ProduceResponse).responses[0].partition_responses[0]
+        response = self.ask(produce_request(data, acks), 9, ProduceResponse)
+        return response.responses[0].partition_responses[0]
+
+
+def produce_request(data, acks=1):
+    partition = ProduceRequest.PartitionProduceData(0, data)
+    return ProduceRequest(None, acks, 1000, [ProduceRequest.TopicProduceData("t", partition_data=[partition])])
+
+
+def base_offset(response):
+    return response.responses[0].partition_responses[0].base_offset
 
 
 def fetch(offset=0, wait=0, max_bytes=2**26):
@@ -124,11 +146,8 @@ def test_pipelined_requests_are_answered_in_order(broker):
     with Client(broker.bootstrap) as client:
         client.topic()
         for number in range(200):
-            partition = ProduceRequest.PartitionProduceData(0, produced(b"%d" % number))
-            topic = ProduceRequest.TopicProduceData("t", partition_data=[partition])
-            client.send(ProduceRequest(None, 1, 1000, [topic]), 9)
-        offsets = [client.receive(ProduceResponse).responses[0].partition_responses[0].base_offset for _ in range(200)]
-        assert offsets == list(range(200))
+            client.send(produce_request(produced(b"%d" % number)), 9)
+        assert [base_offset(client.receive(ProduceResponse)) for _ in range(200)] == list(range(200))
 
 
 def test_unknown_request_closes_only_its_connection(broker):
@@ -161,6 +180,127 @@ def test_idle_connections_are_closed(tmp_path):
             client.socket.receive()
 
 
+def test_stuck_reader_and_stuck_sender_are_closed_and_waiting_clients_are_not(tmp_path):
+    with ExitStack() as stack:
+        broker = stack.enter_context(BackgroundBroker(tmp_path, connections_max_idle_ms=200))
+        reader, sender, waiter = (stack.enter_context(Client(broker.bootstrap)) for _ in range(3))
+        reader.topic()
+        reader.produce(produced(bytes(1_000_000)))
+        waiter.send(fetch(offset=1, wait=1_000), 12)
+        sender.socket.send(b"\0\1\0\0\0\0")
+        for _ in range(20):
+            reader.send(fetch(), 12)
+        with pytest.raises(RemoteProtocolError):
+            sender.socket.receive()
+        with select.epoll() as poll:  # without reading
+            poll.register(reader.descriptor, select.EPOLLRDHUP)
+            assert poll.poll(TIMEOUT_SECONDS)
+        with pytest.raises(RemoteProtocolError):
+            read_all(reader)
+        assert fetched(waiter.receive(FetchResponse)) == []
+
+
+def read_all(client: Client) -> None:
+    while True:
+        client.socket.receive()
+
+
+def test_large_announcements_take_no_memory(tmp_path):
+    with ExitStack() as stack:
+        broker = stack.enter_context(BackgroundBroker(tmp_path))
+        clients = [stack.enter_context(Client(broker.bootstrap)) for _ in range(100)]
+        clients[0].topic()
+        before = resident_bytes()
+        announced = (100 * MEBIBYTE).to_bytes(4, "big") + bytes(2)  # Produce
+        for client in clients:
+            client.socket.send(announced)
+        piece = bytes(MEBIBYTE)
+        sent_bytes = 0
+        with select.epoll() as poll:
+            names = {client.descriptor: client for client in clients}
+            for number in names:
+                os.set_blocking(number, False)
+                poll.register(number, select.EPOLLOUT)
+            # One after the other ends with a whole request, a bad one.
+            while sent_bytes < 1_000 * MEBIBYTE and (ready := poll.poll(TIMEOUT_SECONDS)):
+                for number, event in ready:
+                    try:
+                        sent_bytes += os.write(number, piece)
+                    except (BlockingIOError, ConnectionError):
+                        event = select.EPOLLHUP
+                    if event & (select.EPOLLHUP | select.EPOLLERR):
+                        poll.unregister(number)
+                assert resident_bytes() - before < 160 * MEBIBYTE
+        assert sent_bytes > 500 * MEBIBYTE
+        with Client(broker.bootstrap) as other:
+            assert other.metadata().brokers
+            assert other.produce(produced(b"small")).base_offset == 0
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGESIZE
+
+
+def test_too_many_connections_from_one_address(tmp_path, caplog):
+    caplog.set_level("WARNING")
+    options: dict[str, Any] = {"max.connections.per.ip": 1}
+    with BackgroundBroker(tmp_path, **options) as broker, Client(broker.bootstrap) as first:
+        assert first.metadata().brokers
+        for _ in range(5):
+            with pytest.raises(RemoteProtocolError), Client(broker.bootstrap) as other:
+                other.metadata()
+        host, _, port = broker.bootstrap.rpartition(":")
+        with socket.create_connection((host, int(port)), TIMEOUT_SECONDS, ("127.0.0.2", 0)) as elsewhere:
+            elsewhere.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\0\xff\xff")  # ApiVersions in version 0
+            assert elsewhere.recv(4)
+    assert caplog.messages == ["a connection from 127.0.0.1 is refused: it has 1 connections, max.connections.per.ip=1"]
+
+
+def test_clients_are_given_the_addresses_of_their_listener(tmp_path):
+    options: dict[str, Any] = {
+        "listeners": "INTERNAL://127.0.0.1:0,EXTERNAL://127.0.0.1:0",
+        "advertised.listeners": "EXTERNAL://kafka.example.com:443",
+    }
+    with BackgroundBroker(tmp_path, **options) as broker:
+        internal, external = broker.addresses["INTERNAL"], broker.addresses["EXTERNAL"]
+        assert broker.bootstrap == str(internal)
+        assert external == ("kafka.example.com", 443)
+        ports = [acceptor.listener.bind.port for acceptor in broker._broker._acceptors]
+        for port, address in zip(ports, (internal, external), strict=True):
+            with Client(f"127.0.0.1:{port}") as client:
+                (node,) = client.metadata().brokers
+                assert (node.host, node.port) == address
+                found = client.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4, FindCoordinatorResponse)
+                assert (found.coordinators[0].host, found.coordinators[0].port) == address
+        broker.stop()
+        broker.start()
+        assert [acceptor.listener.bind.port for acceptor in broker._broker._acceptors] == ports
+
+
+def test_small_responses_leave_at_once(broker):
+    with Client(broker.bootstrap) as client:
+        assert client.metadata().brokers
+        (wire,) = broker._broker._wires
+        assert wire._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_after_a_suspend_records_of_now_are_taken(broker):
+    hour_ms = 3_600_000
+    with Client(broker.bootstrap) as client:
+        client.topic()
+        batch = produced(b"x", timestamps=(now_ms() + 3 * hour_ms,))
+        assert client.produce(batch).error_code == ErrorCode.INVALID_TIMESTAMP
+        client.send(fetch(wait=TIMEOUT_SECONDS * 1_000), 12)
+        (wire,) = broker._broker._wires
+        while not wire.session.is_waiting:
+            time.sleep(0)
+        broker._broker._clock._wall_ms = lambda: now_ms() + 3 * hour_ms
+        with Client(broker.bootstrap) as other:
+            assert fetched(other.fetch(wait=10)) == [], "its deadline has passed, but no other"
+            assert other.produce(batch).base_offset == 0
+        assert fetched(client.receive(FetchResponse)) == [b"x"]
+
+
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_nothing_acknowledged_is_lost_and_the_address_stays(tmp_path, end):
     broker = BackgroundBroker(tmp_path / "data")
@@ -180,6 +320,37 @@ def test_nothing_acknowledged_is_lost_and_the_address_stays(tmp_path, end):
     assert broker.bootstrap == bootstrap
     with Client(bootstrap) as client:
         assert fetched(client.fetch()) == [b"%d" % number for number in range(50)]
+    broker.stop()
+
+
+def test_stop_answers_what_it_stores(tmp_path, monkeypatch):
+    is_syncing, may_end = threading.Event(), threading.Event()
+    broker = BackgroundBroker(tmp_path, log_flush_interval_messages=1)
+    broker.start()
+    with Client(broker.bootstrap) as client:
+        client.topic()
+        sync = os.fsync
+
+        def slow_sync(descriptor: int) -> None:
+            is_syncing.set()
+            may_end.wait(TIMEOUT_SECONDS)
+            sync(descriptor)
+
+        monkeypatch.setattr(os, "fsync", slow_sync)
+        client.send(produce_request(produced(b"x")), 9)
+        assert is_syncing.wait(TIMEOUT_SECONDS)
+        stopping = threading.Thread(target=broker.stop)
+        stopping.start()
+        client.socket.send(*client.protocol.request(produce_request(produced(b"not taken any more")), 9).parts)
+        may_end.set()
+        assert base_offset(client.receive(ProduceResponse)) == 0
+        with pytest.raises(RemoteProtocolError):
+            client.receive(ProduceResponse)
+        stopping.join(TIMEOUT_SECONDS)
+    monkeypatch.undo()
+    broker.start()
+    with Client(broker.bootstrap) as client:
+        assert fetched(client.fetch()) == [b"x"]
     broker.stop()
 
 
@@ -205,6 +376,9 @@ def test_taken_port_and_foreign_directory(tmp_path, broker):
     port = int(broker.bootstrap.rpartition(":")[2])
     with pytest.raises(OSError, match="in use"):
         BackgroundBroker(tmp_path / "other", port=port).start()
+    with pytest.raises(ConfigurationError, match="another broker uses it"):
+        BackgroundBroker(tmp_path / "data").start()
+    broker.stop()
     with pytest.raises(ConfigurationError, match="belongs to node 1"):
         BackgroundBroker(tmp_path / "data", node_id=2).start()
     with pytest.raises(ConfigurationError, match="did you mean"):
@@ -236,3 +410,20 @@ def test_serve_runs_until_a_signal(tmp_path):
     host, _, port = found[0].rpartition(":")
     with pytest.raises(OSError, match="refused"):
         socket.create_connection((host, int(port)), TIMEOUT_SECONDS)
+
+
+def test_runs_on_uvloop(tmp_path, monkeypatch):
+    pytest.importorskip("uvloop")
+    values = [bytes([number]) * 900_000 for number in range(20)]
+    with BackgroundBroker(tmp_path, event_loop="uvloop") as broker, Client(broker.bootstrap) as client:
+        assert type(broker._loop).__module__ == "uvloop"
+        client.topic()
+        for value in values:
+            assert not client.produce(produced(value)).error_code
+        client.send(fetch(), 12)
+        client.send(MetadataRequest(None), 12)
+        assert fetched(client.receive(FetchResponse)) == values
+        assert client.receive(MetadataResponse).topics
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    with pytest.raises(ConfigurationError, match="it is not installed: pip install uvloop"):
+        broker.start()

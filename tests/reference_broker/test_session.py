@@ -5,16 +5,20 @@ Method: a wire that records what is written, and a queue of deferred calls that 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import pytest
 
-from kafkawire.reference_broker.log.file import FileSlice
-from kafkawire.reference_broker.session import SENDFILE_BYTES_MIN, Session
+from kafkawire.reference_broker.disk.disk import FileSlice
+from kafkawire.reference_broker.session import FRAME_BYTES_MAX, SENDFILE_BYTES_MIN, TURN_MS, Session
+from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
-from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.log.produced_batches import produced, values_in
 
 LENGTH_BYTES = 4
@@ -25,10 +29,12 @@ class Wire:
 
     def __init__(self) -> None:
         self.parts: list[Buffer | FileSlice] = []
+        self.writes = 0
         self.is_open = True
 
     def write(self, parts) -> None:
         self.parts += parts
+        self.writes += 1
 
     is_congested = has_unsent = False
 
@@ -51,7 +57,7 @@ class Client:
         self.wire = Wire()
         self.deferred: list[Callable[[], None]] = []
         self.paused: list[bool] = []
-        self.session = Session(bench.core, self.wire, lambda: bench.now_ms, self.deferred.append, **options)
+        self.session = Session(bench.core, self.wire, bench.peer, lambda: bench.now_ms, self.deferred.append, **options)
         self.session.on_pause = self.paused.append
         self.protocol = ClientConnection()
 
@@ -88,7 +94,7 @@ def test_requests_are_answered_in_order(client):
     client.send(MetadataRequest(None), 12)
     client.send(fetch(wait=0), 12)
     assert [type(answer).__name__ for answer in client.answers()] == ["MetadataResponse", "FetchResponse"]
-    assert client.session.is_idle
+    assert not client.session.is_waiting
 
 
 def test_request_behind_a_waiting_one_waits_and_reading_stops(client):
@@ -121,7 +127,7 @@ def test_gone_client_is_forgotten(client):
     client.bench.advance(1000)
     client.run_deferred()
     assert not client.answers()
-    assert client.session.is_idle
+    assert not client.session.is_waiting
 
 
 @pytest.mark.parametrize("frame", [b"", b"\x00" * 5, b"\x7f\x00" * 6, b"\x00\x03\x00\x0c\x00\x00\x00\x00\xff\xff\x00"])
@@ -130,7 +136,16 @@ def test_nonsense_closes_the_connection(client, frame):
     assert not client.wire.is_open
 
 
-def test_failing_handler_closes_the_connection(client, monkeypatch, caplog):
+def test_nonsense_fills_no_log(client, caplog):
+    caplog.set_level(logging.INFO)
+    for _ in range(100):
+        Client(client.bench).session.receive_frame(b"nonsense")
+    assert caplog.messages == [
+        "closing the connection of User:ANONYMOUS at /host on PLAINTEXT: API key 28271 is not served here"
+    ]
+
+
+def test_failing_session_closes_the_connection(client, monkeypatch, caplog):
     def fail(*arguments):
         raise RuntimeError("a defect")
 
@@ -138,6 +153,101 @@ def test_failing_handler_closes_the_connection(client, monkeypatch, caplog):
     client.send(MetadataRequest(None), 12)
     assert not client.wire.is_open
     assert "a defect" in caplog.text
+
+
+def test_response_that_cannot_be_written_is_an_error_for_the_client(client, monkeypatch, caplog):
+    broken = MetadataResponse(cluster_id=7)  # type: ignore[arg-type]  # the defect
+    monkeypatch.setattr(client.bench.core, "handle", lambda call, message: broken)
+    client.send(MetadataRequest(None), 13)
+    monkeypatch.undo()
+    client.send(MetadataRequest(None), 13)
+    failed, good = client.answers()
+    assert (failed.error_code, good.error_code) == (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE)
+    assert "the response of Metadata cannot be written" in caplog.text
+
+
+def frames(client, *requests):
+    return [b"".join(client.protocol.request(*request).parts)[LENGTH_BYTES:] for request in requests]
+
+
+def test_responses_to_what_came_together_are_written_together(client):
+    client.session.receive_frames(frames(client, *[(MetadataRequest(None), 12)] * 50))
+    assert client.wire.writes == 1
+    assert len(client.answers()) == 50
+
+
+def test_many_responses_are_not_held_back(client):
+    client.bench.produce(produced(b"x" * 30_000))
+    client.session.receive_frames(frames(client, *[(fetch(wait=0), 12)] * 50))
+    assert client.wire.writes == 17
+    assert len(client.answers()) == 50
+
+
+def test_others_have_their_turn(client, monkeypatch):
+    def slow(call, message):
+        client.bench.now_ms += TURN_MS // 2
+        return MetadataResponse()
+
+    monkeypatch.setattr(client.bench.core, "handle", slow)
+    client.session.receive_frames(frames(client, *[(MetadataRequest(None), 12)] * 10))
+    assert len(client.answers()) == 3
+    assert client.paused == [True]
+    client.deferred.pop(0)()
+    assert len(client.answers()) == 3
+    client.run_deferred()
+    assert len(client.answers()) == 4
+    assert client.paused == [True, False]
+
+
+def test_quota_mutes_the_connection_after_the_response(client, monkeypatch):
+    def throttle(call, message):
+        call.throttle_ms = 500
+        return MetadataResponse(throttle_time_ms=call.throttle_ms)
+
+    monkeypatch.setattr(client.bench.core, "handle", throttle)
+    client.send(MetadataRequest(None), 12)
+    monkeypatch.undo()
+    assert client.paused == [True]
+    client.send(MetadataRequest(None), 12)
+    assert [answer.throttle_time_ms for answer in client.answers()] == [500]
+    assert client.session.is_waiting, "for the broker, not for the client"
+    client.bench.advance(499)
+    client.run_deferred()
+    assert not client.answers()
+    client.bench.advance(1)
+    client.run_deferred()
+    assert [answer.throttle_time_ms for answer in client.answers()] == [0]
+    assert client.paused == [True, False]
+
+
+def test_bytes_of_a_login_have_a_taker_of_their_own(client):
+    tokens = []
+    take, client.session.take = client.session.take, tokens.append
+    client.session.receive_frame(b"a bare token")
+    assert tokens == [b"a bare token"]
+    client.session.take = take
+    client.send(MetadataRequest(None), 12)
+    assert len(client.answers()) == 1
+
+
+def test_session_that_ends_takes_no_more_but_sends_what_is_delayed(client):
+    client.send(fetch(), 12)
+    client.send(MetadataRequest(None), 12)
+    assert client.session.held_bytes
+    client.session.begin_end()
+    client.send(MetadataRequest(None), 12)
+    client.bench.produce(produced(b"x"))
+    client.run_deferred()
+    assert [type(answer).__name__ for answer in client.answers()] == ["FetchResponse"]
+    assert not client.session.held_bytes
+
+
+def test_frame_limits(client):
+    limit_bytes = client.bench.core.options.max_frame_bytes
+    assert client.session.frame_bytes_max(ApiKey.PRODUCE) == limit_bytes
+    assert client.session.frame_bytes_max(ApiKey.JOIN_GROUP) == FRAME_BYTES_MAX < limit_bytes
+    with pytest.raises(RemoteProtocolError, match="API key 99 is not served here"):
+        client.session.frame_bytes_max(99)
 
 
 @pytest.mark.parametrize(

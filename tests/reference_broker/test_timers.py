@@ -28,15 +28,53 @@ def test_cancelled_timers_do_not_count():
     assert timers.next_deadline_ms is None
 
 
-def test_timer_set_while_firing_fires_if_it_is_due():
+def test_timer_set_while_firing_waits_for_the_next_call():
     timers, fired = Timers(), []
 
-    def set_another(now_ms: int) -> None:
-        timers.at(10, fired.append)
+    def again(now_ms: int) -> None:
+        fired.append(now_ms)
+        timers.at(now_ms, again)
 
-    timers.at(10, set_another)
+    timers.at(10, again)
     timers.fire(10)
     assert fired == [10]
+    assert timers.next_deadline_ms == 10
+    timers.fire(11)
+    assert fired == [10, 11]
+
+
+def test_timer_cancelled_by_one_that_fires_with_it():
+    timers, fired = Timers(), []
+    timers.at(10, lambda now_ms: later.cancel())
+    later = timers.at(10, fired.append)
+    timers.fire(10)
+    assert not fired
+
+
+def test_failing_timer_takes_no_other_with_it(caplog):
+    timers, fired = Timers(), []
+
+    def fail(now_ms: int) -> None:
+        raise OSError("the disk is full")
+
+    for action in (fail, fired.append, fail, fired.append):
+        timers.at(10, action)
+    timers.at(20, fired.append)
+    timers.fire(10)
+    assert fired == [10, 10]
+    assert timers.next_deadline_ms == 20
+    assert "the disk is full" in caplog.text
+    assert len(caplog.records) == 1, "a disk that stays full does not fill the log too"
+
+
+def test_jump_of_the_clock_leaves_the_time_to_wait():
+    timers, fired = Timers(), []
+    timers.at(10, fired.append)
+    timers.at(20, fired.append)
+    timers.shift(1_000)
+    assert timers.next_deadline_ms == 1_010
+    timers.fire(1_010)
+    assert fired == [1_010]
 
 
 def test_earlier_deadline_is_announced():

@@ -12,7 +12,9 @@ from tests.reference_broker.broker_bench import BrokerBench
 
 def test_defaults(tmp_path):
     bench = BrokerBench(tmp_path / "data", num_partitions=4)
-    topic = create_by_default(bench.core, "new")
+    made = []
+    create_by_default(bench.core, "new", made.append)
+    (topic,) = made
     assert (len(topic.logs), topic.configs) == (4, {})
     assert bench.core.directory.topics["new"] is topic
 
@@ -25,7 +27,7 @@ def test_allowed_names(bench, name):
 @pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a/b", "ä", "a\n", "__cluster_metadata"])
 def test_names_that_are_not_allowed(bench, name):
     with pytest.raises(BrokerError):
-        create_by_default(bench.core, name)
+        create_by_default(bench.core, name, lambda result: None)
     assert not bench.core.directory.topics
 
 

@@ -22,7 +22,7 @@ bootstrap = sys.argv[1]
 admin = KafkaAdminClient(bootstrap_servers=bootstrap)
 admin.create_topics([NewTopic("kp", 2, 1)])
 assert "kp" in admin.list_topics()
-producer = KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=False, compression_type="gzip")
+producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type="gzip")
 for number in range(100):
     producer.send("kp", key=b"%d" % number, value=b"v%d" % number)
 producer.flush(20)

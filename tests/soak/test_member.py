@@ -17,7 +17,7 @@ from tools.soak.member import ASSIGNED, ENTRY
 
 def test_what_is_handed_out_is_written_down(tmp_path: Path) -> None:
     async def produce(bootstrap: str) -> None:
-        async with Producer(bootstrap, enable_idempotence=False) as producer:
+        async with Producer(bootstrap) as producer:
             await asyncio.gather(*(producer.send("t", b"v", partition=0) for _ in range(3)))
 
     file = tmp_path / "member"

@@ -19,7 +19,7 @@ def test_a_reader_measures() -> None:
             await admin.create_topics(NewTopic("n-0", 2, 1))
 
     async def produce(bootstrap: str) -> None:
-        async with Producer(bootstrap, enable_idempotence=False) as producer:
+        async with Producer(bootstrap) as producer:
             await asyncio.gather(*(producer.send("n-0", b"v", partition=number) for number in range(2)))
 
     with Broker() as broker:

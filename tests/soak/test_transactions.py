@@ -29,7 +29,7 @@ def test_what_is_wrong_is_counted(copied: list[int], faults: dict[str, int]) -> 
     async def test(bootstrap: str) -> Counter[str]:
         async with Admin(bootstrap) as admin:
             await admin.create_topics([NewTopic(TARGET, PARTITIONS, 1)])
-        async with Producer(bootstrap, enable_idempotence=False) as producer:
+        async with Producer(bootstrap) as producer:
             await producer.send_many(TARGET, [b"%d" % number for number in copied])
         cluster: Any = SimpleNamespace(bootstrap=bootstrap)
         soak = Soak(cluster, "classic", 1)
@@ -46,7 +46,7 @@ def test_a_worker_goes_back_to_what_was_committed() -> None:
     async def test(bootstrap: str) -> None:
         async with Admin(bootstrap) as admin:
             await admin.create_topics([NewTopic(SOURCE, 2, 1)])
-        async with Producer(bootstrap, enable_idempotence=False) as producer:
+        async with Producer(bootstrap) as producer:
             for partition in range(2):
                 await producer.send_many(SOURCE, [b"0", b"1", b"2"], partition=partition)
         places = [TopicPartition(SOURCE, number) for number in range(2)]

@@ -241,8 +241,6 @@ class _Run:
     async def _produce(self) -> None:
         start = time.perf_counter()
         options: dict[str, Any] = {"compression": self._compression, "linger_ms": 5}  # the name is the user's
-        if self._broker is not None:
-            options["enable_idempotence"] = False  # the embedded broker gives no producer ids
         async with Producer(self._bootstrap, **options) as producer:
             deliveries = [
                 producer.send(self._topic, line, key=_key(line), headers=[("line", str(number).encode())])

@@ -5,6 +5,8 @@ Method: a broker without sockets; an unknown version is a request without a mess
 
 import pytest
 
+from kafkawire.reference_broker.apis.registry import Call
+from kafkawire.reference_broker.features import features
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
@@ -18,16 +20,32 @@ def test_every_version(bench, version):
     response = bench.ask(ApiVersionsRequest("kafkawire", "1.0"), version)
     assert response.error_code == ErrorCode.NONE
     listed = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
-    assert listed == bench.core.served
-    assert ApiKey.INIT_PRODUCER_ID not in listed, "advertised when it works"
-    assert response.finalized_features == ()
+    assert listed == bench.core.advertised
+    assert listed[ApiKey.PRODUCE] == (0, 13), "librdkafka until 2.5 compresses only then"
+    assert bench.core.served[ApiKey.PRODUCE].first == 3
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.API_VERSIONS))
+def test_features_are_those_of_the_apis_that_are_served(bench, version):
+    response = bench.ask(ApiVersionsRequest("kafkawire", "1.0"), version)
+    supported = {feature.name: (feature.min_version, feature.max_version) for feature in response.supported_features}
+    finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
+    known = features(bench.core.served) if version >= 3 else []
+    assert finalized == {feature.name: feature.finalized for feature in known}
+    assert supported == {f.name: f.supported for f in known if f.supported.first or version >= 4}
+    assert response.finalized_features_epoch == (0 if version >= 3 else -1)
+
+
+def test_client_is_known_from_then_on(bench):
+    bench.ask(ApiVersionsRequest("kafkawire", "1.0"), 3)
+    assert (bench.peer.software_name, bench.peer.software_version) == ("kafkawire", "1.0")
 
 
 def test_unknown_version_is_answered_with_the_list(bench):
     request = Request(APIS[ApiKey.API_VERSIONS], 0, 1, None, None, 10)
-    response = bench.core.handle(request, "/host", bench.now_ms)
+    response = bench.core.handle(Call(bench.core, request, bench.peer, bench.now_ms), None)
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert len(response.api_keys) == len(bench.core.served)
+    assert len(response.api_keys) == len(bench.core.advertised)
 
 
 @pytest.mark.parametrize(

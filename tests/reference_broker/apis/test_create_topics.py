@@ -3,14 +3,20 @@
 Method: a broker without sockets; refused topics must not exist afterwards.
 """
 
+import errno
+
 import pytest
 
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import ConfigSource
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
-from tests.reference_broker.broker_bench import versions_of
+from tests.reference_broker.broker_bench import BrokerBench, versions_of
+from tests.reference_broker.log.held_work import HeldWork
+from tests.reference_broker.log.produced_batches import produced
 
 Topic = CreateTopicsRequest.CreatableTopic
 Config = CreateTopicsRequest.CreatableTopicConfig
@@ -85,3 +91,43 @@ def test_validate_only(bench):
     (result,) = bench.ask(CreateTopicsRequest([Topic("n", 2, 1)], validate_only=True)).topics
     assert (result.error_code, result.num_partitions) == (ErrorCode.NONE, 2)
     assert not bench.core.directory.topics
+
+
+def test_response_waits_until_the_topic_is_on_the_disk():
+    disk, work = MemoryDisk(), HeldWork()
+    bench = BrokerBench(disk, work)
+    waiting = bench.ask(CreateTopicsRequest([Topic("new", 1, 1), Topic("a b", 1, 1)]))
+    assert isinstance(waiting, DelayedOperation)
+    (taken,) = bench.ask(CreateTopicsRequest([Topic("new", 1, 1)])).topics
+    assert taken.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    work.run()
+    assert waiting.response is not None
+    new, bad = bench.through(waiting.response, 7).topics
+    assert (new.error_code, bad.error_code) == (ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    for seed in range(10):
+        assert new.topic_id in BrokerBench(disk.crash(seed)).core.directory.topics_by_id
+
+
+def test_full_disk():
+    bench = BrokerBench(disk := MemoryDisk())
+    disk.plan = fail_at(disk.calls + 8, errno.ENOSPC)
+    (result,) = bench.ask(CreateTopicsRequest([Topic("new", 3, 1)])).topics
+    assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert "No space left" in result.error_message
+    assert (result.num_partitions, result.topic_id, result.configs) == (-1, ZERO_UUID, ())
+    bench.create("new")
+
+
+@pytest.mark.parametrize("length", range(245, 250))
+def test_longest_names(bench, length):
+    """From 246 characters on, the file of the topic could not be written."""
+    bench.create("x" * length, 2)
+    bench.produce(produced(b"x"), "x" * length)
+    bench.crash()
+    assert bench.core.directory.log("x" * length, 0).next_offset == 1
+
+
+def test_value_with_a_newline_does_not_keep_the_broker_from_starting(bench):
+    bench.create("t", leader_replication_throttled_replicas="0:1,\n1:2")
+    bench.restart()
+    assert bench.core.directory.topics["t"].configs == {"leader.replication.throttled.replicas": "0:1,\n1:2"}

@@ -5,12 +5,16 @@ Method: a broker without sockets.
 
 import pytest
 
-from kafkawire.reference_broker.groups.offsets import Committed
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
-from tests.reference_broker.broker_bench import versions_of
+from tests.reference_broker.apis.group_of_one import commit
+from tests.reference_broker.broker_bench import BrokerBench, versions_of
+from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.log.produced_batches import produced
 
 State = DeleteTopicsRequest.DeleteTopicState
@@ -25,7 +29,7 @@ def test_every_version(bench, version):
     assert (result.name, result.error_code) == ("t", ErrorCode.NONE)
     assert result.topic_id == (topic_id if version >= 6 else ZERO_UUID)
     assert not bench.core.directory.topics
-    assert not [path for path in bench.folder.iterdir() if path.name.startswith("t-")]
+    assert not [name for name in bench.disk.names("") if name.startswith("t-")]
     assert bench.create() != topic_id
     assert bench.core.directory.log("t", 0).next_offset == 0
 
@@ -41,7 +45,7 @@ def test_every_version(bench, version):
 )
 def test_refused(bench, state, code):
     bench.create()
-    bench.core.offsets_topic()
+    bench.offsets_topic()
     (result,) = bench.ask(DeleteTopicsRequest([state])).responses
     assert result.error_code == code
     assert result.error_message
@@ -55,9 +59,31 @@ def test_by_id(bench):
 
 
 def test_committed_offsets_go_too(bench):
-    topic_id = bench.create()
-    bench.core.offsets.commit("g", {("t", 0): Committed(5, -1, "", 0, topic_id)}, 0)
+    bench.create()
+    commit(bench, 5)
     bench.ask(DeleteTopicsRequest([State("t")]))
-    assert not bench.core.offsets.of_group("g")
+    assert not bench.core.groups.offsets("g")
     bench.restart()
-    assert not bench.core.offsets.of_group("g")
+    assert not bench.core.groups.offsets("g")
+
+
+def test_response_waits_until_the_topic_cannot_come_back():
+    disk, work = MemoryDisk(), HeldWork()
+    bench = BrokerBench(disk, work)
+    bench.ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)]))
+    work.run()
+    waiting = bench.ask(DeleteTopicsRequest([State("t")]))
+    assert isinstance(waiting, DelayedOperation)
+    while waiting.response is None:
+        work.run(1)
+    for seed in range(20):
+        assert not BrokerBench(disk.crash(seed)).core.directory.topics
+
+
+def test_failing_disk():
+    bench = BrokerBench(disk := MemoryDisk())
+    bench.create()
+    disk.plan = fail_at(disk.calls + 1)
+    (result,) = bench.ask(DeleteTopicsRequest([State("t")])).responses
+    assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert not bench.produce(produced(b"x")).error_code, "it is still there"

@@ -116,14 +116,16 @@ def test_limit_of_the_broker(tmp_path):
 
 def test_waits_until_data_comes(bench):
     bench.create(partitions=2)
+    idle_until_ms = bench.core.timers.next_deadline_ms
     waiting = bench.ask(request(partition(0), partition(1), wait=500), 12)
+    assert bench.core.timers.next_deadline_ms == bench.now_ms + 500
     assert isinstance(waiting, DelayedOperation)
     assert waiting.response is None
     bench.produce(produced(b"x"), partition=1)
     first, second = bench.through(waiting.response, 12).responses[0].partitions
     assert (values(first), values(second)) == ([], [b"x"])
-    assert not bench.core.directory.log("t", 0).watchers
-    assert bench.core.timers.next_deadline_ms is None
+    assert not bench.core.directory.log("t", 0).is_watched
+    assert bench.core.timers.next_deadline_ms == idle_until_ms
 
 
 def test_waits_until_time_is_up(bench):
@@ -133,7 +135,7 @@ def test_waits_until_time_is_up(bench):
     assert waiting.response is None
     bench.advance(1)
     assert only(waiting.response).error_code == ErrorCode.NONE
-    assert not bench.core.directory.log("t", 0).watchers
+    assert not bench.core.directory.log("t", 0).is_watched
 
 
 def test_waits_for_min_bytes(bench):
@@ -148,10 +150,11 @@ def test_waits_for_min_bytes(bench):
 
 def test_gone_client_leaves_nothing_behind(bench):
     bench.create()
+    idle_until_ms = bench.core.timers.next_deadline_ms
     waiting = bench.ask(request(partition(), wait=500), 12)
     waiting.cancel()
-    assert not bench.core.directory.log("t", 0).watchers
-    assert bench.core.timers.next_deadline_ms is None
+    assert not bench.core.directory.log("t", 0).is_watched
+    assert bench.core.timers.next_deadline_ms == idle_until_ms
 
 
 def test_deleted_topic_completes_a_delayed_fetch(bench):

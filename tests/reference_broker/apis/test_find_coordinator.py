@@ -5,11 +5,14 @@ Method: a broker without sockets.
 
 import pytest
 
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.broker_bench import versions_of
+from tests.reference_broker.broker_bench import BrokerBench, versions_of
+from tests.reference_broker.log.held_work import HeldWork
 
 VERSIONS = versions_of(ApiKey.FIND_COORDINATOR)
 
@@ -47,3 +50,23 @@ def test_nobody(bench, kind, version, code):
 def test_several_keys(bench):
     response = bench.ask(FindCoordinatorRequest(coordinator_keys=["a", "b"]), 4)
     assert [found.key for found in response.coordinators] == ["a", "b"]
+
+
+def test_response_waits_until_the_offsets_topic_is_created():
+    work = HeldWork()
+    bench = BrokerBench(MemoryDisk(), work)
+    waiting = bench.ask(FindCoordinatorRequest(coordinator_keys=["g"]))
+    assert isinstance(waiting, DelayedOperation)
+    work.run()
+    assert waiting.response is not None
+    (found,) = bench.through(waiting.response, 6).coordinators
+    assert (found.error_code, found.node_id) == (ErrorCode.NONE, 1)
+
+
+@pytest.mark.parametrize("version", [3, 6])
+def test_failing_disk(version):
+    bench = BrokerBench(disk := MemoryDisk())
+    disk.plan = fail_at(disk.calls + 3)
+    found = ask(bench, CoordinatorType.GROUP, version)
+    assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    assert "planned" in found.error_message

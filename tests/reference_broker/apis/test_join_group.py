@@ -1,6 +1,6 @@
 """JoinGroup carries every version's ways to the coordinator.
 
-Method: a broker without sockets; the coordinator's behaviour itself is tested in `groups/test_coordinator.py`.
+Method: a broker without sockets; the coordinator's behaviour itself is tested in `groups/classic/`.
 """
 
 import pytest
@@ -8,9 +8,15 @@ import pytest
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.apis.group_of_one import group_in
 from tests.reference_broker.broker_bench import versions_of
 
 Protocol = JoinGroupRequest.JoinGroupRequestProtocol
+
+
+@pytest.fixture(autouse=True)
+def _coordinator(bench):
+    bench.offsets_topic()
 
 
 def request(member_id="", group="g", **fields):
@@ -30,7 +36,7 @@ def test_every_version(bench, version):
     assert response.protocol_type == ("consumer" if version >= 7 else None)
     assert response.leader == response.member_id
     assert [(member.member_id, bytes(member.metadata)) for member in response.members] == [(response.member_id, b"m")]
-    member = bench.core.groups.groups["g"].members[response.member_id]
+    member = group_in(bench).members[response.member_id]
     assert (member.client_id, member.client_host, member.session_timeout_ms) == ("client", "/host", 10_000)
     assert member.rebalance_timeout_ms == (20_000 if version >= 1 else 10_000)
 

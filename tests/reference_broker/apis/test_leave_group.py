@@ -8,7 +8,7 @@ import pytest
 from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.apis.group_of_one import stable
+from tests.reference_broker.apis.group_of_one import group_in, stable
 from tests.reference_broker.broker_bench import versions_of
 
 Identity = LeaveGroupRequest.MemberIdentity
@@ -25,7 +25,7 @@ def test_every_version(bench, version):
         assert response.error_code == ErrorCode.NONE
         found = [(entry.member_id, entry.error_code) for entry in response.members]
         assert found == [("nobody", ErrorCode.UNKNOWN_MEMBER_ID), (member, ErrorCode.NONE)]
-    assert not bench.core.groups.groups["g"].members
+    assert not group_in(bench).members
 
 
 def test_static_member_by_its_instance_id(bench):

@@ -7,14 +7,15 @@ import pytest
 
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from tests.reference_broker.apis.group_of_one import stable
+from tests.reference_broker.apis.group_of_one import commit, stable
 from tests.reference_broker.broker_bench import versions_of
 
 
 @pytest.fixture
 def groups(bench):
     stable(bench, "busy")
-    bench.core.groups.group_for_commit("empty", 0)
+    bench.create()
+    commit(bench, 1, "empty")
     return bench
 
 

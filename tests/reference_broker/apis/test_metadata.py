@@ -5,11 +5,13 @@ Method: a broker without sockets.
 
 import pytest
 
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
+from tests.reference_broker.log.held_work import HeldWork
 
 Topic = MetadataRequest.MetadataRequestTopic
 
@@ -67,3 +69,33 @@ def test_by_id(bench):
 def test_topics_of_the_broker_are_internal(bench):
     (topic,) = bench.ask(MetadataRequest([Topic(name="__consumer_offsets")])).topics
     assert (topic.is_internal, len(topic.partitions)) == (True, 1)
+
+
+def test_partition_on_a_disk_that_has_failed(bench):
+    bench.create(partitions=2)
+    bench.core.directory.log("t", 1).fail(OSError(5, "broken"))
+    (topic,) = bench.ask(MetadataRequest([Topic(name="t")])).topics
+    good, bad = topic.partitions
+    assert (good.error_code, good.leader_id, good.offline_replicas) == (ErrorCode.NONE, 1, ())
+    assert (bad.error_code, bad.leader_id, bad.offline_replicas) == (ErrorCode.LEADER_NOT_AVAILABLE, -1, (1,))
+    assert bad.replica_nodes == bad.isr_nodes == (1,)
+
+
+def test_response_waits_until_topics_are_created(tmp_path):
+    work = HeldWork()
+    bench = BrokerBench(tmp_path / "data", work)
+    first = bench.ask(MetadataRequest([Topic(name="new"), Topic(name="other"), Topic(name="a b")]))
+    second = bench.ask(MetadataRequest([Topic(name="new")]))
+    assert isinstance(first, DelayedOperation)
+    assert isinstance(second, DelayedOperation)
+    work.run()
+    assert len(bench.core.directory.topics) == 2
+    assert first.response is not None
+    assert second.response is not None
+    topics = bench.through(first.response, 12).topics
+    assert [(topic.name, topic.error_code, len(topic.partitions)) for topic in topics] == [
+        ("new", ErrorCode.NONE, 1),
+        ("other", ErrorCode.NONE, 1),
+        ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION, 0),
+    ]
+    assert bench.through(second.response, 12).topics[0].topic_id == topics[0].topic_id

@@ -4,14 +4,17 @@ Method: a broker without sockets; what was committed is read from the store, als
 files.
 """
 
+import errno
+
 import pytest
 
-from kafkawire.reference_broker.groups.offsets import Committed
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
-from tests.reference_broker.apis.group_of_one import stable
+from tests.reference_broker.apis.group_of_one import group_in, stable
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 
 Topic = OffsetCommitRequest.OffsetCommitRequestTopic
@@ -26,6 +29,7 @@ def request(*partitions, generation=-1, member="", name="t", topic_id=ZERO_UUID,
 @pytest.mark.parametrize("end", ["restart", "crash"])
 def test_every_version(bench, version, end):
     topic_id = bench.create(partitions=2)
+    bench.offsets_topic()
     bench.ask(request(Partition(1, 5, 0, "old"), topic_id=topic_id), version)
     response = bench.ask(request(Partition(1, 7, 0, "meta"), Partition(2, 1), topic_id=topic_id), version)
     (topic,) = response.topics
@@ -34,10 +38,10 @@ def test_every_version(bench, version, end):
     assert codes == [(1, ErrorCode.NONE), (2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
     epoch = 0 if version >= 6 else -1
     expected = {("t", 1): Committed(7, epoch, "meta", bench.now_ms, topic_id)}
-    assert bench.core.offsets.of_group("g") == expected
+    assert bench.core.groups.offsets("g") == expected
     getattr(bench, end)()
-    assert bench.core.offsets.of_group("g") == expected
-    assert bench.core.groups.groups["g"].group_id == "g"
+    assert bench.core.groups.offsets("g") == expected
+    assert group_in(bench).group_id == "g"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +59,7 @@ def test_members(bench, generation, member, code):
     message = request(Partition(0, 3), generation=generation, member=known if member is None else member)
     (topic,) = bench.ask(message, 9).topics
     assert topic.partitions[0].error_code == code
-    assert bool(bench.core.offsets.of_group("g")) is (code == ErrorCode.NONE)
+    assert bool(bench.core.groups.offsets("g")) is (code == ErrorCode.NONE)
 
 
 @pytest.mark.parametrize(
@@ -73,17 +77,15 @@ def test_members(bench, generation, member, code):
 def test_errors(tmp_path, message, version, code):
     bench = BrokerBench(tmp_path / "data", offset_metadata_max_bytes=10)
     bench.create()
+    bench.offsets_topic()
     assert bench.ask(message, version).topics[0].partitions[0].error_code == code
 
 
-def test_failing_disk_is_told_and_nothing_remembered(bench, monkeypatch):
+def test_failing_disk_is_told_and_nothing_remembered():
+    bench = BrokerBench(disk := MemoryDisk())
     bench.create()
-    log = bench.core.offsets_topic().logs[0]
-
-    def fail(data):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(type(log._segments[-1].file), "append", lambda self, data: fail(data))
+    bench.offsets_topic()
+    disk.plan = fail_at(disk.calls + 1, errno.ENOSPC)
     (topic,) = bench.ask(request(Partition(0, 3)), 9).topics
-    assert topic.partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert not bench.core.offsets.of_group("g")
+    assert topic.partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert not bench.core.groups.offsets("g")

@@ -1,15 +1,15 @@
 """OffsetFetch returns committed offsets in every version: of one group, of several, of all partitions.
 
-Method: a broker without sockets, offsets put into the store directly.
+Method: a broker without sockets, offsets committed before.
 """
 
 import pytest
 
-from kafkawire.reference_broker.groups.offsets import Committed
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from tests.reference_broker.apis.group_of_one import commit
 from tests.reference_broker.broker_bench import versions_of
 
 Topic = OffsetFetchRequest.OffsetFetchRequestTopic
@@ -22,7 +22,7 @@ VERSIONS = versions_of(ApiKey.OFFSET_FETCH)
 @pytest.fixture
 def topic_id(bench):
     topic_id = bench.create(partitions=3)
-    bench.core.offsets.commit("g", {("t", 2): Committed(7, 0, "meta", 0, topic_id)}, 0)
+    commit(bench, 7, partition=2)
     return topic_id
 
 

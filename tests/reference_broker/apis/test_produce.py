@@ -3,17 +3,22 @@
 Method: a broker without sockets; the log is read back through Fetch.
 """
 
+import errno
+
 import pytest
 
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.records import BatchBuilder
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
-from tests.reference_broker.log.produced_batches import produced
+from tests.reference_broker.log.held_work import HeldWork
+from tests.reference_broker.log.produced_batches import produced, values_in
 
 Topic = ProduceRequest.TopicProduceData
 Partition = ProduceRequest.PartitionProduceData
@@ -64,7 +69,7 @@ def test_one_bad_partition_does_not_stop_the_others(bench):
     bench.create(partitions=2)
     message = request(Partition(0, b"nonsense that is no batch"), Partition(1, produced(b"x")))
     bad, good = bench.ask(message, 12).responses[0].partition_responses
-    assert (bad.error_code, good.error_code) == (ErrorCode.INVALID_RECORD, ErrorCode.NONE)
+    assert (bad.error_code, good.error_code) == (ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE)
 
 
 def test_bad_timestamps_are_told_by_record(bench):
@@ -76,7 +81,7 @@ def test_bad_timestamps_are_told_by_record(bench):
 
 
 def test_topics_of_the_broker_cannot_be_written(bench):
-    bench.core.offsets_topic()
+    bench.offsets_topic()
     assert bench.produce(produced(b"x"), "__consumer_offsets").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
@@ -101,7 +106,7 @@ def test_the_response_waits_for_the_disk_if_the_topic_asks_for_it(tmp_path):
     bench = BrokerBench(tmp_path / "data")
     bench.create(flush_messages="2")
     jobs = []
-    bench.core.background = lambda work, done: jobs.append((work, done))
+    bench.core.directory.services.background = lambda work, done: jobs.append((work, done))
     assert bench.produce(produced(b"x")).error_code == ErrorCode.NONE
     message = request(Partition(0, produced(b"y")))
     waiting = bench.ask(message, 12)
@@ -119,7 +124,7 @@ def test_the_response_waits_for_the_disk_if_the_topic_asks_for_it(tmp_path):
 def test_failed_sync_is_told(tmp_path):
     bench = BrokerBench(tmp_path / "data")
     bench.create(flush_messages="1")
-    bench.core.background = lambda work, done: done(OSError(5, "Input/output error"))
+    bench.core.directory.services.background = lambda work, done: done(OSError(5, "Input/output error"))
     assert bench.produce(produced(b"x")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -132,3 +137,100 @@ def test_log_is_synced_in_time(bench):
     assert log.recovery_point == 0
     bench.advance(1)
     assert log.recovery_point == 2
+
+
+def test_response_waits_while_a_log_rolls():
+    work = HeldWork()
+    bench = BrokerBench(MemoryDisk(), work)
+    bench.core.directory.create("t", 2, {"index.interval.bytes": "0", "segment.index.bytes": "24"}, lambda result: None)
+    work.run()
+    for number in range(4):
+        assert bench.produce(produced(b"%d" % number)).base_offset == number
+    waiting = bench.ask(request(Partition(0, produced(b"x")), Partition(1, produced(b"y"))), 12)
+    assert isinstance(waiting, DelayedOperation)
+    assert bench.produce(produced(b"z"), partition=1).base_offset == 1, "the other log does not wait"
+    work.run(1)
+    assert waiting.response is not None
+    answers = bench.through(waiting.response, 12).responses[0].partition_responses
+    assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 4), (0, 0)]
+
+
+def test_failed_disk_takes_one_partition_with_it():
+    bench = BrokerBench(disk := MemoryDisk())
+    bench.create(partitions=2)
+    disk.plan = fail_at(disk.calls + 1, errno.ENOSPC)
+    message = request(Partition(0, produced(b"x")), Partition(1, produced(b"y")))
+    for _ in range(2):
+        bad, good = bench.ask(message, 12).responses[0].partition_responses
+        assert (bad.error_code, bad.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+        assert (bad.log_append_time_ms, bad.log_start_offset) == (-1, -1)
+        assert good.error_code == ErrorCode.NONE
+
+
+def sequenced(sequence, *values, producer_id=0, epoch=0, **options):
+    return produced(*values, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, **options)
+
+
+def answers(bench, *batches):
+    """Produce batches one by one; return code and offset of each."""
+    found = []
+    for batch in batches:
+        (answer,) = bench.ask(request(Partition(0, batch)), 12).responses[0].partition_responses
+        found.append((ErrorCode(answer.error_code), answer.base_offset))
+    return found
+
+
+@pytest.mark.parametrize("reopen", [BrokerBench.restart, BrokerBench.crash])
+def test_a_batch_is_stored_once_also_after_a_restart(bench, reopen):
+    bench.create()
+    first, second, third = sequenced(0, b"a", b"b"), sequenced(2, b"c"), sequenced(4, b"e")
+    assert answers(bench, bytes(first), bytes(first), bytes(second)) == [
+        (ErrorCode.NONE, 0),
+        (ErrorCode.NONE, 0),
+        (ErrorCode.NONE, 2),
+    ]
+    reopen(bench)
+    assert answers(bench, second, third, sequenced(3, b"d"), third, sequenced(0, b"x", epoch=1), first) == [
+        (ErrorCode.NONE, 2),
+        (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1),
+        (ErrorCode.NONE, 3),
+        (ErrorCode.NONE, 4),
+        (ErrorCode.NONE, 5),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, -1),
+    ]
+    log = bench.core.directory.log("t", 0)
+    stored = log.read(0, 10_000, at_least_one=True).records.read()
+    assert values_in(stored) == [b"a", b"b", b"c", b"d", b"e", b"x"]
+
+
+def test_a_duplicate_has_the_timestamp_of_its_batch(bench):
+    bench.create()
+    batch = bytes(sequenced(0, b"a"))
+    for expected in (-1, bench.now_ms):
+        (answer,) = bench.ask(request(Partition(0, batch)), 12).responses[0].partition_responses
+        assert (answer.base_offset, answer.log_append_time_ms) == (0, expected)
+
+
+def test_idle_producers_are_forgotten(bench):
+    bench.create()
+    answers(bench, sequenced(0, b"a"), sequenced(1, b"b", timestamps=(bench.now_ms + 3_000_000,)))
+    day_ms = bench.core.options.producer_id_expiration_ms
+    bench.core.advance(bench.now_ms + day_ms + 2_999_999)
+    assert answers(bench, sequenced(9, b"c")) == [(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)]
+    bench.core.advance(bench.now_ms + day_ms + 3_600_000)
+    assert answers(bench, sequenced(9, b"c")) == [(ErrorCode.NONE, 2)]
+
+
+def test_records_of_transactions_are_refused(bench):
+    bench.create()
+    builder = BatchBuilder(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
+    builder.append(bench.now_ms, b"k", b"v")
+    partitions = [Partition(0, bytes(builder.seal())), Partition(1, produced(b"x"))]
+    for transactional_id, code in (
+        (None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ("id", ErrorCode.INVALID_TXN_STATE),
+    ):
+        message = ProduceRequest(transactional_id, 1, 1000, [Topic("t", ZERO_UUID, partitions)])
+        first, second = bench.ask(message, 12).responses[0].partition_responses
+        assert first.error_code == code
+        assert (second.error_code == code) == (transactional_id is None), "the request is refused as a whole"

@@ -9,4 +9,5 @@ from kafkawire.reference_broker.groups.requests import GroupLimits
 def test_defaults():
     limits = GroupLimits()
     assert (limits.group_min_session_timeout_ms, limits.group_max_session_timeout_ms) == (6_000, 1_800_000)
+    assert (limits.offsets_retention_ms, limits.offsets_retention_check_interval_ms) == (604_800_000, 600_000)
     assert (limits.group_initial_rebalance_delay_ms, limits.group_max_size) == (0, 2**31 - 1)

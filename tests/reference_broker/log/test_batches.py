@@ -5,6 +5,8 @@ Method: batches made by the record engine; files with batches, cut and damaged.
 
 import pytest
 
+from kafkawire.reference_broker.disk.machine import MachineDisk
+from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.batches import (
     build_batch,
     check_no_gap,
@@ -15,8 +17,8 @@ from kafkawire.reference_broker.log.batches import (
     records_in,
 )
 from kafkawire.reference_broker.log.config import log_config
-from kafkawire.reference_broker.log.file import LogFile
 from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.sdk.errors import DecodeError, PartialBatch
 from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.records import stamp
@@ -26,7 +28,7 @@ from tests.reference_broker.log.produced_batches import NOW_MS, produced
 @pytest.fixture
 def file(tmp_path):
     """Return a file with batches of 2, 1 and 3 records."""
-    file = LogFile(tmp_path / "log")
+    file = MachineDisk(tmp_path).open("log", create=True)
     offset = 10
     for values in ((b"a", b"b"), (b"c" * 5_000,), (b"d", b"e", b"f")):
         data = produced(*values)
@@ -113,8 +115,10 @@ def test_record_timestamps(file):
     assert list(record_timestamps(file, header)) == [(13, NOW_MS), (14, NOW_MS + 1), (15, NOW_MS + 2)]
 
 
-def test_own_records_go_through_a_log(tmp_path):
-    log = PartitionLog(tmp_path / "t-0", log_config({}))
+def test_own_records_go_through_a_log():
+    disk = MemoryDisk()
+    disk.make_folder("t-0")
+    log = PartitionLog(LogServices(disk), "t-0", log_config({}))
     for records in ([(b"k1", b"v1"), (b"k2", None)], [(b"k3", b"v3")]):
-        log.append(*build_batch(records, NOW_MS), NOW_MS)
+        log.append(*build_batch(records, NOW_MS), NOW_MS, lambda result: None)
     assert list(records_in(log)) == [(b"k1", b"v1"), (b"k2", None), (b"k3", b"v3")]

@@ -1,9 +1,14 @@
-"""Kafka's small files are written as Kafka writes them and read back.
+"""Kafka's small files are written as Kafka writes them and read back; damaged ones are told from missing ones.
 
 Method: exact contents, written by hand from files of Apache Kafka 4.3.
 """
 
+import pytest
+
+from kafkawire.reference_broker.disk.disk import read_file, write_file
+from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.checkpoints import (
+    DamagedFile,
     clean_shutdown_text,
     partition_metadata_text,
     properties_text,
@@ -16,28 +21,85 @@ from kafkawire.reference_broker.log.checkpoints import (
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 
-def test_offsets(tmp_path):
-    path = tmp_path / "recovery-point-offset-checkpoint"
+@pytest.fixture
+def disk():
+    return MemoryDisk()
+
+
+def test_offsets(disk):
     offsets = {("b", 0): 7, ("a", 10): 3, ("a", 2): 2**40}
-    write_offsets(path, offsets)
-    assert path.read_text() == f"0\n3\na 2 {2**40}\na 10 3\nb 0 7\n"
-    assert read_offsets(path) == offsets
-    assert read_offsets(tmp_path / "none") == {}
+    write_offsets(disk, "recovery-point-offset-checkpoint", offsets)
+    content = read_file(disk, "recovery-point-offset-checkpoint")
+    assert content == f"0\n3\na 2 {2**40}\na 10 3\nb 0 7\n".encode()
+    assert read_offsets(disk, "recovery-point-offset-checkpoint") == offsets
+    assert read_offsets(disk, "none") == {}
 
 
-def test_epochs(tmp_path):
-    path = tmp_path / "leader-epoch-checkpoint"
-    write_epochs(path, [(0, 0), (3, 120)])
-    assert path.read_text() == "0\n2\n0 0\n3 120\n"
-    assert read_epochs(path) == [(0, 0), (3, 120)]
+def test_epochs(disk):
+    write_epochs(disk, "leader-epoch-checkpoint", [(0, 0), (3, 120)])
+    assert read_file(disk, "leader-epoch-checkpoint") == b"0\n2\n0 0\n3 120\n"
+    assert read_epochs(disk, "leader-epoch-checkpoint") == [(0, 0), (3, 120)]
+    assert read_epochs(disk, "none") is None
 
 
-def test_properties(tmp_path):
-    path = tmp_path / "meta.properties"
-    path.write_text("#\n#Sat Nov 21 13:39:46 UTC 2026\nnode.id=1\nversion = 1\n\ncluster.id=a=b\n")
-    assert read_properties(path) == {"node.id": "1", "version": "1", "cluster.id": "a=b"}
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "begins with ''"),
+        (b"\0" * 20, "begins with"),
+        (b"1\n0\n", "not with version 0"),
+        (b"0\n2\nt 0 5\n", "1 entries, 2 announced"),
+        (b"0\n1\nt 0\n", "'t 0', 3 columns expected"),
+        (b"0\n1\nt 0 x\n", "'x' is not a number"),
+        (b"0\n1\nt 0 -1\n", "'-1' is not a number"),
+        ("0\n1\nt 0 ٣\n".encode(), "is not a number"),
+        (b"0\n1\n\xff 0 5\n", "can't decode"),
+    ],
+)
+def test_damaged_checkpoint(disk, content, problem):
+    write_file(disk, "c", content)
+    with pytest.raises(DamagedFile, match=f"memory:c is damaged: .*{problem}"):
+        read_offsets(disk, "c")
+
+
+@pytest.mark.parametrize("entries", [[(1, 0), (1, 5)], [(1, 5), (2, 4)]])
+def test_epochs_out_of_order(disk, entries):
+    write_epochs(disk, "e", entries)
+    with pytest.raises(DamagedFile, match="not in order"):
+        read_epochs(disk, "e")
+
+
+def test_properties(disk):
+    write_file(
+        disk, "p", b"#\n#Sat Nov 21 13:39:46 UTC 2026\nnode.id=1\r\nversion = 1\n\ncluster.id=a=b\n!x\ny: z\nempty=\n"
+    )
+    assert read_properties(disk, "p") == {
+        "node.id": "1",
+        "version": "1",
+        "cluster.id": "a=b",
+        "y": "z",
+        "empty": "",
+    }
     assert properties_text({"b": 2, "a": "x"}) == "a=x\nb=2\n"
-    assert read_properties(tmp_path / "none") == {}
+    assert read_properties(disk, "none") == {}
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["a\nb=c", "\n", "\r\n", " x ", " ", "", "#x", "!x", "a=b:c", "\\n", "\\", "t\tf\f", "ü \u2028\u0085\x1c", "😀\0"],
+)
+def test_no_value_can_break_a_file(disk, value):
+    text = properties_text({"first": value, value or "name": "x", "last": "y"})
+    write_file(disk, "p", text.encode())
+    assert read_properties(disk, "p") == {"first": value, value or "name": "x", "last": "y"}
+    assert text.count("\n") == len(text.splitlines()) == 3
+
+
+@pytest.mark.parametrize("content", [b"no separator\n", b"a=1\n=value\n", b"a=\xff\n"])
+def test_damaged_properties(disk, content):
+    write_file(disk, "p", content)
+    with pytest.raises(DamagedFile):
+        read_properties(disk, "p")
 
 
 def test_texts():

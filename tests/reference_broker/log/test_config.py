@@ -26,6 +26,19 @@ def test_default_is_allowed_and_described(name):
         ("leader.replication.throttled.replicas", "0:1,1:2"),
         ("leader.replication.throttled.replicas", "*"),
         ("preallocate", "true"),
+        ("preallocate", " TRUE "),
+        ("retention.ms", " +1000\t"),
+        ("retention.bytes", "-3"),
+        ("segment.bytes", "٢٣٣٣٣٣٣"),
+        ("min.cleanable.dirty.ratio", "0x1p-1"),
+        ("min.cleanable.dirty.ratio", "NaN"),
+        ("leader.replication.throttled.replicas", "0:1,"),
+        ("leader.replication.throttled.replicas", " "),
+        ("remote.storage.enable", "false"),
+        ("cleanup.policy", " compact , delete"),
+        ("compression.type", " gzip "),
+        ("compression.gzip.level", "-1"),
+        ("min.cleanable.dirty.ratio", " .5f "),
     ],
 )
 def test_allowed(name, value):
@@ -41,11 +54,24 @@ def test_allowed(name, value):
         ("segment.bytes", "1000", "must be 1048576 to"),
         ("min.cleanable.dirty.ratio", "1.5", "must be 0 to 1"),
         ("min.cleanable.dirty.ratio", "x", "not a number"),
-        ("preallocate", "yes", "must be one of true, false"),
+        ("preallocate", "yes", "must be true or false"),
         ("leader.replication.throttled.replicas", "all", "partition:broker"),
         ("retention.mss", "1", "did you mean retention.ms"),
         ("something.else.entirely", "1", "Unknown topic config name"),
         ("retention.ms", None, "Null value"),
+        ("segment.bytes", "10_000_000", "not a number"),
+        ("segment.bytes", "1048576.0", "not a number"),
+        ("segment.bytes", "1 048 576", "not a number"),
+        ("segment.bytes", "", "not a number"),
+        ("min.cleanable.dirty.ratio", "0_0.5", "not a number"),
+        ("min.cleanable.dirty.ratio", "nan", "not a number"),
+        ("min.cleanable.dirty.ratio", "0x1", "not a number"),
+        ("min.cleanable.dirty.ratio", "0x9p0", "must be 0 to 1"),
+        ("leader.replication.throttled.replicas", "a:b", "partition:broker"),
+        ("leader.replication.throttled.replicas", "*,*", "partition:broker"),
+        ("remote.storage.enable", "true", "no remote storage"),
+        ("compression.gzip.level", "0", "must be 1 to 9 or -1"),
+        ("cleanup.policy", "compact,,delete", "entries must be one of"),
     ],
 )
 def test_refused(name, value, match):
@@ -60,3 +86,8 @@ def test_log_config():
     changed = log_config({"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact,delete"})
     assert changed.is_compacted
     assert changed.is_log_append_time
+
+
+def test_values_are_taken_as_java_reads_them():
+    config = log_config({"segment.bytes": " +2000000 ", "message.timestamp.type": " LogAppendTime ", "flush.ms": "007"})
+    assert (config.segment_bytes, config.is_log_append_time, config.flush_ms) == (2_000_000, True, 7)

@@ -7,14 +7,20 @@ import struct
 
 import pytest
 
+from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
 
 BASE = 1000
 
 
 @pytest.fixture
-def offsets(tmp_path):
-    index = OffsetIndex(tmp_path / "i", BASE, 1024)
+def disk(tmp_path):
+    return MachineDisk(tmp_path)
+
+
+@pytest.fixture
+def offsets(disk):
+    index = OffsetIndex(disk, "i", BASE, 1024)
     for last_offset, position in ((1004, 100), (1009, 300), (1020, 900)):
         index.append(last_offset, position)
     return index
@@ -27,17 +33,20 @@ def test_position_for(offsets, offset, position):
     assert offsets.position_for(offset) == position
 
 
-def test_offset_index_file(offsets, tmp_path):
+def test_offset_index_file(offsets, disk, tmp_path):
+    assert not (tmp_path / "i").exists(), "entries stay in memory until the segment is complete"
+    offsets.store()
     assert (tmp_path / "i").read_bytes() == struct.pack(">6i", 4, 100, 9, 300, 20, 900)
-    again = OffsetIndex(tmp_path / "i", BASE, 1024)
+    again = OffsetIndex(disk, "i", BASE, 1024)
     assert again.load()
     assert (again.position_for(1010), again.last_position, len(again)) == (300, 900, 3)
 
 
-def test_zeros_of_a_preallocated_file_are_no_entries(offsets, tmp_path):
+def test_zeros_of_a_preallocated_file_are_no_entries(offsets, disk, tmp_path):
+    offsets.store()
     with open(tmp_path / "i", "ab") as file:
         file.write(bytes(800))
-    again = OffsetIndex(tmp_path / "i", BASE, 1024)
+    again = OffsetIndex(disk, "i", BASE, 1024)
     assert not again.load(), "the file has to be made again, or entries would follow the zeros"
 
 
@@ -50,32 +59,35 @@ def test_zeros_of_a_preallocated_file_are_no_entries(offsets, tmp_path):
         struct.pack(">4i", 4, 100, 9, 300)[:-1],
     ],
 )
-def test_damaged_file_is_dropped(tmp_path, content):
+def test_damaged_file_is_dropped(disk, tmp_path, content):
     (tmp_path / "i").write_bytes(content)
-    index = OffsetIndex(tmp_path / "i", BASE, 1024)
+    index = OffsetIndex(disk, "i", BASE, 1024)
     assert not index.load()
     assert len(index) == 0
-    assert (tmp_path / "i").read_bytes() == b""
+    index.append(1004, 100)
+    index.store()
+    assert (tmp_path / "i").read_bytes() == struct.pack(">2i", 4, 100)
 
 
-def test_missing_file(tmp_path):
-    assert not OffsetIndex(tmp_path / "i", BASE, 1024).load()
+def test_missing_file(disk):
+    assert not OffsetIndex(disk, "i", BASE, 1024).load()
 
 
-def test_full(tmp_path):
-    index = OffsetIndex(tmp_path / "i", BASE, 16)
+def test_full(disk):
+    index = OffsetIndex(disk, "i", BASE, 16)
     index.append(1001, 10)
     assert not index.is_full
     index.append(1002, 20)
     assert index.is_full
 
 
-def test_time_index(tmp_path):
-    index = TimeIndex(tmp_path / "t", BASE, 1024)
+def test_time_index(disk, tmp_path):
+    index = TimeIndex(disk, "t", BASE, 1024)
     for timestamp, offset in ((50, 1003), (50, 1005), (40, 1006), (70, 1009)):
         index.append(timestamp, offset)
+    index.store()
     assert (tmp_path / "t").read_bytes() == struct.pack(">qiqi", 50, 3, 70, 9)
-    again = TimeIndex(tmp_path / "t", BASE, 1024)
+    again = TimeIndex(disk, "t", BASE, 1024)
     assert again.load()
     assert again.last_entry == (70, 1009)
     assert [again.offset_before(timestamp) for timestamp in (49, 50, 51, 70, 71)] == [1000, 1000, 1003, 1003, 1009]

@@ -8,9 +8,11 @@ import shutil
 
 import pytest
 
+from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.log.batches import parse_header, records_in
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.log.services import LogServices, at_once
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -21,13 +23,25 @@ CONFIG = dataclasses.replace(log_config({}), index_interval_bytes=100)
 SMALL = dataclasses.replace(CONFIG, segment_bytes=500)
 
 
+def opened(folder, config, background=at_once, **arguments):
+    disk = MachineDisk(folder.parent)
+    disk.make_folder(folder.name)
+    return PartitionLog(LogServices(disk, background), folder.name, config, **arguments)
+
+
 def append(log, *values, now_ms=NOW_MS, **fields):
+    """Append a batch; return the result, or raise the error."""
     data = produced(*values, **fields)
-    return log.append(data, parse_header(data), now_ms)
+    results = []
+    log.append(data, parse_header(data), now_ms, results.append)
+    (result,) = results
+    if isinstance(result, BrokerError):
+        raise result
+    return result
 
 
 def filled(folder, config=SMALL, batches=30):
-    log = PartitionLog(folder, config)
+    log = opened(folder, config)
     for number in range(batches):
         append(log, b"%d" % number, b"x" * 20, timestamps=(NOW_MS + number, NOW_MS + number))
     return log
@@ -48,7 +62,7 @@ def batches_read(read):
 
 
 def test_offsets_and_epoch_are_stamped(tmp_path):
-    log = PartitionLog(tmp_path / "t-0", CONFIG)
+    log = opened(tmp_path / "t-0", CONFIG)
     first = append(log, b"a", b"b")
     second = append(log, b"c")
     assert (first.base_offset, first.last_offset, second.base_offset) == (0, 1, 2)
@@ -59,7 +73,7 @@ def test_offsets_and_epoch_are_stamped(tmp_path):
 
 
 def test_log_append_time(tmp_path):
-    log = PartitionLog(tmp_path / "t-0", dataclasses.replace(CONFIG, is_log_append_time=True))
+    log = opened(tmp_path / "t-0", dataclasses.replace(CONFIG, is_log_append_time=True))
     appended = append(log, b"a", b"b", now_ms=NOW_MS + 77)
     assert appended.log_append_time_ms == NOW_MS + 77
     (batch,) = batches_read(log.read(0, 10_000, at_least_one=True))
@@ -112,11 +126,11 @@ def test_offset_for_timestamp(tmp_path):
     assert earliest.offset == 0
     assert log.offset_for_timestamp(NOW_MS + 30) is None
     assert log.max_timestamp() == (NOW_MS + 29, 58, 0)
-    assert PartitionLog(tmp_path / "t-1", CONFIG).max_timestamp() is None
+    assert opened(tmp_path / "t-1", CONFIG).max_timestamp() is None
 
 
 def test_offset_for_timestamp_inside_a_batch(tmp_path):
-    log = PartitionLog(tmp_path / "t-0", CONFIG)
+    log = opened(tmp_path / "t-0", CONFIG)
     append(log, b"a", b"b", b"c", timestamps=(NOW_MS, NOW_MS + 10, NOW_MS + 5))
     assert log.offset_for_timestamp(NOW_MS + 5) == (NOW_MS + 10, 1, 0)
 
@@ -125,7 +139,7 @@ def test_log_closed_in_order_is_as_it_was(tmp_path):
     log = filled(tmp_path / "t-0")
     before = values(log)
     log.close()
-    again = PartitionLog(tmp_path / "t-0", SMALL, is_clean=True, recovery_point=log.recovery_point)
+    again = opened(tmp_path / "t-0", SMALL, is_clean=True, recovery_point=log.recovery_point)
     assert (again.next_offset, again.recovery_point) == (60, 60)
     assert values(again) == before
     append(again, b"more")
@@ -143,7 +157,7 @@ def test_crash_at_every_byte_of_the_last_batch(tmp_path):
         folder = tmp_path / f"crash-{size}"
         shutil.copytree(tmp_path / "t-0", folder)
         (folder / log_file.name).write_bytes(whole[:size])
-        log = PartitionLog(folder, CONFIG, is_clean=False)
+        log = opened(folder, CONFIG, is_clean=False)
         assert log.truncated_bytes == size - last.position
         assert log.next_offset == last.base_offset
         assert (folder / log_file.name).read_bytes() == whole[: last.position]
@@ -157,7 +171,7 @@ def test_nonsense_behind_the_last_batch_is_cut_off(tmp_path, noise):
     before = values(log)
     with open(tmp_path / "t-0" / f"{0:020}.log", "ab") as file:
         file.write(noise)
-    again = PartitionLog(tmp_path / "t-0", CONFIG, is_clean=False)
+    again = opened(tmp_path / "t-0", CONFIG, is_clean=False)
     assert again.truncated_bytes == len(noise)
     assert values(again) == before
 
@@ -168,7 +182,7 @@ def test_segments_behind_a_damaged_one_go(tmp_path):
     content = bytearray(files[2].read_bytes())
     content[-1] ^= 1
     files[2].write_bytes(content)
-    log = PartitionLog(tmp_path / "t-0", SMALL, is_clean=False)
+    log = opened(tmp_path / "t-0", SMALL, is_clean=False)
     assert sorted((tmp_path / "t-0").glob("*.log")) == files[:3]
     assert int(files[2].stem) <= log.next_offset < int(files[3].stem)
     assert not list((tmp_path / "t-0").glob(f"{files[3].stem}*"))
@@ -180,7 +194,7 @@ def test_segments_before_the_recovery_point_are_not_checked(tmp_path):
     content = bytearray(files[0].read_bytes())
     content[-1] ^= 1
     files[0].write_bytes(content)
-    log = PartitionLog(tmp_path / "t-0", SMALL, is_clean=False, recovery_point=int(files[1].stem))
+    log = opened(tmp_path / "t-0", SMALL, is_clean=False, recovery_point=int(files[1].stem))
     assert log.next_offset == 60
 
 
@@ -198,14 +212,14 @@ def test_damage_in_the_middle_of_a_closed_log_is_told(tmp_path, caplog):
     assert isinstance(batch, RecordBatch)
     timestamp = batch.base_timestamp
     damage_a_length(files[1])
-    log = PartitionLog(tmp_path / "t-0", SMALL, is_clean=True, recovery_point=60)
-    assert "partial batch" in caplog.text
+    log = opened(tmp_path / "t-0", SMALL, is_clean=True, recovery_point=60)
     assert (log.next_offset, log.truncated_bytes) == (60, 0)
     first = int(files[1].stem)
     assert log.read(first - 1, 10_000, at_least_one=True).is_first_whole
     with pytest.raises(BrokerError, match=f"segment {first}: batch at byte 0: partial batch") as caught:
         log.read(first, 10_000, at_least_one=True)
     assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+    assert f"t-0, segment {first}: batch at byte 0: partial batch" in caplog.text
     with pytest.raises(BrokerError) as caught:
         log.offset_for_timestamp(timestamp)
     assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
@@ -213,7 +227,7 @@ def test_damage_in_the_middle_of_a_closed_log_is_told(tmp_path, caplog):
 
 def test_a_length_that_takes_in_the_last_batches_is_noticed_when_a_closed_log_is_opened(tmp_path):
     """Its header looks good, only the checksum shows that the batch ends elsewhere."""
-    log = PartitionLog(tmp_path / "t-0", dataclasses.replace(CONFIG, index_interval_bytes=300))
+    log = opened(tmp_path / "t-0", dataclasses.replace(CONFIG, index_interval_bytes=300))
     size = next(size for size in range(100) if len(produced(b"v" * size)) == 128)
     for _ in range(6):
         append(log, b"v" * size)
@@ -223,7 +237,7 @@ def test_a_length_that_takes_in_the_last_batches_is_noticed_when_a_closed_log_is
     position = len(content) - 256
     content[position + 11] ^= 128  # from 116 to 244: one batch of twice the size
     path.write_bytes(content)
-    again = PartitionLog(tmp_path / "t-0", log.config, is_clean=True, recovery_point=6)
+    again = opened(tmp_path / "t-0", log.config, is_clean=True, recovery_point=6)
     assert (again.next_offset, again.truncated_bytes) == (4, 256)
 
 
@@ -232,54 +246,28 @@ def test_damage_at_the_end_of_a_closed_log_is_cut_off(tmp_path, caplog):
     last = sorted((tmp_path / "t-0").glob("*.log"))[-1]
     size = last.stat().st_size
     damage_a_length(last)
-    log = PartitionLog(tmp_path / "t-0", SMALL, is_clean=True, recovery_point=60)
+    log = opened(tmp_path / "t-0", SMALL, is_clean=True, recovery_point=60)
     assert (log.next_offset, log.truncated_bytes) == (int(last.stem), size)
-    assert f"cutting off the last {size} bytes" in caplog.text
+    assert f"cutting off the last {size} of {size} bytes" in caplog.text
 
 
 def test_indexes_without_a_segment_are_removed(tmp_path):
     filled(tmp_path / "t-0")
     orphan = tmp_path / "t-0" / f"{999:020}.index"
     orphan.write_bytes(b"")
-    PartitionLog(tmp_path / "t-0", SMALL)
+    opened(tmp_path / "t-0", SMALL)
     assert not orphan.exists()
 
 
-def test_watchers_hear_of_appended_bytes(tmp_path):
-    log = PartitionLog(tmp_path / "t-0", CONFIG)
+def test_watchers_hear_of_readable_bytes(tmp_path):
+    log = opened(tmp_path / "t-0", CONFIG)
     heard = []
-    log.watchers.add(heard.append)
+    log.watch(heard.append)
     data = produced(b"x")
-    log.append(data, parse_header(data), NOW_MS)
+    log.append(data, parse_header(data), NOW_MS, lambda result: None)
     assert heard == [len(data)]
-
-
-def test_needs_sync_follows_flush_messages(tmp_path):
-    log = PartitionLog(tmp_path / "t-0", dataclasses.replace(CONFIG, flush_messages=3))
-    append(log, b"a", b"b")
-    assert not log.needs_sync
-    append(log, b"c")
-    assert log.needs_sync
-    offset, segments = log.unsynced()
-    for segment in segments:
-        segment.sync()
-    log.synced(offset)
-    assert not log.needs_sync
-    assert log.recovery_point == 3
-
-
-def test_append_that_cannot_be_written(tmp_path, monkeypatch):
-    log = filled(tmp_path / "t-0", CONFIG, batches=2)
-
-    def fail(*arguments):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(type(log._segments[-1].file), "append", fail)
-    with pytest.raises(BrokerError, match="No space left") as caught:
-        append(log, b"x")
-    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert log.next_offset == 4
+    log.unwatch(heard.append)
 
 
 def test_create_time_is_told_as_no_append_time(tmp_path):
-    assert append(PartitionLog(tmp_path / "t-0", CONFIG), b"a").log_append_time_ms == NO_TIMESTAMP
+    assert append(opened(tmp_path / "t-0", CONFIG), b"a").log_append_time_ms == NO_TIMESTAMP

@@ -7,6 +7,7 @@ import dataclasses
 
 import pytest
 
+from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.segment import Segment, base_offset_of
@@ -16,6 +17,13 @@ from tests.reference_broker.log.produced_batches import NOW_MS, produced
 
 CONFIG = dataclasses.replace(log_config({}), index_interval_bytes=100, segment_bytes=5_000, segment_ms=60_000)
 BASE = 500
+
+
+def new(folder, config, sealed_at=None):
+    """Return the segment in a folder, whose file is created if it does not exist."""
+    disk = MachineDisk(folder.parent)
+    disk.open(f"{folder.name}/{BASE:020}.log", create=True)
+    return Segment(disk, folder.name, BASE, config, sealed_at)
 
 
 def fill(segment, batches=20, records=3):
@@ -31,19 +39,22 @@ def fill(segment, batches=20, records=3):
 
 @pytest.fixture
 def segment(tmp_path):
-    return fill(Segment(tmp_path, BASE, CONFIG))
+    return fill(new(tmp_path, CONFIG))
 
 
 def test_file_names(segment, tmp_path):
+    assert [path.name for path in tmp_path.iterdir()] == ["00000000000000000500.log"]
+    segment.seal()
+    segment.sync(with_indexes=True)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == [f"00000000000000000500{suffix}" for suffix in (".index", ".log", ".timeindex")]
-    assert base_offset_of(tmp_path / names[1]) == BASE
-    assert [base_offset_of(tmp_path / name) for name in (names[0], "1.log", "x" * 20 + ".log")] == [None] * 3
+    assert base_offset_of(names[1]) == BASE
+    assert [base_offset_of(name) for name in (names[0], "1.log", "x" * 20 + ".log")] == [None] * 3
 
 
 def test_every_offset_is_found(segment):
     assert segment.next_offset == BASE + 60
-    assert len(segment.index) > 5
+    assert len(segment._index) > 5
     for offset in range(BASE, BASE + 60):
         header = segment.find(offset)
         assert header.base_offset <= offset <= header.last_offset
@@ -53,15 +64,16 @@ def test_every_offset_is_found(segment):
 def test_every_time_is_found(segment):
     for number in range(20):
         for after in (-500, 0, 2):
-            assert segment.find_time(NOW_MS + 1000 * number + after).base_offset == BASE + 3 * number
-    assert segment.find_time(NOW_MS + 1000 * 19 + 3) is None
+            assert next(segment.from_time(NOW_MS + 1000 * number + after)).base_offset == BASE + 3 * number
+    assert not list(segment.from_time(NOW_MS + 1000 * 19 + 3))
 
 
 def test_closed_segment_is_loaded_as_it_was(segment, tmp_path):
     segment.seal()
-    again = Segment(tmp_path, BASE, CONFIG)
+    segment.sync(with_indexes=True)
+    again = new(tmp_path, CONFIG)
     again.load()
-    for attribute in ("next_offset", "max_timestamp", "max_timestamp_offset", "size_bytes", "_first_timestamp"):
+    for attribute in ("next_offset", "max_timestamp", "_max_timestamp_offset", "size_bytes", "_first_timestamp"):
         assert getattr(again, attribute) == getattr(segment, attribute), attribute
 
 
@@ -69,11 +81,14 @@ def test_closed_segment_is_loaded_as_it_was(segment, tmp_path):
 @pytest.mark.parametrize("damage", ["missing", "cut"])
 def test_damaged_index_is_made_again(segment, tmp_path, suffix, damage):
     segment.seal()
+    segment.sync(with_indexes=True)
     path = tmp_path / f"00000000000000000500{suffix}"
     good = path.read_bytes()
     path.unlink() if damage == "missing" else path.write_bytes(good[:-3])
-    again = Segment(tmp_path, BASE, CONFIG)
+    again = new(tmp_path, CONFIG)
     again.load()
+    again.seal()
+    again.sync(with_indexes=True)
     assert path.read_bytes() == good
     assert again.next_offset == segment.next_offset
 
@@ -87,18 +102,23 @@ def test_recovery_cuts_at_a_damaged_batch(segment, tmp_path, caplog, batch, byte
     content = bytearray(path.read_bytes())
     content[position] ^= 0x55
     path.write_bytes(content)
-    again = Segment(tmp_path, BASE, CONFIG)
+    again = new(tmp_path, CONFIG)
     assert again.recover() == len(content) - headers[batch].position
     assert again.next_offset == BASE + 3 * batch
     assert path.stat().st_size == headers[batch].position
-    assert f"cutting off the last {len(content) - headers[batch].position} bytes" in caplog.text
+    cut = len(content) - headers[batch].position
+    assert f"cutting off the last {cut} of {len(content)} bytes, the log goes on at offset {BASE + 3 * batch}" in (
+        caplog.text
+    )
+    # What is wrong is told apart: a length, the format, the checksum.
+    assert {8: "partial batch", 16: "magic", 17: "checksum", 30: "checksum", -1: "checksum"}[byte] in caplog.text
 
 
 @pytest.mark.parametrize("size_bytes", [100, 128])
 def test_no_flipped_bit_of_a_length_loses_a_batch(tmp_path, size_bytes):
     """Of three batches the second has a wrong length; one bit of it can take in the whole third batch."""
     config = dataclasses.replace(CONFIG, index_interval_bytes=100_000)
-    segment = Segment(tmp_path, BASE, config)
+    segment = new(tmp_path, config)
     for number in range(3):
         data = next(data for size in range(100) if len(data := produced(b"v" * size)) == size_bytes)
         stamp(data, BASE + number, 0)
@@ -116,7 +136,7 @@ def test_no_flipped_bit_of_a_length_loses_a_batch(tmp_path, size_bytes):
             list(segment.headers(0))
         with pytest.raises(DecodeError):
             segment.find(BASE + 2)
-        assert Segment(tmp_path, BASE, config).recover() == 2 * size_bytes
+        assert new(tmp_path, config).recover() == 2 * size_bytes
         path.write_bytes(content)
 
 
@@ -131,7 +151,7 @@ def test_no_flipped_bit_of_a_length_loses_a_batch(tmp_path, size_bytes):
     ],
 )
 def test_when_to_roll(tmp_path, changes, max_timestamp_ms, full):
-    segment = Segment(tmp_path, BASE, dataclasses.replace(CONFIG, **changes))
+    segment = new(tmp_path, dataclasses.replace(CONFIG, **changes))
     header = parse_header(produced(b"x", timestamps=(NOW_MS + 2 + max_timestamp_ms,)))
     assert not segment.is_full_for(header), "an empty segment takes everything"
     fill(segment)
@@ -139,7 +159,7 @@ def test_when_to_roll(tmp_path, changes, max_timestamp_ms, full):
 
 
 def test_offsets_beyond_the_index_roll(tmp_path):
-    segment = fill(Segment(tmp_path, BASE, CONFIG), 1)
+    segment = fill(new(tmp_path, CONFIG), 1)
     header = parse_header(produced(b"x"))
     segment.next_offset = BASE + 2**31 - 1
     assert not segment.is_full_for(header)

@@ -1,11 +1,11 @@
 """A group knows its members, who leads, and which protocol they share.
 
-Method: members are added and removed directly; moves between states are tested in `test_coordinator.py`.
+Method: members are added and removed directly; moves between states are tested beside this.
 """
 
 import pytest
 
-from kafkawire.reference_broker.groups.group import Group, Member
+from kafkawire.reference_broker.groups.classic.group import ClassicGroup, Member
 
 
 def member(member_id, *protocols, instance=None, rebalance_ms=1000):
@@ -16,7 +16,7 @@ def member(member_id, *protocols, instance=None, rebalance_ms=1000):
 
 @pytest.fixture
 def group():
-    group = Group("g", protocol_type="consumer")
+    group = ClassicGroup("g", protocol_type="consumer")
     group.add(member("m1", "a", "b", rebalance_ms=5))
     group.add(member("m2", "b", "a", instance="i", rebalance_ms=9))
     group.add(member("m3", "b", "c", "a", rebalance_ms=7))
@@ -56,7 +56,7 @@ def test_supports(group, protocol_type, protocols, supported):
 
 
 def test_empty_group_supports_everything():
-    assert Group("g", protocol_type="consumer").supports("connect", [("x", b"")])
+    assert ClassicGroup("g", protocol_type="consumer").supports("connect", [("x", b"")])
 
 
 def test_selected_protocol_is_common_and_preferred(group):
@@ -66,7 +66,7 @@ def test_selected_protocol_is_common_and_preferred(group):
 
 
 def test_rebalance_takes_as_long_as_the_slowest_member(group):
-    assert (group.rebalance_timeout_ms, Group("x").rebalance_timeout_ms) == (9, 0)
+    assert (group.rebalance_timeout_ms, ClassicGroup("x").rebalance_timeout_ms) == (9, 0)
 
 
 def test_leader_learns_the_members(group):

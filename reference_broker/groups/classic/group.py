@@ -1,7 +1,7 @@
 """A classic group: its members, its state, and what follows from them.
 
-`coordinator.py` moves a group from state to state; nothing here does I/O or reads a clock. Members are kept in the
-order in which they joined, which decides who leads.
+`members.py` and `rebalances.py` move a group from state to state; nothing here does I/O or reads a clock. Members are
+kept in the order in which they joined, which decides who leads.
 
 Source: KIP-62, KIP-345 (static members), KIP-394 (member ids); `ClassicGroup` in Apache Kafka.
 """
@@ -13,17 +13,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from kafkawire.reference_broker.coordinators.placement import java_hash
 from kafkawire.reference_broker.timers import Timer
+from kafkawire.sdk.errors import BrokerError, DecodeError
+from kafkawire.sdk.protocol.messages.groups.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupResponse
+from kafkawire.sdk.protocol.programs import program
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["Group", "GroupState", "JoinReply", "Member", "Protocols", "SyncReply"]
+__all__ = ["ClassicGroup", "GroupState", "JoinReply", "Member", "Protocols", "SyncReply"]
 
 JoinReply = Callable[[JoinGroupResponse], None]
 SyncReply = Callable[[SyncGroupResponse], None]
 
 #: Assignors in order of preference: (name, the member's metadata for it).
 Protocols = Sequence[tuple[str, bytes]]
+
+_SUBSCRIPTION = program(ConsumerProtocolSubscription, 0)
+
+#: Size of the version before a subscription.
+_VERSION_BYTES = 2
 
 
 class GroupState(StrEnum):
@@ -49,6 +60,7 @@ class Member:
         rebalance_timeout_ms: how long it may take to rejoin.
         protocols: the protocols it supports.
         assignment: its assignment in the current generation, from the leader.
+        is_new: whether it joins for the first time: it cannot send heartbeats yet, and nobody would miss it.
         awaiting_join: completes its delayed JoinGroup, which waits for the others.
         awaiting_sync: completes its delayed SyncGroup, which waits for the leader.
         session_deadline_ms: when it is removed unless it sends a heartbeat first.
@@ -63,6 +75,7 @@ class Member:
     rebalance_timeout_ms: int
     protocols: Protocols
     assignment: bytes = b""
+    is_new: bool = False
     awaiting_join: JoinReply | None = None
     awaiting_sync: SyncReply | None = None
     session_deadline_ms: int = 0
@@ -74,7 +87,7 @@ class Member:
 
 
 @dataclass(slots=True)
-class Group:
+class ClassicGroup:
     """A classic group.
 
     Attributes:
@@ -88,7 +101,7 @@ class Group:
         static_members: member ids by instance id.
         pending_members: ids handed out (KIP-394) whose owner has not rejoined yet, with their expiry.
         pending_sync: members of the current generation that have not sent SyncGroup yet.
-        rebalance_timer: limits the wait for members to join, then for their SyncGroup.
+        rebalance_timer: limits the wait for members to join, then for their SyncGroup; None while nobody is waited for.
         is_first_rebalance: whether the group was empty, so that it waits for the initial delay instead.
         member_added: whether a member joined since the initial delay was last extended.
         state_changed_ms: when the state last changed.
@@ -110,14 +123,14 @@ class Group:
     state_changed_ms: int = -1
 
     @property
-    def size(self) -> int:
-        """The number of members, including pending ones."""
-        return len(self.members) + len(self.pending_members)
-
-    @property
     def rebalance_timeout_ms(self) -> int:
         """How long a rebalance waits: the longest rebalance timeout of its members."""
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        return max((0, *(member.rebalance_timeout_ms for member in self.members.values())))
+
+    @property
+    def joined_count(self) -> int:
+        """How many members wait in JoinGroup."""
+        return sum(member.awaiting_join is not None for member in self.members.values())
 
     def add(self, member: Member) -> None:
         """Add a member; the first one becomes the leader."""
@@ -164,7 +177,7 @@ class Group:
         votes = Counter(
             next(name for name, _ in member.protocols if name in common) for member in self.members.values()
         )
-        return max(votes, key=votes.__getitem__)
+        return max(_hash_table_order(list(votes)), key=votes.__getitem__)
 
     def all_joined(self) -> bool:
         """Return whether every member, including pending ones, waits in JoinGroup."""
@@ -192,5 +205,75 @@ class Group:
             for member in self.members.values()
         ]
 
+    def member_of(self, member_id: str, instance_id: str | None) -> Member:
+        """Return a member after checking its identity.
+
+        Raises:
+            BrokerError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has taken over the instance id.
+        """
+        if instance_id is not None:
+            if instance_id not in self.static_members:
+                raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"instance {instance_id!r} is unknown")
+            if self.static_members[instance_id] != member_id:
+                raise BrokerError(ErrorCode.FENCED_INSTANCE_ID, f"instance {instance_id!r} has another member id")
+        if member_id not in self.members:
+            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id!r} is unknown")
+        return self.members[member_id]
+
+    def check_generation(self, generation_id: int) -> None:
+        """Check that a request is of the current generation.
+
+        Raises:
+            BrokerError: ILLEGAL_GENERATION.
+        """
+        if generation_id != self.generation_id:
+            raise BrokerError(
+                ErrorCode.ILLEGAL_GENERATION, f"generation {generation_id}, the current one is {self.generation_id}"
+            )
+
+    def enter(self, state: GroupState, now_ms: int) -> None:
+        """Change the state."""
+        self.state = state
+        self.state_changed_ms = now_ms
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        """Whether its members are consumers, so that their subscriptions can be read."""
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    def subscribed_topics(self) -> set[str] | None:
+        """Return the topics that members are subscribed to, None if that cannot be known."""
+        if not self.uses_consumer_protocol:
+            return None
+        if not self.members:
+            return set()
+        if self.protocol_name is None:
+            return None
+        topics: set[str] = set()
+        for member in self.members.values():
+            metadata = member.metadata(self.protocol_name)
+            if len(metadata) < _VERSION_BYTES:
+                return None
+            try:
+                # Version 0 is the beginning of every version.
+                subscription, _ = _SUBSCRIPTION.decode(metadata, _VERSION_BYTES)
+            except DecodeError:
+                return None
+            topics.update(subscription.topics)
+        return topics
+
     def _common_protocols(self) -> set[str]:
         return set.intersection(*({name for name, _ in member.protocols} for member in self.members.values()))
+
+
+def _hash_table_order(names: list[str]) -> list[str]:
+    """Return names in the order of Java's `HashMap`, which decides ties between protocols."""
+    buckets = 16
+    while len(names) * 4 > buckets * 3:
+        buckets *= 2
+
+    def bucket(name: str) -> int:
+        code = java_hash(name) & 0xFFFFFFFF
+        return (code ^ code >> 16) & buckets - 1
+
+    return sorted(names, key=bucket)

@@ -1,0 +1,86 @@
+"""ConsumerGroupDescribe: KIP-848 groups, their members, and what these own and are to own.
+
+1: whether a member uses the classic protocol.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerGroup, Partitions
+from kafkawire.reference_broker.groups.consumer.heartbeats import preferred_assignor
+from kafkawire.reference_broker.groups.gathering import Gathering
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["handle"]
+
+Described = ConsumerGroupDescribeResponse.DescribedGroup
+
+#: A member of the consumer protocol.
+_CONSUMER_MEMBER = 1
+
+
+@serves(ApiKey.CONSUMER_GROUP_DESCRIBE)
+def handle(call: Call, request: ConsumerGroupDescribeRequest) -> DelayedOperation:
+    """Handle ConsumerGroupDescribe."""
+    delayed = DelayedOperation()
+    parts = Gathering[Described](
+        len(request.group_ids), lambda found: delayed.complete(ConsumerGroupDescribeResponse(groups=found))
+    )
+
+    def answer(number: int, group_id: str, outcome: ConsumerGroup | BrokerError | None) -> None:
+        parts.put(number, _described(call, group_id, outcome))
+
+    for number, group_id in enumerate(request.group_ids):
+        call.core.groups.describe_consumer(group_id, partial(answer, number, group_id), call.now_ms)
+    return delayed
+
+
+def _described(call: Call, group_id: str, outcome: ConsumerGroup | BrokerError | None) -> Described:
+    if isinstance(outcome, BrokerError):
+        return Described(outcome.code, outcome.detail, group_id)
+    if outcome is None:
+        return Described(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.", group_id)
+    group = outcome
+    return Described(
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=preferred_assignor(group.members),
+        members=[
+            ConsumerGroupDescribeResponse.Member(
+                member.member_id,
+                member.instance_id,
+                member.rack_id,
+                member.epoch,
+                member.client_id,
+                member.client_host,
+                list(member.topics),
+                member.regex,
+                _assignment(call, member.assigned),
+                _assignment(call, group.target.get(member.member_id, NOTHING)),
+                _CONSUMER_MEMBER,
+            )
+            for member in group.members.values()
+        ],
+    )
+
+
+def _assignment(call: Call, owned: Partitions) -> ConsumerGroupDescribeResponse.Assignment:
+    topics = call.core.directory.topics_by_id
+    return ConsumerGroupDescribeResponse.Assignment(
+        [
+            ConsumerGroupDescribeResponse.TopicPartitions(topic_id, topics[topic_id].name, sorted(numbers))
+            for topic_id, numbers in owned.items()
+            if topic_id in topics
+        ]
+    )

@@ -1,0 +1,51 @@
+"""ConsumerGroupHeartbeat: join a KIP-848 group, stay in it, leave it.
+
+0: the first. 1: subscriptions by regular expression; members make their ids.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.groups.requests import Beat
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+
+__all__ = ["handle"]
+
+
+_IDS_OF_MEMBERS_SINCE = since(ConsumerGroupHeartbeatRequest, "subscribed_topic_regex")
+
+
+@serves(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> DelayedOperation:
+    """Handle ConsumerGroupHeartbeat."""
+    delayed = DelayedOperation()
+    owned = request.topic_partitions
+
+    def answer(outcome: ConsumerGroupHeartbeatResponse | BrokerError) -> None:
+        if isinstance(outcome, BrokerError):
+            outcome = ConsumerGroupHeartbeatResponse(error_code=outcome.code, error_message=outcome.detail)
+        delayed.complete(outcome)
+
+    beat = Beat(
+        request.group_id,
+        request.member_id,
+        request.member_epoch,
+        request.instance_id,
+        request.rack_id,
+        request.rebalance_timeout_ms,
+        request.subscribed_topic_names,
+        request.subscribed_topic_regex,
+        request.server_assignor,
+        None if owned is None else {bytes(part.topic_id): frozenset(part.partitions) for part in owned},
+        call.client_id,
+        call.client_host,
+        may_lack_id=call.version < _IDS_OF_MEMBERS_SINCE,
+    )
+    call.core.groups.beat(beat, answer, call.now_ms)
+    return delayed

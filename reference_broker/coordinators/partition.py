@@ -1,0 +1,277 @@
+"""One partition of a coordinator: its shard, its log, and the operations that wait for either.
+
+While it loads, operations are refused; while an append is unfinished, they wait their turn, so that a shard is always
+exactly what its log says. Replies wait for the high watermark, in order, for a limited time. If the log fails, or the
+partition is unloaded, everything that waits is answered.
+
+Source: `CoordinatorRuntime.CoordinatorContext` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from kafkawire.reference_broker.coordinators.loading import Loading
+from kafkawire.reference_broker.coordinators.records import encode
+from kafkawire.reference_broker.coordinators.shard import (
+    CoordinatorLog,
+    Operation,
+    Result,
+    Shard,
+    ShardTimers,
+    coordinator_error,
+)
+from kafkawire.reference_broker.timers import Timer, Timers
+from kafkawire.sdk.errors import BrokerError, DecodeError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["COMMIT_TIMEOUT_MS", "CoordinatorPartition", "PartitionState", "ignore"]
+
+S = TypeVar("S", bound=Shard)
+R = TypeVar("R")
+
+#: How long a reply waits for the high watermark: Kafka's `offsets.commit.timeout.ms`.
+COMMIT_TIMEOUT_MS = 5_000
+
+#: Most operations that wait for an unfinished append. A connection has one request in progress, so only a broker with
+#: more clients than it can serve gets there.
+_QUEUE_MAX = 10_000
+
+_log = logging.getLogger("kafkawire.broker")
+
+
+class PartitionState(Enum):
+    """What becomes of an operation."""
+
+    LOADING = auto()
+    ACTIVE = auto()
+    CLOSED = auto()
+
+
+class _Pending(NamedTuple):
+    """An operation that has run: its reply leaves at `offset`, or fails at `deadline_ms`."""
+
+    offset: int
+    deadline_ms: int
+    result: Result[Any]
+    done: Callable[[Any], None]
+
+    def finish(self, error: BrokerError | None) -> None:
+        reply = self.result.reply if error is None else error
+        if self.result.committed is not None:
+            try:
+                self.result.committed(error)
+            except Exception as defect:
+                _log.exception("a coordinator could not take over what was committed")
+                reply = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(defect))
+        self.done(reply)
+
+
+class _ShardTimer(Timer):
+    """A timer that can still be cancelled while its action waits for an append to finish.
+
+    Attributes:
+        alarm: the broker's timer for it.
+    """
+
+    __slots__ = ("alarm",)
+    alarm: Timer
+
+    def cancel(self) -> None:
+        super().cancel()
+        self.alarm.cancel()
+
+
+class CoordinatorPartition(Generic[S]):
+    """A partition that is being loaded or is served.
+
+    Args:
+        name: for the log lines.
+        log: where the shard's records are.
+        timers: the broker's timers.
+        new_shard: returns an empty shard that sets its timers in the given ones.
+
+    Attributes:
+        state: see `PartitionState`.
+        shard: the state machine.
+    """
+
+    def __init__(self, name: str, log: CoordinatorLog, timers: Timers, new_shard: Callable[[ShardTimers], S]) -> None:
+        self._name = name
+        self._log = log
+        self._timers = timers
+        self._loading_timer: Timer | None = None
+        self._expiry: Timer | None = None
+        self._queue: deque[tuple[Operation[S, Any], Callable[[Any], None], int]] = deque()
+        self._appending: _Pending | None = None
+        self._waiting: deque[_Pending] = deque()
+        self._is_draining = False
+        self._last_written = 0
+        self.state = PartitionState.LOADING
+        self.shard = new_shard(self)
+
+    # Loading and unloading.
+
+    def load(self, now_ms: int) -> None:
+        """Begin to load; an empty partition is served at once."""
+        loading = Loading(self._log, self.shard)
+        if loading.is_done:
+            self._activate(now_ms)
+        else:
+            self._load_later(loading, now_ms)
+
+    def _load_later(self, loading: Loading, now_ms: int) -> None:
+        self._loading_timer = self._timers.at(now_ms, partial(self._load_slice, loading))
+
+    def _load_slice(self, loading: Loading, now_ms: int) -> None:
+        try:
+            loading.step()
+        except (BrokerError, DecodeError) as error:
+            _log.error("%s cannot be loaded: %s", self._name, error)
+            self.close()
+            return
+        if loading.is_done:
+            self._activate(now_ms)
+        else:
+            self._load_later(loading, now_ms)
+
+    def _activate(self, now_ms: int) -> None:
+        self.state = PartitionState.ACTIVE
+        self._last_written = self._log.next_offset
+        self.shard.loaded(now_ms)
+
+    def close(self) -> None:
+        """Stop serving; everything that waits is answered with NOT_COORDINATOR."""
+        if self.state is PartitionState.CLOSED:
+            return
+        is_loaded = self.state is PartitionState.ACTIVE
+        self.state = PartitionState.CLOSED
+        for timer in (self._loading_timer, self._expiry):
+            if timer is not None:
+                timer.cancel()
+        error = BrokerError(ErrorCode.NOT_COORDINATOR, f"{self._name} has been unloaded")
+        pending = [*self._waiting, *([] if self._appending is None else [self._appending])]
+        queued = list(self._queue)
+        self._waiting.clear()
+        self._queue.clear()
+        self._appending = None
+        for entry in pending:
+            entry.finish(error)
+        for _, done, _ in queued:
+            done(error)
+        if is_loaded:
+            self.shard.unloaded()
+
+    # Operations.
+
+    def submit(self, operation: Operation[S, R], done: Callable[[R | BrokerError], None], now_ms: int) -> None:
+        """Run an operation, now or once the append before it is finished.
+
+        Args:
+            operation: a step of the shard.
+            done: called once with the reply or the error.
+            now_ms: the current time.
+        """
+        if self.state is PartitionState.LOADING:
+            done(BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self._name} is being loaded"))
+        elif self.state is PartitionState.CLOSED:
+            done(BrokerError(ErrorCode.NOT_COORDINATOR, f"{self._name} is not served here"))
+        elif len(self._queue) >= _QUEUE_MAX:
+            done(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{_QUEUE_MAX} operations wait for {self._name}"))
+        else:
+            self._queue.append((operation, done, now_ms))
+            self._drain()
+
+    def _drain(self) -> None:
+        if self._is_draining:
+            return
+        self._is_draining = True
+        try:
+            while self._queue and self._appending is None:
+                self._run(*self._queue.popleft())
+        finally:
+            self._is_draining = False
+
+    def _run(self, operation: Operation[S, R], done: Callable[[R | BrokerError], None], now_ms: int) -> None:
+        try:
+            result = operation(self.shard)
+        except BrokerError as error:
+            done(error)
+            return
+        except Exception as error:
+            # One defect must not leave the operations behind it unanswered.
+            _log.exception("an operation on %s failed", self._name)
+            done(BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+            return
+        pending = _Pending(self._last_written, now_ms + COMMIT_TIMEOUT_MS, result, done)
+        if not result.records:
+            self._await_commit(pending, now_ms)
+            return
+        self._appending = pending
+        records = [encode(record) for record in result.records]
+        self._log.append(records, now_ms, partial(self._appended, pending, now_ms))
+
+    def _appended(self, pending: _Pending, now_ms: int, outcome: int | BrokerError) -> None:
+        if self._appending is not pending:
+            return  # the partition was closed meanwhile, and this answered
+        self._appending = None
+        if isinstance(outcome, BrokerError):
+            pending.finish(coordinator_error(outcome))
+        else:
+            self._last_written = outcome
+            for record in pending.result.records:
+                if not record.is_held:
+                    self.shard.replay(record)
+            self._await_commit(pending._replace(offset=outcome), now_ms)
+        self._drain()
+
+    # Replies.
+
+    def _await_commit(self, pending: _Pending, now_ms: int) -> None:
+        if self._log.high_watermark >= pending.offset:
+            self._reached(None)
+            pending.finish(None)
+            return
+        self._waiting.append(pending)
+        if self._expiry is None or not self._expiry.is_pending:
+            self._expiry = self._timers.at(now_ms + COMMIT_TIMEOUT_MS, self._expire)
+        self._log.when_reached(pending.offset, self._reached)
+
+    def _reached(self, error: BrokerError | None) -> None:
+        if error is not None and self.state is not PartitionState.CLOSED:
+            # What the shard holds may not survive: only the log, once it is back, can say.
+            _log.error("%s is unloaded, its log failed: %s", self._name, error)
+            self.close()
+        while self._waiting and self._waiting[0].offset <= self._log.high_watermark:
+            self._waiting.popleft().finish(None)
+
+    def _expire(self, now_ms: int) -> None:
+        error = BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"not committed within {COMMIT_TIMEOUT_MS} ms")
+        while self._waiting and self._waiting[0].deadline_ms <= now_ms:
+            self._waiting.popleft().finish(error)
+        if self._waiting:
+            self._expiry = self._timers.at(self._waiting[0].deadline_ms, self._expire)
+
+    # Timers.
+
+    def at(self, deadline_ms: int, action: Callable[[int], None]) -> Timer:
+        """Set a timer of the shard; see `ShardTimers`."""
+
+        def due(now_ms: int) -> None:
+            if self.state is not PartitionState.CLOSED:
+                # Not limited as requests are: without its timers a group would wait for ever.
+                self._queue.append((lambda shard: shard.fire(timer.fire, now_ms), ignore, now_ms))
+                self._drain()
+
+        timer = _ShardTimer(deadline_ms, action)
+        timer.alarm = self._timers.at(deadline_ms, due)
+        return timer
+
+
+def ignore(_: object) -> None:
+    """Take the outcome of what nobody asked for."""

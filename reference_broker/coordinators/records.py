@@ -1,0 +1,63 @@
+"""How coordinators write keys and values: a key begins with its int16 record type, a value with its int16 version.
+
+Source: `CoordinatorRecordSerde` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+
+from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, KeyValue
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.programs import program
+from kafkawire.sdk.protocol.schema import Message
+
+__all__ = ["RecordTypes", "decode", "encode", "types_by_key"]
+
+#: The classes of key and value by record type.
+RecordTypes = Mapping[int, tuple[type[Message], type[Message]]]
+
+_PREFIX = struct.Struct(">h")
+
+
+def types_by_key(*types: tuple[type[Message], type[Message]]) -> RecordTypes:
+    """Return classes of keys and values by their record type."""
+    return {key.SCHEMA.key or 0: (key, value) for key, value in types}
+
+
+def encode(record: CoordinatorRecord) -> KeyValue:
+    """Return key and value as they are stored."""
+    key, value, version, _ = record
+    stored_key = _PREFIX.pack(key.SCHEMA.key or 0) + program(type(key), key.SCHEMA.versions.last).encode(key)
+    if value is None:
+        return stored_key, None
+    return stored_key, _PREFIX.pack(version) + program(type(value), version).encode(value)
+
+
+def decode(types: RecordTypes, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
+    """Return a stored record, None for one of a type that is not in `types`.
+
+    Raises:
+        DecodeError: key or value is damaged, or of an unknown version.
+    """
+    kind = _prefix(key, "key")
+    if kind not in types:
+        return None
+    key_class, value_class = types[kind]
+    decoded_key, _ = program(key_class, key_class.SCHEMA.versions.last).decode(key, _PREFIX.size)
+    if value is None:
+        return CoordinatorRecord(decoded_key, None)
+    version = _prefix(value, "value")
+    if version not in value_class.SCHEMA.versions:
+        known = value_class.SCHEMA.versions
+        raise DecodeError("version", 0, f"version {version} of {value_class.__name__}, known are {known}")
+    decoded, _ = program(value_class, version).decode(value, _PREFIX.size)
+    return CoordinatorRecord(decoded_key, decoded, version)
+
+
+def _prefix(data: bytes, part: str) -> int:
+    if len(data) < _PREFIX.size:
+        raise DecodeError(part, 0, f"{len(data)} bytes, expected at least {_PREFIX.size}")
+    (prefix,) = _PREFIX.unpack_from(data)
+    return int(prefix)

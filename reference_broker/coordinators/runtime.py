@@ -1,0 +1,83 @@
+"""The partitions of a coordinator's topic that this broker serves.
+
+Source: `CoordinatorRuntime` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from kafkawire.reference_broker.coordinators.partition import CoordinatorPartition, PartitionState
+from kafkawire.reference_broker.coordinators.shard import CoordinatorLog, Operation, Shard, ShardTimers
+from kafkawire.reference_broker.timers import Timers
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["CoordinatorRuntime"]
+
+S = TypeVar("S", bound=Shard)
+R = TypeVar("R")
+
+
+class CoordinatorRuntime(Generic[S]):
+    """Loaded partitions of one topic, by number.
+
+    Args:
+        topic: its name, for messages.
+        timers: the broker's timers.
+        new_shard: returns an empty shard that sets its timers in the given ones.
+    """
+
+    def __init__(self, topic: str, timers: Timers, new_shard: Callable[[ShardTimers], S]) -> None:
+        self._topic = topic
+        self._timers = timers
+        self._new_shard = new_shard
+        self._partitions: dict[int, CoordinatorPartition[S]] = {}
+
+    def load(self, number: int, log: CoordinatorLog, now_ms: int) -> None:
+        """Begin to serve a partition: its log is replayed, a slice at a time."""
+        self.unload(number)
+        partition = CoordinatorPartition(f"{self._topic}-{number}", log, self._timers, self._new_shard)
+        self._partitions[number] = partition
+        partition.load(now_ms)
+
+    def unload(self, number: int) -> None:
+        """Stop serving a partition; everything that waits there is answered with NOT_COORDINATOR."""
+        partition = self._partitions.pop(number, None)
+        if partition is not None:
+            partition.close()
+
+    def submit(
+        self, number: int, operation: Operation[S, R], done: Callable[[R | BrokerError], None], now_ms: int
+    ) -> None:
+        """Run an operation on a partition.
+
+        Args:
+            number: of the partition.
+            operation: a step of its shard.
+            done: called once with the reply, when what it says is committed, or with the error.
+            now_ms: the current time.
+        """
+        partition = self._partitions.get(number)
+        if partition is None:
+            done(BrokerError(ErrorCode.NOT_COORDINATOR, f"{self._topic}-{number} is not served here"))
+        else:
+            partition.submit(operation, done, now_ms)
+
+    def shards(self) -> Iterator[S]:
+        """Yield the shards that are served."""
+        for partition in self._partitions.values():
+            if partition.state is PartitionState.ACTIVE:
+                yield partition.shard
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of the partitions that are loaded or being loaded."""
+        return [
+            number for number, partition in self._partitions.items() if partition.state is not PartitionState.CLOSED
+        ]
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a partition is being loaded."""
+        return any(partition.state is PartitionState.LOADING for partition in self._partitions.values())

@@ -1,0 +1,130 @@
+"""The machine's disk: one data directory, through the operating system."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from kafkawire.sdk.protocol.schema import Buffer
+
+__all__ = ["MachineDisk"]
+
+_FILE_MODE = 0o644
+
+
+class MachineDisk:
+    """The files under a directory.
+
+    Args:
+        root: created if it does not exist, with its parents.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        Path(root).mkdir(parents=True, exist_ok=True)
+        self._root = os.path.abspath(root)
+
+    def describe(self, path: str) -> str:
+        return self._at(path)
+
+    def open(self, path: str, *, create: bool = False) -> _MachineFile:
+        return _MachineFile(self._at(path), create)
+
+    def size_of(self, path: str) -> int:
+        return os.stat(self._at(path)).st_size
+
+    def names(self, path: str) -> list[str]:
+        return sorted(os.listdir(self._at(path)))
+
+    def make_folder(self, path: str) -> None:
+        try:
+            os.mkdir(self._at(path))
+        except FileExistsError:
+            if not os.path.isdir(self._at(path)):
+                raise
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(self._at(old), self._at(new))
+
+    def remove(self, path: str) -> None:
+        os.unlink(self._at(path))
+
+    def remove_folder(self, path: str) -> None:
+        os.rmdir(self._at(path))
+
+    def sync_folder(self, path: str) -> None:
+        descriptor = os.open(self._at(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def lock(self, path: str) -> _MachineLock:
+        return _MachineLock(self._at(path))
+
+    def _at(self, path: str) -> str:
+        return f"{self._root}/{path}" if path else self._root
+
+
+class _MachineFile:
+    __slots__ = ("_descriptor", "size_bytes")
+
+    def __init__(self, path: str, create: bool) -> None:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        self._descriptor = os.open(path, flags, _FILE_MODE)
+        self.size_bytes = os.fstat(self._descriptor).st_size
+
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):
+            os.close(self._descriptor)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def append(self, data: Buffer) -> None:
+        with memoryview(data) as view:
+            written = os.write(self._descriptor, view)
+            self.size_bytes += written
+            # The kernel writes less when the disk is full, or a signal arrives.
+            while written < len(view):
+                more = os.write(self._descriptor, view[written:])
+                self.size_bytes += more
+                written += more
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        # Never more than there is: the memory for an answer is reserved before it is read.
+        data = os.pread(self._descriptor, min(size_bytes, max(self.size_bytes - position, 0)), position)
+        while 0 < len(data) < min(size_bytes, self.size_bytes - position):
+            more = os.pread(self._descriptor, size_bytes - len(data), position + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def truncate(self, size_bytes: int) -> None:
+        os.ftruncate(self._descriptor, size_bytes)
+        self.size_bytes = size_bytes
+
+    def sync(self) -> None:
+        os.fsync(self._descriptor)
+
+
+class _MachineLock:
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, path: str) -> None:
+        self._descriptor: int | None = None
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    __del__ = release

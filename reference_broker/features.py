@@ -1,0 +1,53 @@
+"""The features of a cluster: what ApiVersions tells of them (KIP-584).
+
+A feature is told if the API that it is about is served. Those of Kafka's own insides, `kraft.version` and
+`eligible.leader.replicas.version`, have nothing here to be about.
+
+Source: Apache Kafka, `Feature`, `MetadataVersion`; the levels are those of a new cluster of its release 4.3.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Final, NamedTuple
+
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import TRANSACTION_VERSION_FEATURE, TransactionVersion
+from kafkawire.sdk.protocol.versions import VersionRange
+
+__all__ = ["FEATURES", "Feature", "features"]
+
+
+class Feature(NamedTuple):
+    """A feature.
+
+    Attributes:
+        name: Kafka's name.
+        supported: the levels that can be chosen.
+        finalized: the level that is chosen.
+        api: what it is about, None for a feature of every broker.
+    """
+
+    name: str
+    supported: VersionRange
+    finalized: int
+    api: ApiKey | None
+
+
+FEATURES: Final = (
+    Feature("group.version", VersionRange(0, 1), 1, ApiKey.CONSUMER_GROUP_HEARTBEAT),
+    Feature("metadata.version", VersionRange(7, 30), 30, None),
+    Feature("share.version", VersionRange(0, 1), 1, ApiKey.SHARE_GROUP_HEARTBEAT),
+    Feature("streams.version", VersionRange(0, 1), 1, ApiKey.STREAMS_GROUP_HEARTBEAT),
+    Feature(
+        TRANSACTION_VERSION_FEATURE,
+        VersionRange(TransactionVersion.TV_0, TransactionVersion.TV_2),
+        TransactionVersion.TV_2,
+        ApiKey.END_TXN,
+    ),
+)
+
+
+def features(served: Container[ApiKey]) -> list[Feature]:
+    """Return the features of a broker that serves some APIs."""
+    return [feature for feature in FEATURES if feature.api is None or feature.api in served]

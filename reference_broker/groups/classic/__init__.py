@@ -1,0 +1,1 @@
+"""Classic groups: the members assign among themselves, the coordinator keeps them together."""

@@ -1,0 +1,197 @@
+"""A consumer group of KIP-848: members, the target assignment, and who owns which partition.
+
+Changes come from records alone, so that a loaded group equals the one that wrote them.
+
+Source: KIP-848; `ConsumerGroup`, `ConsumerGroupMember`, `ModernGroup` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+from kafkawire.reference_broker.groups.consumer.topic_pattern import topic_pattern
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["NOTHING", "ConsumerGroup", "ConsumerGroupState", "ConsumerMember", "MemberState", "Partitions"]
+
+#: Partition numbers by topic id.
+Partitions = Mapping[bytes, frozenset[int]]
+
+NOTHING: Partitions = {}
+
+
+class ConsumerGroupState(StrEnum):
+    """The state of a group; the values are those of ConsumerGroupDescribe."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class MemberState(IntEnum):
+    """How far a member is; the values are those of its record."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMember:
+    """A member of a consumer group.
+
+    Attributes:
+        member_id: of the member.
+        instance_id: the id of a static member, None for a dynamic one.
+        rack_id: where it runs, None if not known.
+        client_id: the client's name for itself.
+        client_host: the host it connects from.
+        rebalance_timeout_ms: how long it may take to revoke partitions.
+        topics: the names it is subscribed to, sorted.
+        assignor: the one it asks for, None for the group's.
+        epoch: the group epoch that it has reached.
+        previous_epoch: the one before, which it still has if a response was lost.
+        state: see `MemberState`.
+        assigned: what it owns and may keep.
+        revoking: what it owns until it says that it does not.
+        regex: of further names that it is subscribed to, see `TopicPattern`; empty for none.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topics: tuple[str, ...] = ()
+    assignor: str | None = None
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    assigned: Partitions = field(default_factory=dict)
+    revoking: Partitions = field(default_factory=dict)
+    regex: str = ""
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Return whether it is subscribed to a topic."""
+        return topic in self.topics or (bool(self.regex) and topic_pattern(self.regex).matches(topic))
+
+    def subscribed_topics(self, existing: Collection[str]) -> frozenset[str]:
+        """Return the names that it is subscribed to, of the topics that exist or not."""
+        matching = topic_pattern(self.regex).matching(existing) if self.regex else ()
+        return frozenset((*self.topics, *matching))
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        """Return whether it has exactly what an assignment of this epoch gives it."""
+        return self.state is MemberState.STABLE and self.epoch == epoch
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """A consumer group.
+
+    Attributes:
+        group_id: its id.
+        epoch: grows with members, subscriptions and topics.
+        metadata_hash: of the topics that members are subscribed to, when they were last looked at.
+        members: by member id.
+        static_members: member ids by instance id.
+        target: what each member is to own.
+        assignment_epoch: the group epoch of the target assignment.
+        owners: the member that owns a partition, by topic id and number.
+    """
+
+    group_id: str
+    epoch: int = 0
+    metadata_hash: int = 0
+    members: dict[str, ConsumerMember] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
+    target: dict[str, Partitions] = field(default_factory=dict)
+    assignment_epoch: int = 0
+    owners: dict[tuple[bytes, int], str] = field(default_factory=dict)
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        """How far the group is."""
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Return whether a member is subscribed to a topic, by name or by a regular expression."""
+        return any(member.is_subscribed_to(topic) for member in self.members.values())
+
+    def put(self, member: ConsumerMember) -> None:
+        """Add a member, or replace what was known of it."""
+        self._disown(self.members.get(member.member_id))
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        for owned in (member.assigned, member.revoking):
+            for topic_id, numbers in owned.items():
+                for number in numbers:
+                    self.owners[topic_id, number] = member.member_id
+
+    def remove(self, member_id: str) -> None:
+        """Remove a member."""
+        member = self.members.pop(member_id, None)
+        self._disown(member)
+        # A member that replaces it may have taken the instance id over.
+        if member is not None and member.instance_id and self.static_members.get(member.instance_id) == member_id:
+            del self.static_members[member.instance_id]
+
+    def _disown(self, member: ConsumerMember | None) -> None:
+        if member is None:
+            return
+        for owned in (member.assigned, member.revoking):
+            for topic_id, numbers in owned.items():
+                for number in numbers:
+                    if self.owners.get((topic_id, number)) == member.member_id:
+                        del self.owners[topic_id, number]
+
+    # Checks.
+
+    def known(self, member_id: str, instance_id: str | None) -> ConsumerMember:
+        """Return a member after checking its identity.
+
+        Raises:
+            BrokerError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has the instance id.
+        """
+        if instance_id is not None:
+            holder = self.static_members.get(instance_id)
+            if holder is None:
+                raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+            if holder != member_id:
+                raise BrokerError(
+                    ErrorCode.FENCED_INSTANCE_ID,
+                    f"Static member {member_id} with instance id {instance_id} was fenced by member {holder}.",
+                )
+        member = self.members.get(member_id)
+        if member is None:
+            raise BrokerError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
+            )
+        return member
+
+    def check_commit(self, member_id: str, epoch: int) -> None:
+        """Check that offsets may be committed, or read by a member.
+
+        Raises:
+            BrokerError: UNKNOWN_MEMBER_ID, or STALE_MEMBER_EPOCH, which the member mends by a heartbeat.
+        """
+        if epoch < 0 and not self.members:
+            return
+        member = self.members.get(member_id)
+        if member is None:
+            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id!r} is unknown")
+        if epoch != member.epoch:
+            raise BrokerError(ErrorCode.STALE_MEMBER_EPOCH, f"epoch {epoch}, the member's is {member.epoch}")

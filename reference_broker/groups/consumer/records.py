@@ -1,0 +1,188 @@
+"""Records of consumer groups in `__consumer_offsets`, written and replayed.
+
+Source: `GroupCoordinatorRecordHelpers`, `GroupMetadataManager.replay` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from kafkawire.reference_broker.coordinators.records import types_by_key
+from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
+from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, ConsumerMember, MemberState, Partitions
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_current_member_assignment import (
+    ConsumerGroupCurrentMemberAssignmentKey as CurrentKey,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_current_member_assignment import (
+    ConsumerGroupCurrentMemberAssignmentValue as CurrentValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_member_metadata import (
+    ConsumerGroupMemberMetadataKey as MemberKey,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_member_metadata import (
+    ConsumerGroupMemberMetadataValue as MemberValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_metadata import (
+    ConsumerGroupMetadataKey as GroupKey,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_metadata import (
+    ConsumerGroupMetadataValue as GroupValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_target_assignment_member import (
+    ConsumerGroupTargetAssignmentMemberKey as TargetKey,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_target_assignment_member import (
+    ConsumerGroupTargetAssignmentMemberValue as TargetValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_target_assignment_metadata import (
+    ConsumerGroupTargetAssignmentMetadataKey as EpochKey,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_target_assignment_metadata import (
+    ConsumerGroupTargetAssignmentMetadataValue as EpochValue,
+)
+
+__all__ = [
+    "CONSUMER_RECORD_TYPES",
+    "current_record",
+    "epoch_record",
+    "group_records_end",
+    "group_value_record",
+    "member_record",
+    "member_tombstones",
+    "replay",
+    "target_record",
+]
+
+#: The types of records of consumer groups.
+CONSUMER_RECORD_TYPES = types_by_key(
+    (GroupKey, GroupValue),
+    (MemberKey, MemberValue),
+    (EpochKey, EpochValue),
+    (TargetKey, TargetValue),
+    (CurrentKey, CurrentValue),
+)
+
+
+def group_value_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
+    """Return the record of a group's epoch."""
+    return CoordinatorRecord(GroupKey(group_id), GroupValue(epoch, metadata_hash))
+
+
+def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
+    """Return the record of what a member says of itself."""
+    value = MemberValue(
+        member.instance_id,
+        member.rack_id,
+        member.client_id,
+        member.client_host,
+        list(member.topics),
+        member.regex,
+        member.rebalance_timeout_ms,
+        member.assignor,
+        None,
+    )
+    return CoordinatorRecord(MemberKey(group_id, member.member_id), value)
+
+
+def epoch_record(group_id: str, assignment_epoch: int, now_ms: int) -> CoordinatorRecord:
+    """Return the record of the target assignment's epoch."""
+    return CoordinatorRecord(EpochKey(group_id), EpochValue(assignment_epoch, now_ms))
+
+
+def target_record(group_id: str, member_id: str, target: Partitions) -> CoordinatorRecord:
+    """Return the record of what a member is to own."""
+    value = TargetValue([TargetValue.TopicPartition(topic_id, sorted(part)) for topic_id, part in target.items()])
+    return CoordinatorRecord(TargetKey(group_id, member_id), value)
+
+
+def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
+    """Return the record of what a member owns, and how far it is."""
+    value = CurrentValue(
+        member.epoch,
+        member.previous_epoch,
+        member.state,
+        [CurrentValue.TopicPartitions(topic_id, sorted(part)) for topic_id, part in member.assigned.items()],
+        [CurrentValue.TopicPartitions(topic_id, sorted(part)) for topic_id, part in member.revoking.items()],
+    )
+    return CoordinatorRecord(CurrentKey(group_id, member.member_id), value)
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
+    """Return the records that remove a member."""
+    keys = (CurrentKey(group_id, member_id), TargetKey(group_id, member_id), MemberKey(group_id, member_id))
+    return [CoordinatorRecord(key, None) for key in keys]
+
+
+def group_records_end(group: ConsumerGroup) -> list[CoordinatorRecord]:
+    """Return the records that remove a group."""
+    gone = [record for member_id in group.members for record in member_tombstones(group.group_id, member_id)]
+    return [*gone, CoordinatorRecord(EpochKey(group.group_id), None), CoordinatorRecord(GroupKey(group.group_id), None)]
+
+
+def replay(groups: dict[str, ConsumerGroup], record: CoordinatorRecord) -> str:
+    """Take over a record of a consumer group; return the group's id."""
+    key, value = record.key, record.value
+    if isinstance(key, GroupKey):
+        if value is None:
+            groups.pop(key.group_id, None)
+        else:
+            assert isinstance(value, GroupValue)
+            group = _group(groups, key.group_id)
+            group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
+    elif isinstance(key, MemberKey):
+        _replay_member(groups, key, value)
+    elif isinstance(key, EpochKey):
+        if isinstance(value, EpochValue):
+            _group(groups, key.group_id).assignment_epoch = value.assignment_epoch
+    elif isinstance(key, TargetKey):
+        if isinstance(value, TargetValue):
+            _group(groups, key.group_id).target[key.member_id] = _partitions(value.topic_partitions)
+        elif key.group_id in groups:
+            groups[key.group_id].target.pop(key.member_id, None)
+    else:
+        assert isinstance(key, CurrentKey)
+        if isinstance(value, CurrentValue):
+            group = _group(groups, key.group_id)
+            member = group.members.get(key.member_id, ConsumerMember(key.member_id))
+            group.put(
+                replace(
+                    member,
+                    epoch=value.member_epoch,
+                    previous_epoch=value.previous_member_epoch,
+                    state=MemberState(value.state),
+                    assigned=_partitions(value.assigned_partitions),
+                    revoking=_partitions(value.partitions_pending_revocation),
+                )
+            )
+    return key.group_id
+
+
+def _replay_member(groups: dict[str, ConsumerGroup], key: MemberKey, value: object) -> None:
+    if isinstance(value, MemberValue):
+        group = _group(groups, key.group_id)
+        member = group.members.get(key.member_id, ConsumerMember(key.member_id))
+        group.put(
+            replace(
+                member,
+                instance_id=value.instance_id,
+                rack_id=value.rack_id,
+                client_id=value.client_id,
+                client_host=value.client_host,
+                rebalance_timeout_ms=value.rebalance_timeout_ms,
+                topics=tuple(sorted(value.subscribed_topic_names)),
+                regex=value.subscribed_topic_regex or "",
+                assignor=value.server_assignor,
+            )
+        )
+    elif key.group_id in groups:
+        groups[key.group_id].remove(key.member_id)
+
+
+def _group(groups: dict[str, ConsumerGroup], group_id: str) -> ConsumerGroup:
+    return groups.setdefault(group_id, ConsumerGroup(group_id))
+
+
+def _partitions(entries: Sequence[Any]) -> Partitions:
+    return {bytes(entry.topic_id): frozenset(entry.partitions) for entry in entries}

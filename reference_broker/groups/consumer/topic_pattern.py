@@ -1,0 +1,207 @@
+"""Regular expressions over topic names, matched in time that grows with the name and never explodes.
+
+`re` may try exponentially many ways to match, and nothing else of the broker runs meanwhile. It only parses here; the
+states that are possible after each character are followed together (Thompson's construction). What RE2 leaves out,
+which Apache Kafka uses, is refused: references back, and looking around.
+
+Source: `Utils.throwIfRegularExpressionIsInvalid`, `TopicRegexResolver` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+from re import _constants as node  # type: ignore[attr-defined]  # not in the stubs
+from re import _parser as parser  # type: ignore[attr-defined]  # not in the stubs
+from typing import Any, Final
+
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["STATES_MAX", "TopicPattern", "topic_pattern"]
+
+#: States of one expression, as in RE2: `a{1000}` is the longest repetition.
+STATES_MAX: Final = 1_000
+
+#: Expressions that are remembered, and for each of them sets of states with their successors, and names beside those
+#: that there are; beyond that they are made again.
+_REMEMBERED_MAX = 1_000
+
+#: What topic names consist of; nothing else has to be told apart.
+_ALPHABET: Final = frozenset(string.ascii_letters + string.digits + "._-")
+
+_CATEGORIES: Final = {
+    node.CATEGORY_DIGIT: frozenset(string.digits),
+    node.CATEGORY_NOT_DIGIT: _ALPHABET - frozenset(string.digits),
+    node.CATEGORY_WORD: _ALPHABET - frozenset(".-"),
+    node.CATEGORY_NOT_WORD: frozenset(".-"),
+    node.CATEGORY_SPACE: frozenset(),
+    node.CATEGORY_NOT_SPACE: _ALPHABET,
+}
+
+_BEGINNINGS: Final = (node.AT_BEGINNING, node.AT_BEGINNING_STRING)
+_ENDS: Final = (node.AT_END, node.AT_END_STRING)
+
+#: The state in which the whole name has matched.
+_END = 0
+
+
+class TopicPattern:
+    """A regular expression that whole topic names match, or not.
+
+    Args:
+        text: the expression.
+
+    Raises:
+        BrokerError: INVALID_REGULAR_EXPRESSION.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        #: By state: the characters that lead on, and where they lead; None leads on without a character.
+        self._characters: list[frozenset[str] | None] = [None]
+        self._next: list[tuple[int, ...]] = [()]
+        #: States that hold only at the beginning, or only at the end, of a name.
+        self._anchors: dict[int, bool] = {}
+        self._known: dict[str, bool] = {}
+        self._successors: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        try:
+            parsed = parser.parse(text)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise self._invalid(str(error)) from None
+        self._ignores_case = bool(parsed.state.flags & re.IGNORECASE)
+        if parsed.state.flags & (re.MULTILINE | re.VERBOSE | re.LOCALE | re.ASCII):
+            raise self._invalid("only the flags i and s are allowed")
+        try:
+            self._start = self._sequence(parsed, _END)
+        except RecursionError:
+            raise self._invalid("it is nested too deep") from None
+
+    def matches(self, name: str) -> bool:
+        """Return whether a whole name matches."""
+        states = self._closure((self._start,), is_start=True, is_end=not name)
+        last = len(name) - 1
+        for place, character in enumerate(name):
+            if not states:
+                return False
+            states = self._step(states, character, is_end=place == last)
+        return _END in states
+
+    def matching(self, names: Collection[str]) -> frozenset[str]:
+        """Return the names that match; those of an earlier call are remembered."""
+        if len(self._known) > 2 * len(names) + _REMEMBERED_MAX:
+            self._known = {}
+        known = self._known
+        for name in names:
+            if name not in known:
+                known[name] = self.matches(name)
+        return frozenset(name for name in names if known[name])
+
+    # Following states.
+
+    def _step(self, states: frozenset[int], character: str, *, is_end: bool) -> frozenset[int]:
+        known = None if is_end else self._successors.get((states, character))
+        if known is not None:
+            return known
+        after = [state for each in states if character in (self._characters[each] or ()) for state in self._next[each]]
+        found = self._closure(after, is_start=False, is_end=is_end)
+        if not is_end and len(self._successors) < _REMEMBERED_MAX:
+            self._successors[states, character] = found
+        return found
+
+    def _closure(self, states: Iterable[int], *, is_start: bool, is_end: bool) -> frozenset[int]:
+        """Return what can be reached from states without a character."""
+        found: set[int] = set()
+        open_ = list(states)
+        while open_:
+            state = open_.pop()
+            anchor = self._anchors.get(state)
+            if state in found or (anchor is not None and not (is_start if anchor else is_end)):
+                continue
+            found.add(state)
+            if self._characters[state] is None:
+                open_ += self._next[state]
+        return frozenset(found)
+
+    # Making states, from the end to the beginning.
+
+    def _state(self, characters: frozenset[str] | None, *following: int) -> int:
+        if len(self._next) > STATES_MAX:
+            raise self._invalid(f"it needs more than {STATES_MAX} states")
+        self._characters.append(characters)
+        self._next.append(following)
+        return len(self._next) - 1
+
+    def _sequence(self, parts: Any, following: int) -> int:
+        for kind, argument in reversed(list(parts)):
+            following = self._part(kind, argument, following)
+        return following
+
+    def _part(self, kind: Any, argument: Any, following: int) -> int:
+        if kind in (node.LITERAL, node.NOT_LITERAL, node.ANY, node.IN):
+            return self._state(self._character_set(kind, argument), following)
+        if kind is node.SUBPATTERN:
+            _, added, removed, inner = argument
+            if added or removed:
+                raise self._invalid("flags are allowed at its beginning only")
+            return self._sequence(inner, following)
+        if kind is node.BRANCH:
+            return self._state(None, *[self._sequence(branch, following) for branch in argument[1]])
+        if kind in (node.MAX_REPEAT, node.MIN_REPEAT):
+            least, most, inner = argument
+            return self._repeat(least, most, inner, following)
+        if kind is node.AT and argument in _BEGINNINGS + _ENDS:
+            state = self._state(None, following)
+            self._anchors[state] = argument in _BEGINNINGS
+            return state
+        raise self._invalid("invalid or unsupported Perl syntax")
+
+    def _character_set(self, kind: Any, argument: Any) -> frozenset[str]:
+        """Return the characters of topic names that a part stands for."""
+        if kind is node.ANY:
+            return _ALPHABET
+        is_negated = kind is node.NOT_LITERAL
+        found: set[str] = set()
+        for item, value in argument if kind is node.IN else [(node.LITERAL, argument)]:
+            if item is node.NEGATE:
+                is_negated = True
+            elif item is node.LITERAL:
+                found.add(chr(value))
+            elif item is node.RANGE:
+                found |= {each for each in _ALPHABET if value[0] <= ord(each) <= value[1]}
+            else:
+                found |= _CATEGORIES[value]
+        if self._ignores_case:
+            found |= {each for letter in found for each in (letter.lower(), letter.upper())}
+        return _ALPHABET - found if is_negated else _ALPHABET & found
+
+    def _repeat(self, least: int, most: int, inner: Any, following: int) -> int:
+        if least > STATES_MAX or (most is not node.MAXREPEAT and most > STATES_MAX):
+            raise self._invalid(f"it repeats more than {STATES_MAX} times")
+        if most is node.MAXREPEAT:
+            again = self._state(None, following)
+            self._next[again] = (self._sequence(inner, again), following)
+            following = again
+        else:
+            end = following
+            for _ in range(most - least):
+                following = self._state(None, self._sequence(inner, following), end)
+        for _ in range(least):
+            following = self._sequence(inner, following)
+        return following
+
+    def _invalid(self, reason: str) -> BrokerError:
+        text = f"SubscribedTopicRegex `{self._text}` is not a valid regular expression: {reason}."
+        return BrokerError(ErrorCode.INVALID_REGULAR_EXPRESSION, text)
+
+
+@lru_cache(_REMEMBERED_MAX)
+def topic_pattern(text: str) -> TopicPattern:
+    """Return the pattern of an expression.
+
+    Raises:
+        BrokerError: INVALID_REGULAR_EXPRESSION.
+    """
+    return TopicPattern(text)

@@ -1,0 +1,328 @@
+"""The groups and offsets of one partition of `__consumer_offsets`: a state machine for the coordinator's runtime.
+
+Each operation returns a `Result`. Committed offsets change when their records are replayed; a classic group changes at
+once, and its record is written when a generation has its assignment or the group has become empty.
+
+Source: `GroupCoordinatorShard` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from kafkawire.reference_broker.coordinators.records import decode
+from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, Result, ShardTimers
+from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState, JoinReply, SyncReply
+from kafkawire.reference_broker.groups.classic.members import ClassicMembers
+from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, ConsumerGroupState
+from kafkawire.reference_broker.groups.consumer.heartbeats import Heartbeats, Topics
+from kafkawire.reference_broker.groups.consumer.records import CONSUMER_RECORD_TYPES, group_records_end
+from kafkawire.reference_broker.groups.consumer.records import replay as replay_consumer
+from kafkawire.reference_broker.groups.offsets import Offsets, Partition, expired
+from kafkawire.reference_broker.groups.outbox import Outbox
+from kafkawire.reference_broker.groups.records import (
+    RECORD_TYPES,
+    Committed,
+    group_tombstone,
+    offset_record,
+    offset_tombstone,
+    stored_group,
+)
+from kafkawire.reference_broker.groups.requests import Beat, Commit, GroupLimits, Join, Sync
+from kafkawire.reference_broker.timers import Timer
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.group_metadata import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["GroupShard"]
+
+_RECORD_TYPES = {**RECORD_TYPES, **CONSUMER_RECORD_TYPES}
+
+#: Most offsets that are looked at, or deleted, in one step: about 2 ms. What is left follows in further steps.
+_STEP_OFFSETS = 2_000
+
+
+class GroupShard:
+    """The groups whose ids belong to one partition.
+
+    Args:
+        timers: where deadlines are set.
+        new_id: returns the random part of a member id.
+        limits: see `GroupLimits`.
+        topics: see `Topics`.
+
+    Attributes:
+        groups: classic groups, by id.
+        consumer_groups: those of KIP-848, by id; an id is in one of both.
+        offsets: the committed offsets.
+    """
+
+    def __init__(
+        self,
+        timers: ShardTimers,
+        new_id: Callable[[], str],
+        limits: GroupLimits,
+        topics: Topics,
+    ) -> None:
+        self._timers = timers
+        self._limits = limits
+        self._outbox = Outbox()
+        self._clean_up_timer: Timer | None = None
+        self.groups: dict[str, ClassicGroup] = {}
+        self.offsets = Offsets()
+        self.consumer_groups: dict[str, ConsumerGroup] = {}
+        self._heartbeats = Heartbeats(self.consumer_groups, timers, self._outbox, new_id, limits, topics)
+        self._members = ClassicMembers(
+            self.groups, timers, self._outbox, new_id, limits, lambda group_id: bool(self.offsets.of_group(group_id))
+        )
+
+    # What the runtime calls, see `Shard`.
+
+    def decode(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
+        return decode(_RECORD_TYPES, key, value)
+
+    def replay(self, record: CoordinatorRecord) -> None:
+        key, value = record.key, record.value
+        if isinstance(key, OffsetCommitKey):
+            partition = key.topic, key.partition
+            if isinstance(value, OffsetCommitValue):
+                self.offsets.put(key.group, partition, _committed(value))
+                if key.group not in self.groups and key.group not in self.consumer_groups:
+                    self.groups[key.group] = ClassicGroup(key.group, state_changed_ms=value.commit_timestamp)
+            else:
+                self.offsets.remove(key.group, partition)
+        elif isinstance(key, GroupMetadataKey):
+            if isinstance(value, GroupMetadataValue):
+                self.groups[key.group] = stored_group(key.group, value)
+            else:
+                self._members.forget(key.group)
+        else:
+            group_id = replay_consumer(self.consumer_groups, record)
+            if value is not None:
+                # Offsets that were replayed before made a group without members of it.
+                self._members.forget(group_id)
+
+    def loaded(self, now_ms: int) -> None:
+        self._members.loaded(now_ms)
+        self._heartbeats.loaded(now_ms)
+        self._clean_up_later(now_ms)
+
+    def unloaded(self) -> None:
+        if self._clean_up_timer is not None:
+            self._clean_up_timer.cancel()
+        self._members.unloaded()
+        self._heartbeats.unloaded()
+
+    def fire(self, action: Callable[[int], None], now_ms: int) -> Result[None]:
+        action(now_ms)
+        return self._outbox.take(None)
+
+    # Members.
+
+    def join(self, request: Join, reply: JoinReply, now_ms: int) -> Result[None]:
+        """Join a member; see `ClassicMembers.join`."""
+        if (group := self.consumer_groups.get(request.group_id)) is not None:
+            if group.members:
+                reply(JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+                return Result(None)
+            self._end(group)
+        self._members.join(request, reply, now_ms)
+        return self._outbox.take(None)
+
+    def sync(self, request: Sync, reply: SyncReply, now_ms: int) -> Result[None]:
+        """Return a member's assignment; see `ClassicMembers.sync`."""
+        self._members.sync(request, reply, now_ms)
+        return self._outbox.take(None)
+
+    def heartbeat(
+        self, group_id: str, generation_id: int, member_id: str, instance_id: str | None, now_ms: int
+    ) -> Result[None]:
+        """Extend a member's session; see `ClassicMembers.heartbeat`."""
+        self._members.heartbeat(group_id, generation_id, member_id, instance_id, now_ms)
+        return Result(None)
+
+    def beat(self, request: Beat, now_ms: int) -> Result[ConsumerGroupHeartbeatResponse]:
+        """Handle a heartbeat of KIP-848; see `Heartbeats.beat`.
+
+        Raises:
+            BrokerError: see there; or the group is a classic one with members.
+        """
+        classic = self.groups.get(request.group_id)
+        if classic is not None and classic.state is not GroupState.EMPTY:
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
+        response = self._heartbeats.beat(request, now_ms)
+        if classic is not None:
+            self._outbox.add(group_tombstone(request.group_id))
+        return self._outbox.take(response)
+
+    def leave(self, group_id: str, members: Sequence[tuple[str, str | None]], now_ms: int) -> Result[list[ErrorCode]]:
+        """Remove members; see `ClassicMembers.leave`."""
+        return self._outbox.take(self._members.leave(group_id, members, now_ms))
+
+    # Offsets.
+
+    def commit(self, commit: Commit, offsets: Mapping[Partition, Committed], now_ms: int) -> Result[None]:
+        """Commit offsets.
+
+        Raises:
+            BrokerError: the committer is not, or not any more, a member.
+        """
+        group = self.consumer_groups.get(commit.group_id)
+        if group is None:
+            self._members.check_commit(commit, now_ms)
+        else:
+            group.check_commit(commit.member_id, commit.generation_id)
+        return Result(None, [offset_record(commit.group_id, *partition, entry) for partition, entry in offsets.items()])
+
+    def fetch(
+        self, group_id: str, member_id: str | None = None, epoch: int = -1
+    ) -> Result[Mapping[Partition, Committed]]:
+        """Return the committed offsets of a group.
+
+        Raises:
+            BrokerError: a KIP-848 member asks that is unknown, or of another epoch.
+        """
+        group = self.consumer_groups.get(group_id)
+        if group is not None and (member_id is not None or epoch >= 0):
+            group.check_commit(member_id or "", epoch)
+        return Result(dict(self.offsets.of_group(group_id)))
+
+    def delete_offsets(self, group_id: str, partitions: Sequence[Partition]) -> Result[list[ErrorCode]]:
+        """Delete committed offsets of topics that the group is not subscribed to; return a code for each partition.
+
+        Raises:
+            BrokerError: there is no such group, or what its members read cannot be known.
+        """
+        group = self._group(group_id)
+        topics: set[str] | None = set()
+        if not isinstance(group, ConsumerGroup) and group.state is not GroupState.EMPTY:
+            if not group.uses_consumer_protocol:
+                raise BrokerError(ErrorCode.NON_EMPTY_GROUP, f"state {group.state}")
+            topics = group.subscribed_topics()
+        known = self.offsets.of_group(group_id)
+        codes, records = [], []
+        for partition in partitions:
+            is_read = isinstance(group, ConsumerGroup) and group.is_subscribed_to(partition[0])
+            if is_read or topics is None or partition[0] in topics:
+                codes.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+                continue
+            codes.append(ErrorCode.NONE)
+            if partition in known:
+                records.append(offset_tombstone(group_id, *partition))
+        return Result(codes, records)
+
+    def forget_topic(self, topic: str, topic_id: bytes, now_ms: int) -> Result[None]:
+        """Delete the offsets of a deleted topic, so that a new topic of the same name starts without any.
+
+        Args:
+            topic: its name.
+            topic_id: its id; offsets that name another are of a later topic.
+            now_ms: the current time.
+        """
+        return Result(None, self._forgotten(topic, topic_id, now_ms))
+
+    def _forgotten(self, topic: str, topic_id: bytes, now_ms: int) -> list[CoordinatorRecord]:
+        records: list[CoordinatorRecord] = []
+        for group_id, partition, entry in self.offsets.of_topic(topic):
+            if entry.topic_id in (topic_id, bytes(len(topic_id))):
+                records.append(offset_tombstone(group_id, *partition))
+            if len(records) >= _STEP_OFFSETS:
+                self._timers.at(now_ms, lambda now_ms: self._forget_more(topic, topic_id, now_ms))
+                break
+        return records
+
+    def _forget_more(self, topic: str, topic_id: bytes, now_ms: int) -> None:
+        for record in self._forgotten(topic, topic_id, now_ms):
+            self._outbox.add(record)
+
+    # Groups.
+
+    def find(self, group_id: str) -> Result[ClassicGroup | None]:
+        """Return a group, None if there is none."""
+        return Result(self.groups.get(group_id))
+
+    def delete(self, group_id: str) -> Result[None]:
+        """Delete an empty group and its offsets.
+
+        Raises:
+            BrokerError: there is no such group, or it has members.
+        """
+        group = self._group(group_id)
+        if not _is_empty(group):
+            raise BrokerError(ErrorCode.NON_EMPTY_GROUP, f"state {group.state}")
+        for partition in self.offsets.of_group(group_id):
+            self._outbox.add(offset_tombstone(group_id, *partition))
+        self._end(group)
+        return self._outbox.take(None)
+
+    def find_consumer(self, group_id: str) -> Result[ConsumerGroup | None]:
+        """Return a group of KIP-848, None if there is none."""
+        return Result(self.consumer_groups.get(group_id))
+
+    def _end(self, group: ClassicGroup | ConsumerGroup) -> None:
+        """Write that an empty group is gone."""
+        ends = [group_tombstone(group.group_id)] if isinstance(group, ClassicGroup) else group_records_end(group)
+        for record in ends:
+            self._outbox.add(record)
+
+    def _group(self, group_id: str) -> ClassicGroup | ConsumerGroup:
+        group = self.groups.get(group_id) or self.consumer_groups.get(group_id)
+        if group is None:
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return group
+
+    # Expiry.
+
+    def _clean_up_later(self, now_ms: int) -> None:
+        deadline_ms = now_ms + self._limits.offsets_retention_check_interval_ms
+        self._clean_up_timer = self._timers.at(
+            deadline_ms, lambda now_ms: self._clean_up(iter([*self.groups, *self.consumer_groups]), now_ms)
+        )
+
+    def _clean_up(self, group_ids: Iterator[str], now_ms: int) -> None:
+        """Delete what has expired, a number of offsets at a time."""
+        seen = 0
+        for group_id in group_ids:
+            seen += 1 + self._clean_up_group(group_id, now_ms)
+            if seen >= _STEP_OFFSETS:
+                self._clean_up_timer = self._timers.at(now_ms, lambda now_ms: self._clean_up(group_ids, now_ms))
+                return
+        self._clean_up_later(now_ms)
+
+    def _clean_up_group(self, group_id: str, now_ms: int) -> int:
+        """Delete a group's expired offsets, and the group if it is empty and has no others; return how many it had."""
+        group = self.groups.get(group_id) or self.consumer_groups.get(group_id)
+        if group is None:
+            return 0
+        offsets = self.offsets.of_group(group_id)
+        gone = expired(group, offsets, self._limits.offsets_retention_ms, now_ms)
+        for partition in gone:
+            self._outbox.add(offset_tombstone(group_id, *partition))
+        is_awaited = isinstance(group, ClassicGroup) and group.pending_members
+        if len(gone) == len(offsets) and _is_empty(group) and not is_awaited:
+            self._end(group)
+        return len(offsets)
+
+
+def _is_empty(group: ClassicGroup | ConsumerGroup) -> bool:
+    return group.state in (GroupState.EMPTY, ConsumerGroupState.EMPTY)
+
+
+def _committed(value: OffsetCommitValue) -> Committed:
+    return Committed(
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        value.topic_id,
+        value.expire_timestamp,
+    )

@@ -1,0 +1,109 @@
+"""The high watermark of a partition: a value, and those who wait for it to move.
+
+Everything before it is replicated as far as the topic asks for, and may be read and acknowledged.
+
+Source: `UnifiedLog.highWatermark`, `DelayedOperationPurgatory` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from kafkawire.sdk.errors import BrokerError
+
+__all__ = ["HighWatermark", "Reached", "Watcher"]
+
+logger = logging.getLogger("kafkawire.broker")
+
+#: Called once the high watermark has reached an offset, with None; or with the reason why it never will.
+Reached = Callable[[BrokerError | None], None]
+
+#: Called with the number of bytes that have become readable.
+Watcher = Callable[[int], None]
+
+#: More than the `min_bytes` of any fetch, an int32.
+_COMPLETES_ANY_FETCH_BYTES = 2**31
+
+
+class HighWatermark:
+    """The high watermark of a partition.
+
+    Args:
+        offset: its first value.
+
+    Attributes:
+        offset: the first offset that consumers may not read.
+    """
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+        self._error: BrokerError | None = None
+        #: (offset, number, callback); the number keeps callbacks of one offset in order.
+        self._waiting: list[tuple[int, int, Reached]] = []
+        self._made = 0
+        self._watchers: dict[Watcher, None] = {}
+        #: (end offset, size) of the batches that are not readable yet.
+        self._unreadable: deque[tuple[int, int]] = deque()
+
+    def when_reached(self, offset: int, callback: Reached) -> None:
+        """Call `callback` once when the high watermark is at `offset` or after it; at once if it is already.
+
+        What waits is one entry for each produced partition of a request, and a connection has one request at a time.
+        """
+        if offset <= self.offset or self._error is not None:
+            _call(callback, None if offset <= self.offset else self._error)
+        else:
+            self._made += 1
+            heapq.heappush(self._waiting, (offset, self._made, callback))
+
+    def watch(self, watcher: Watcher) -> None:
+        """Call `watcher` whenever more can be read, or nothing will ever be again, until `unwatch`."""
+        self._watchers[watcher] = None
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Stop calling a watcher; may be called more than once."""
+        self._watchers.pop(watcher, None)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody watches."""
+        return bool(self._watchers)
+
+    def appended(self, end_offset: int, size_bytes: int) -> None:
+        """Note a batch that is in the log and becomes readable when the high watermark reaches its end."""
+        self._unreadable.append((end_offset, size_bytes))
+
+    def advance(self, offset: int) -> None:
+        """Move to `offset`; a lower one than before changes nothing."""
+        if offset <= self.offset:
+            return
+        self.offset = offset
+        size_bytes = 0
+        while self._unreadable and self._unreadable[0][0] <= offset:
+            size_bytes += self._unreadable.popleft()[1]
+        while self._waiting and self._waiting[0][0] <= self.offset:
+            _call(heapq.heappop(self._waiting)[2], None)
+        self._tell(size_bytes)
+
+    def fail(self, error: BrokerError) -> None:
+        """Tell everybody who waits that the high watermark will not move any more."""
+        self._error = error
+        waiting, self._waiting = self._waiting, []
+        for _, _, callback in sorted(waiting, key=lambda entry: entry[:2]):
+            _call(callback, error)
+        self._tell(_COMPLETES_ANY_FETCH_BYTES)
+
+    def _tell(self, size_bytes: int) -> None:
+        for watcher in tuple(self._watchers):
+            _call(watcher, size_bytes)
+
+
+def _call(callback: Callable[..., None], argument: object) -> None:
+    """Call back; what one of them breaks does not concern the others, nor the append that moved the high watermark."""
+    try:
+        callback(argument)
+    except Exception:
+        logger.exception("a callback of a log failed")

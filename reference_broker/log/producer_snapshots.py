@@ -1,0 +1,106 @@
+"""Producer snapshots: the `<offset>.snapshot` files, with the producers of the log before that offset.
+
+A snapshot is written when the log rolls and when it is closed. It spares a restart the records before it.
+
+Source: `ProducerStateManager.readSnapshot`, `writeSnapshot` in Apache Kafka; `schemas/storage/producer_snapshot.yaml`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+
+from kafkawire.reference_broker.log.producers import AppendedBatch, Producer
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.messages.storage.producer_snapshot import ProducerSnapshot
+from kafkawire.sdk.protocol.primitives import FIXED
+from kafkawire.sdk.protocol.programs import program
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.records import crc32c
+
+__all__ = ["SNAPSHOT_SUFFIX", "decode_snapshot", "encode_snapshot"]
+
+SNAPSHOT_SUFFIX = ".snapshot"
+
+_VERSIONS = ProducerSnapshot.SCHEMA.versions
+_VERSION = Struct(">h")
+
+#: The checksum is of what follows it; it is the first field.
+_CRC_BYTES = Struct(f">{FIXED['uint32'].format}").size
+
+_NO_OFFSET = -1
+
+#: A table of Java has this many buckets at first; it doubles when more than three quarters full.
+_BUCKETS = 16
+
+
+def encode_snapshot(producers: Iterable[Producer]) -> bytes:
+    """Return the content of a snapshot, with the producers in Kafka's order."""
+    entries = []
+    for producer in _in_order(list(producers)):
+        last = producer.batches[-1] if producer.batches else None
+        entries.append(
+            ProducerSnapshot.ProducerEntry(
+                producer_id=producer.producer_id,
+                epoch=producer.epoch,
+                last_sequence=producer.last_sequence,
+                last_offset=_NO_OFFSET if last is None else last.last_offset,
+                offset_delta=0 if last is None else last.offset_delta,
+                timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_first_offset=_offset(producer.transaction_start),
+            )
+        )
+    codec = program(ProducerSnapshot, _VERSIONS.last)
+    message = ProducerSnapshot(producer_entries=entries)
+    message.crc = crc32c(codec.encode(message)[_CRC_BYTES:])
+    return _VERSION.pack(_VERSIONS.last) + codec.encode(message)
+
+
+def decode_snapshot(data: Buffer) -> list[Producer]:
+    """Return the producers of a snapshot; of the batches of each only the last is known.
+
+    Raises:
+        DecodeError: its version is not known, or it is damaged.
+    """
+    view = memoryview(data)
+    if len(view) < _VERSION.size:
+        raise DecodeError("version", 0, f"a snapshot of {len(view)} bytes")
+    (version,) = _VERSION.unpack_from(view)
+    if not _VERSIONS.first <= version <= _VERSIONS.last:
+        reason = f"version {version}, {_VERSIONS.first} to {_VERSIONS.last} are known"
+        raise DecodeError("version", 0, reason)
+    body = view[_VERSION.size :]
+    message, _ = program(ProducerSnapshot, version).decode(body)
+    computed = crc32c(body[_CRC_BYTES:])
+    if computed != message.crc:
+        reason = f"checksum {message.crc:#010x}, the content has {computed:#010x}"
+        raise DecodeError("crc", _VERSION.size, reason)
+    return [_producer(entry) for entry in message.producer_entries]
+
+
+def _producer(entry: ProducerSnapshot.ProducerEntry) -> Producer:
+    batches = []
+    if entry.last_offset >= 0:
+        batches.append(AppendedBatch(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp))
+    start = entry.current_txn_first_offset
+    return Producer(
+        entry.producer_id, entry.epoch, entry.coordinator_epoch, entry.timestamp, start if start >= 0 else None, batches
+    )
+
+
+def _offset(offset: int | None) -> int:
+    return _NO_OFFSET if offset is None else offset
+
+
+def _in_order(producers: list[Producer]) -> list[Producer]:
+    """Return the producers as Kafka's hash table orders them, so that the same state gives the same bytes."""
+    buckets = _BUCKETS
+    while len(producers) * 4 > buckets * 3:
+        buckets *= 2
+
+    def bucket(producer: Producer) -> int:
+        hashed = (producer.producer_id ^ producer.producer_id >> 32) & 0xFFFFFFFF
+        return (hashed ^ hashed >> 16) & buckets - 1
+
+    return sorted(producers, key=bucket)

@@ -1,0 +1,170 @@
+"""The producers of a log when it is opened: its latest snapshot, and the batches after it.
+
+Source: `UnifiedLog.rebuildProducerState`, `ProducerStateManager.truncateAndReload`, `removeStraySnapshots` in Apache
+Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable
+from typing import Protocol
+
+from kafkawire.reference_broker.disk.disk import Disk, read_file
+from kafkawire.reference_broker.log.batches import BatchHeader
+from kafkawire.reference_broker.log.producer_snapshots import SNAPSHOT_SUFFIX, decode_snapshot, encode_snapshot
+from kafkawire.reference_broker.log.producers import CompletedTransaction, Marker, Producers
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.messages.records.control.end_txn_marker import EndTxnMarker
+from kafkawire.sdk.protocol.tables.enums import ControlRecordType
+from kafkawire.sdk.records import walk
+from kafkawire.sdk.records.control import control_record
+
+__all__ = ["ReadableFile", "Snapshots", "load_producers", "note_stored"]
+
+logger = logging.getLogger("kafkawire.broker")
+
+#: Of the offset in the name of a snapshot.
+_NAME_DIGITS = 20
+
+
+class ReadableFile(Protocol):
+    """A file with batches."""
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        """Return a part of it."""
+        ...
+
+
+#: The batches of a log from an offset on, with the file that each is in.
+StoredBatches = Callable[[int], Iterable[tuple[ReadableFile, BatchHeader]]]
+
+
+class Snapshots:
+    """The snapshots of a log.
+
+    Args:
+        disk: has them.
+        folder: of the partition.
+
+    Attributes:
+        offsets: of the snapshots, ascending.
+    """
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self._disk = disk
+        self._folder = folder
+        self.offsets: list[int] = []
+
+    def find(self) -> None:
+        """Look which snapshots there are."""
+        names = self._disk.names(self._folder)
+        self.offsets = sorted(offset for name in names if (offset := _offset_of(name)) is not None)
+
+    def prepared(self, producers: Producers, *, is_last: bool = False) -> Callable[[], None]:
+        """Return what writes the producers as they are now, on any thread; nothing if the last snapshot says the same.
+
+        Args:
+            producers: of the log.
+            is_last: whether the log is closed. The snapshot is synced then: at any other time a damaged one is noticed
+                and does no harm. Without a producer and without a snapshot there is nothing for the next start to find.
+        """
+        offset = producers.end_offset
+        if (self.offsets and self.offsets[-1] >= offset) or (is_last and not self.offsets and not len(producers)):
+            return lambda: None
+        content = encode_snapshot(producers)
+
+        def write() -> None:
+            file = self._disk.open(self._path(offset), create=True)
+            file.truncate(0)
+            file.append(content)
+            if is_last:
+                file.sync()
+            self.offsets.append(offset)
+
+        return write
+
+    def read(self, offset: int) -> bytes:
+        """Return the content of a snapshot."""
+        return read_file(self._disk, self._path(offset)) or b""
+
+    def remove(self, offset: int) -> None:
+        """Remove a snapshot."""
+        self._disk.remove(self._path(offset))
+        self.offsets.remove(offset)
+
+    def _path(self, offset: int) -> str:
+        return f"{self._folder}/{offset:0{_NAME_DIGITS}}{SNAPSHOT_SUFFIX}"
+
+
+def load_producers(
+    snapshots: Snapshots, base_offsets: Collection[int], end_offset: int, batches: StoredBatches, *, is_clean: bool
+) -> Producers:
+    """Return the producers of a log, and remove the snapshots that nothing needs.
+
+    Args:
+        snapshots: of the log.
+        base_offsets: of its segments; the snapshots there are kept, and the latest.
+        end_offset: of the log.
+        batches: see `StoredBatches`.
+        is_clean: whether the log was closed in order; without a snapshot it had no producers then.
+    """
+    snapshots.find()
+    for offset in snapshots.offsets[:]:
+        is_stray = offset not in base_offsets and offset != snapshots.offsets[-1]
+        if is_stray or offset > end_offset:
+            snapshots.remove(offset)
+    had_snapshots = bool(snapshots.offsets)
+    producers = _latest(snapshots)
+    if producers.end_offset < end_offset and (had_snapshots or not is_clean):
+        for file, header in batches(producers.end_offset):
+            note_stored(producers, file, header)
+    producers.end_offset = end_offset
+    return producers
+
+
+def note_stored(producers: Producers, file: ReadableFile, header: BatchHeader) -> list[CompletedTransaction]:
+    """Take account of a batch that is found in the log.
+
+    Args:
+        producers: of the log.
+        file: has the batch.
+        header: of the batch.
+
+    Returns:
+        The transactions that it ends; those that are aborted belong into the transaction index.
+    """
+    if not header.is_control:
+        producers.note(header, header.base_offset)
+        return []
+    ended = []
+    for batch in walk(file.read(header.position, header.size_bytes)):
+        for record in batch.records():
+            found = control_record(record)
+            if isinstance(found.body, EndTxnMarker):
+                is_commit = found.key.type == ControlRecordType.COMMIT
+                epoch = found.body.coordinator_epoch
+                marker = Marker(header.producer_id, header.producer_epoch, is_commit, epoch)
+                ended.append(producers.note_marker(marker, record.offset, record.timestamp))
+    return [transaction for transaction in ended if transaction is not None]
+
+
+def _latest(snapshots: Snapshots) -> Producers:
+    """Return what the latest snapshot says; damaged ones are removed."""
+    producers = Producers()
+    while snapshots.offsets:
+        offset = snapshots.offsets[-1]
+        try:
+            producers.restore(decode_snapshot(snapshots.read(offset)), offset)
+            break
+        except DecodeError as error:
+            logger.warning(
+                "the producer snapshot at offset %d is damaged, the one before it is used: %s", offset, error
+            )
+            snapshots.remove(offset)
+    return producers
+
+
+def _offset_of(name: str) -> int | None:
+    digits = name.removesuffix(SNAPSHOT_SUFFIX)
+    return int(digits) if len(digits) == _NAME_DIGITS and digits.isdigit() else None

@@ -1,0 +1,183 @@
+"""Opening the segments of a partition, and repairing what a crash has left.
+
+After a clean shutdown only the end of the last segment is read. After a crash every segment that is not known to be
+durable is checked batch by batch; the log ends before the first batch that is damaged or missing, and a log line says
+what was cut off, where and why.
+
+Source: `LogLoader` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from kafkawire.reference_broker.disk.disk import Disk
+from kafkawire.reference_broker.log.config import LogConfig
+from kafkawire.reference_broker.log.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    Segment,
+    base_offset_of,
+    segment_name,
+)
+from kafkawire.reference_broker.log.syncing import SYNC_FAILED
+from kafkawire.sdk.errors import DecodeError
+
+__all__ = ["Opened", "Places", "open_segments"]
+
+logger = logging.getLogger("kafkawire.broker")
+
+_COPY_SUFFIX = ".copy"
+
+#: How much is copied at once.
+_CHUNK_BYTES = 4 * 1024 * 1024
+
+
+class Places(NamedTuple):
+    """What the checkpoints say of a partition.
+
+    Attributes:
+        log_start_offset: the base offset of the first segment, if it has to be created.
+        recovery_point: everything before this offset is durable.
+    """
+
+    log_start_offset: int
+    recovery_point: int
+
+
+class Opened(NamedTuple):
+    """The segments of a partition.
+
+    Attributes:
+        segments: in order of their base offsets; never empty, and only the last one can be appended to.
+        truncated_bytes: what was cut off or deleted.
+    """
+
+    segments: list[Segment]
+    truncated_bytes: int
+
+
+def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *, is_clean: bool) -> Opened:
+    """Open the segments of a partition; create the first one if there is none.
+
+    Args:
+        disk: where the files are.
+        folder: the partition's folder.
+        config: of the log.
+        places: what the checkpoints say.
+        is_clean: whether the last shutdown was clean.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    log_start_offset, recovery_point = places
+    names = _without_copies(disk, folder)
+    bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
+    _remove_orphans(disk, folder, names, set(bases))
+    if SYNC_FAILED in names:
+        last_synced = max((base for base in bases if base <= recovery_point), default=0)
+        _write_again(disk, folder, [base for base in bases if base >= last_synced])
+    segments: list[Segment] = []
+    truncated = 0
+    for number, base in enumerate(bases):
+        following = bases[number + 1] if number + 1 < len(bases) else None
+        is_checked = following is not None and (is_clean or following <= recovery_point)
+        segment = Segment(disk, folder, base, config, following if is_checked else None)
+        reason = _reason_to_delete(segments, segment, recovery_point, has_cut=truncated > 0)
+        if reason:
+            truncated += _delete_from(disk, folder, config, bases[number:], reason)
+            break
+        if not is_checked:
+            truncated += _load_last(segment) if is_clean else segment.recover()
+        segments.append(segment)
+    if not segments:
+        segments.append(Segment.create(disk, folder, log_start_offset, config))
+    for segment in segments[:-1]:
+        segment.seal()
+    end = segments[-1].next_offset
+    if end < recovery_point:
+        logger.error(
+            "%s: the log ends at offset %d, although everything before %d was durable: %d offsets are gone",
+            disk.describe(folder),
+            end,
+            recovery_point,
+            recovery_point - end,
+        )
+    return Opened(segments, truncated)
+
+
+def _load_last(segment: Segment) -> int:
+    """Load the last segment of a log that was closed in order; damage at its end is cut off."""
+    try:
+        return segment.load()
+    except DecodeError:
+        return segment.recover()
+
+
+def _reason_to_delete(segments: list[Segment], segment: Segment, recovery_point: int, *, has_cut: bool) -> str:
+    """Return why a segment cannot follow those before it, empty if it can.
+
+    Everything before the recovery point was durable when it was written, so that gaps there come from compaction.
+    """
+    if has_cut:
+        return "it follows what was cut off"
+    if segments and segments[-1].next_offset > segment.base_offset:
+        return f"the segment before it goes to offset {segments[-1].next_offset}"
+    if segments and segments[-1].next_offset < segment.base_offset and segment.base_offset > recovery_point:
+        return f"the segment before it ends at offset {segments[-1].next_offset}, what follows was never written"
+    return ""
+
+
+def _delete_from(disk: Disk, folder: str, config: LogConfig, bases: list[int], reason: str) -> int:
+    deleted = 0
+    for base in reversed(bases):
+        # From the end, so that a crash meanwhile leaves no gap.
+        segment = Segment(disk, folder, base, config)
+        deleted += segment.size_bytes
+        segment.delete()
+    disk.sync_folder(folder)
+    logger.warning(
+        "%s: deleting %d segments of %d bytes in all, from offset %d on: %s",
+        disk.describe(folder),
+        len(bases),
+        deleted,
+        bases[0],
+        reason,
+    )
+    return deleted
+
+
+def _remove_orphans(disk: Disk, folder: str, names: list[str], bases: set[int]) -> None:
+    """Delete indexes whose segment is gone."""
+    for name in names:
+        stem, _, suffix = name.rpartition(".")
+        if f".{suffix}" in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) and base_offset_of(stem + LOG_SUFFIX) not in bases:
+            disk.remove(f"{folder}/{name}")
+
+
+def _without_copies(disk: Disk, folder: str) -> list[str]:
+    """Return the names in a folder, without the copies that a crash has left, which are removed."""
+    names = disk.names(folder)
+    for name in names:
+        if name.endswith(_COPY_SUFFIX):
+            disk.remove(f"{folder}/{name}")
+    return [name for name in names if not name.endswith(_COPY_SUFFIX)]
+
+
+def _write_again(disk: Disk, folder: str, bases: list[int]) -> None:
+    """Write what no sync will write any more: the segments that were not durable when a sync failed."""
+    logger.warning("%s: a sync has failed, %d segments are written again", disk.describe(folder), len(bases))
+    for base in bases:
+        path = f"{folder}/{segment_name(base)}"
+        original, copy = disk.open(path), disk.open(path + _COPY_SUFFIX, create=True)
+        while copy.size_bytes < original.size_bytes:
+            chunk = original.read(copy.size_bytes, _CHUNK_BYTES)
+            if not chunk:
+                break
+            copy.append(chunk)
+        copy.sync()
+        disk.rename(path + _COPY_SUFFIX, path)
+    disk.sync_folder(folder)
+    disk.remove(f"{folder}/{SYNC_FAILED}")

@@ -1,0 +1,170 @@
+"""The segments of a log at one moment: never changed, so that whoever reads is not disturbed by a roll.
+
+Source: `LogSegments`, `LocalLog.read`, `UnifiedLog.fetchOffsetByTimestamp` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kafkawire.reference_broker.disk.disk import File, FileSlice
+from kafkawire.reference_broker.log.batches import BatchHeader, record_timestamps
+from kafkawire.reference_broker.log.segment import Segment
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+
+__all__ = ["DamagedSegment", "Read", "Segments", "TimestampAndOffset"]
+
+logger = logging.getLogger("kafkawire.broker")
+
+
+class DamagedSegment(Exception):
+    """A batch on the way to what was asked for is damaged.
+
+    Args:
+        base_offset: of the segment that holds it.
+        reason: what is wrong.
+    """
+
+    def __init__(self, base_offset: int, reason: str) -> None:
+        super().__init__(base_offset, reason)
+
+    def __str__(self) -> str:
+        base_offset, reason = self.args
+        return f"segment {base_offset}: {reason}"
+
+
+class Read(NamedTuple):
+    """The result of a read.
+
+    Attributes:
+        records: batches from the one with the requested offset; the last may be cut. None at the end.
+        is_first_whole: whether `records` holds at least one whole batch.
+    """
+
+    records: FileSlice | None
+    is_first_whole: bool
+
+
+class TimestampAndOffset(NamedTuple):
+    """The result of a lookup by time: the record's timestamp and offset, and its leader epoch."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class Segments:
+    """Segments in the order of their base offsets.
+
+    Args:
+        segments: at least one.
+    """
+
+    __slots__ = ("base_offsets", "_segments", "last")
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._segments = tuple(segments)
+        self.base_offsets = [segment.base_offset for segment in segments]
+        self.last = self._segments[-1]
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    @property
+    def first(self) -> Segment:
+        """The first one."""
+        return self._segments[0]
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all batches."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    def rolled(self, segment: Segment) -> Segments:
+        """Return these segments and one more at the end."""
+        return Segments((*self._segments, segment))
+
+    def since(self, offset: int) -> tuple[Segment, ...]:
+        """Return the segment that holds an offset, and those after it."""
+        return self._segments[max(bisect_right(self.base_offsets, offset) - 1, 0) :]
+
+    def read(self, offset: int, max_bytes: int, up_to: int, *, at_least_one: bool) -> Read:
+        """Return batches from `offset` on, as a region of a file.
+
+        Args:
+            offset: the first offset to read.
+            max_bytes: upper bound of the region.
+            up_to: where to end; a batch begins there, or the log ends.
+            at_least_one: whether to return the first batch whole even if it is larger than `max_bytes`.
+
+        Raises:
+            DamagedSegment: a batch is damaged.
+            OSError: the disk failed.
+        """
+        for segment in self.since(offset):
+            try:
+                batch = segment.find(offset)
+                if batch is None:
+                    continue
+                if batch.base_offset >= up_to:
+                    break
+                end = segment.size_bytes
+                if up_to < segment.next_offset and (bound := segment.find(up_to)) is not None:
+                    end = bound.position
+            except DecodeError as error:
+                raise DamagedSegment(segment.base_offset, str(error)) from error
+            size = max(max_bytes, batch.size_bytes if at_least_one else 0)
+            size = min(size, end - batch.position)
+            return Read(FileSlice(segment.file, batch.position, size), size >= batch.size_bytes)
+        return Read(None, is_first_whole=False)
+
+    def headers(self) -> Iterator[tuple[File, BatchHeader]]:
+        """Yield the header of every batch, and the file that the batch is in."""
+        for segment in self._segments:
+            for header in segment.headers(0):
+                yield segment.file, header
+
+    def headers_from(self, offset: int) -> Iterator[tuple[File, BatchHeader]]:
+        """Yield the header of every batch from `offset` on; what follows a damaged one in its segment is left out."""
+        for segment in self.since(offset):
+            try:
+                for header in segment.headers(0):
+                    if header.base_offset >= offset:
+                        yield segment.file, header
+            except DecodeError as error:
+                logger.error("segment %d: %s; its producers may be unknown", segment.base_offset, error)
+
+    def offset_for_timestamp(self, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
+        """Return the first record at or after `timestamp`, from `start_offset` on; None if none is that recent.
+
+        Raises:
+            DamagedSegment: a batch is damaged.
+            OSError: the disk failed.
+        """
+        for segment in self.since(start_offset):
+            try:
+                for batch in segment.from_time(timestamp):
+                    if found := _record_at(segment, batch, timestamp, start_offset):
+                        return found
+            except DecodeError as error:
+                raise DamagedSegment(segment.base_offset, str(error)) from error
+        return None
+
+    def max_timestamp(self) -> int:
+        """Return the highest timestamp, `NO_TIMESTAMP` if there is none."""
+        return max((segment.max_timestamp for segment in self._segments), default=NO_TIMESTAMP)
+
+
+def _record_at(segment: Segment, batch: BatchHeader, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
+    """Return the first record of a batch that is recent enough and can be read."""
+    for offset, record_timestamp in record_timestamps(segment.file, batch):
+        if record_timestamp >= timestamp and offset >= start_offset:
+            return TimestampAndOffset(record_timestamp, offset, batch.leader_epoch)
+    return None

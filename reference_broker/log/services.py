@@ -1,0 +1,44 @@
+"""What logs need from outside: a disk, a thread for what may block, and timers.
+
+Work that blocks (syncing, creating and removing files, checkpoints) is handed to `background`; everything else, and
+all state, stays where requests are handled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kafkawire.reference_broker.disk.disk import Disk
+from kafkawire.reference_broker.timers import Timers
+
+__all__ = ["Background", "LogServices", "at_once"]
+
+#: Runs blocking work: the first function runs elsewhere; the second runs where requests are handled, with the error or
+#: None.
+Background = Callable[[Callable[[], None], Callable[[Exception | None], None]], None]
+
+
+def at_once(work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+    """Run blocking work in place."""
+    try:
+        work()
+    except OSError as error:
+        done(error)
+    else:
+        done(None)
+
+
+@dataclass(slots=True)
+class LogServices:
+    """What logs need from outside.
+
+    Attributes:
+        disk: where the files are.
+        background: see `Background`.
+        timers: for what is due later.
+    """
+
+    disk: Disk
+    background: Background = at_once
+    timers: Timers = field(default_factory=Timers)

@@ -1,0 +1,46 @@
+"""Making segments durable, on any thread; and remembering that it has failed.
+
+After a failed sync the system takes pages for written that are not on the disk, and every later sync succeeds without
+writing them. A file in the folder says so, and the next start writes those segments again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from kafkawire.reference_broker.disk.disk import Disk
+from kafkawire.reference_broker.log.segment import Segment
+
+__all__ = ["SYNC_FAILED", "make_durable"]
+
+#: The file that says that a sync has failed.
+SYNC_FAILED = ".sync-failed"
+
+
+def make_durable(
+    disk: Disk, folder: str, sealed: Sequence[Segment], others: Sequence[Segment], *, with_names: bool
+) -> None:
+    """Make segments durable.
+
+    Args:
+        disk: where they are.
+        folder: the partition's folder.
+        sealed: complete segments, which are stored with their indexes.
+        others: segments whose batches alone have to be durable.
+        with_names: whether there are new names in the folder.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    try:
+        for segment in sealed:
+            segment.sync(with_indexes=True)
+        for segment in others:
+            segment.sync(with_indexes=False)
+        if with_names:
+            disk.sync_folder(folder)
+    except OSError:
+        with contextlib.suppress(OSError):
+            disk.open(f"{folder}/{SYNC_FAILED}", create=True)
+        raise

@@ -1,0 +1,269 @@
+"""Which topics exist, kept in the folder `topics` so that a crash leaves each one whole or not at all.
+
+    <name>.topic          the topic exists: its id, number of partitions, configurations
+    <topic id>.creating   its partitions are being made; at a restart they are removed
+    <topic id>.deleting   it is deleted; its partitions are being removed, at a restart the rest of them
+
+A topic begins to exist when `.creating` is renamed to `.topic`, after everything else is durable, and ends to exist
+when `.deleting` is durable. Every step blocks, and runs in the background.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from kafkawire.reference_broker.disk.disk import Disk, read_file, remove_tree, replace_file, write_file
+from kafkawire.reference_broker.log.checkpoints import (
+    PARTITION_METADATA,
+    DamagedFile,
+    partition_metadata_text,
+    properties_text,
+    read_properties,
+)
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.uuids import format_uuid, parse_uuid
+
+__all__ = ["TopicFile", "TopicFiles", "UndecidedError", "folder_of"]
+
+logger = logging.getLogger("kafkawire.broker")
+
+_FOLDER = "topics"
+_TOPIC = ".topic"
+_CREATING = ".creating"
+_DELETING = ".deleting"
+_TEMPORARY = ".tmp"
+#: Folders whose files are being removed, and folders that belong to no topic.
+_DELETED = "-delete"
+_STRAY = "-stray"
+
+_TOPIC_ID = "topic.id"
+_TOPIC_NAME = "topic.name"
+_PARTITIONS = "partitions"
+
+
+class TopicFile(NamedTuple):
+    """What is written down of a topic.
+
+    Attributes:
+        name: unique among the present topics.
+        topic_id: 16 bytes, never reused.
+        partitions: their number.
+        configs: configurations that differ from the defaults.
+    """
+
+    name: str
+    topic_id: bytes
+    partitions: int
+    configs: Mapping[str, str]
+
+
+def folder_of(topic: str, number: int) -> str:
+    """Return the folder of a partition."""
+    return f"{topic}-{number}"
+
+
+class TopicFiles:
+    """The topics written down on a disk; what a crash has interrupted is finished or undone here.
+
+    Args:
+        disk: the data directory.
+
+    Raises:
+        DamagedFile: a file of a topic cannot be understood.
+        OSError: the disk failed.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        disk.make_folder(_FOLDER)
+        self._tidy()
+
+    def topics(self) -> list[TopicFile]:
+        """Return the topics that exist.
+
+        Raises:
+            DamagedFile: a file of a topic cannot be understood.
+            OSError: the disk failed.
+        """
+        return [self._read(name) for name in self._disk.names(_FOLDER) if name.endswith(_TOPIC)]
+
+    def create(self, topic: TopicFile, make_partition: Callable[[int], None]) -> None:
+        """Create a topic.
+
+        Args:
+            topic: what to write down.
+            make_partition: creates what is in the folder of a partition.
+
+        Raises:
+            OSError: the disk failed; the topic does not exist.
+        """
+        journal = self._journal(topic, _CREATING)
+        try:
+            replace_file(self._disk, journal, _content(topic))
+            for number in range(topic.partitions):
+                self.make_folder(topic, number)
+                self.write_metadata(topic, number)
+                make_partition(number)
+            self._disk.sync_folder("")
+            self._disk.rename(journal, self._file(topic.name))
+            self._disk.sync_folder(_FOLDER)
+        except OSError:
+            self._undo_create(topic)
+            raise
+
+    def make_folder(self, topic: TopicFile, number: int) -> None:
+        """Make the folder of a partition; one that is there is put aside.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        folder = folder_of(topic.name, number)
+        if self._exists(folder):
+            # Renamed, not removed: nobody knows whose records these are.
+            stray = f"{format_uuid(topic.topic_id)}.{number}{_STRAY}"
+            describe = self._disk.describe
+            logger.warning("%s belongs to no topic and becomes %s", describe(folder), describe(stray))
+            self._disk.rename(folder, stray)
+        self._disk.make_folder(folder)
+
+    def _exists(self, folder: str) -> bool:
+        try:
+            self._disk.names(folder)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_of_another(self, topic: TopicFile, number: int) -> bool:
+        """Return whether the folder of a partition says that it belongs to another topic of the same name."""
+        metadata = read_file(self._disk, f"{folder_of(topic.name, number)}/{PARTITION_METADATA}")
+        own = partition_metadata_text(topic.topic_id).encode()
+        # One that is cut or full of zeros is what a crash leaves, since it is not synced.
+        return metadata is not None and len(metadata) == len(own) and 0 not in metadata and metadata != own
+
+    def write_metadata(self, topic: TopicFile, number: int) -> None:
+        """Write the topic's id into the folder of a partition; it is not synced, since it can be written again."""
+        path = f"{folder_of(topic.name, number)}/{PARTITION_METADATA}"
+        content = partition_metadata_text(topic.topic_id).encode()
+        if read_file(self._disk, path) != content:
+            write_file(self._disk, path, content)
+
+    def _undo_create(self, topic: TopicFile) -> None:
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                self._disk.remove(self._file(topic.name))
+                self._disk.sync_folder(_FOLDER)
+            self._remove_folders(topic)
+            for suffix in (_CREATING, _CREATING + _TEMPORARY):
+                with contextlib.suppress(FileNotFoundError):
+                    self._disk.remove(self._journal(topic, suffix))
+            self._disk.sync_folder(_FOLDER)
+        except OSError as error:
+            logger.warning("what was made of the topic %s stays until the next start: %s", topic.name, error)
+
+    def begin_delete(self, topic: TopicFile) -> None:
+        """Delete a topic; after this call it never comes back.
+
+        Raises:
+            OSError: the disk failed; the topic still exists.
+            UndecidedError: the disk failed twice; nobody knows whether the topic will exist after a restart.
+        """
+        journal = self._journal(topic, _DELETING)
+        try:
+            replace_file(self._disk, journal, _content(topic))
+        except OSError as error:
+            try:
+                with contextlib.suppress(FileNotFoundError):
+                    self._disk.remove(journal)
+                self._disk.sync_folder(_FOLDER)
+            except OSError:
+                raise UndecidedError(error.errno, error.strerror) from error
+            raise
+
+    def finish_delete(self, topic: TopicFile) -> None:
+        """Remove the files of a deleted topic; what cannot be removed is removed at the next start.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if self._id_in(self._file(topic.name)) == topic.topic_id:
+            self._disk.remove(self._file(topic.name))
+        self._remove_folders(topic)
+        with contextlib.suppress(FileNotFoundError):
+            self._disk.remove(self._journal(topic, _DELETING))
+
+    def _remove_folders(self, topic: TopicFile) -> None:
+        """Remove the folders of a topic; renamed first, so that a half-removed one is never taken for a partition."""
+        doomed = []
+        for number in range(topic.partitions):
+            folder = folder_of(topic.name, number)
+            if self._is_of(topic, folder):
+                doomed.append(f"{format_uuid(topic.topic_id)}.{number}{_DELETED}")
+                self._disk.rename(folder, doomed[-1])
+        self._disk.sync_folder("")
+        for folder in doomed:
+            remove_tree(self._disk, folder)
+
+    def _is_of(self, topic: TopicFile, folder: str) -> bool:
+        """Return whether a folder belongs to a topic, and not to a later one of the same name."""
+        try:
+            metadata = read_file(self._disk, f"{folder}/{PARTITION_METADATA}")
+            if metadata is None:
+                self._disk.names(folder)
+        except FileNotFoundError:
+            return False
+        if metadata == partition_metadata_text(topic.topic_id).encode():
+            return True
+        # The file is not synced: a crash may have emptied it. Then the name decides.
+        return self._id_in(self._file(topic.name)) in (None, topic.topic_id)
+
+    # At the start.
+
+    def _tidy(self) -> None:
+        """Finish or undo what a crash has interrupted."""
+        for name in self._disk.names(_FOLDER):
+            path = f"{_FOLDER}/{name}"
+            if name.endswith(_TEMPORARY):
+                self._disk.remove(path)
+            elif name.endswith(_DELETING):
+                self.finish_delete(self._read(name))
+            elif name.endswith(_CREATING):
+                self._remove_folders(self._read(name))
+                self._disk.remove(path)
+        for name in self._disk.names(""):
+            if name.endswith(_DELETED):
+                remove_tree(self._disk, name)
+
+    def _read(self, name: str) -> TopicFile:
+        path = f"{_FOLDER}/{name}"
+        configs = read_properties(self._disk, path)
+        stem = name.rpartition(".")[0]
+        try:
+            topic_id, partitions = parse_uuid(configs.pop(_TOPIC_ID)), int(configs.pop(_PARTITIONS))
+            return TopicFile(configs.pop(_TOPIC_NAME, stem), topic_id, partitions, configs)
+        except (KeyError, ValueError, LocalProtocolError) as error:
+            raise DamagedFile(self._disk.describe(path), f"{type(error).__name__}: {error}") from None
+
+    def _id_in(self, path: str) -> bytes | None:
+        """Return the topic id in the file of a topic, None if there is no file."""
+        if read_file(self._disk, path) is None:
+            return None
+        return self._read(path.removeprefix(f"{_FOLDER}/")).topic_id
+
+    def _file(self, name: str) -> str:
+        return f"{_FOLDER}/{name}{_TOPIC}"
+
+    def _journal(self, topic: TopicFile, suffix: str) -> str:
+        # By id: a name may have 249 characters, and a file's name at most 255.
+        return f"{_FOLDER}/{format_uuid(topic.topic_id)}{suffix}"
+
+
+class UndecidedError(OSError):
+    """The disk failed, and what it did cannot be undone."""
+
+
+def _content(topic: TopicFile) -> bytes:
+    own = {_TOPIC_ID: format_uuid(topic.topic_id), _TOPIC_NAME: topic.name, _PARTITIONS: topic.partitions}
+    return properties_text({**topic.configs, **own}).encode()

@@ -1,0 +1,135 @@
+"""Listen on one address and take in clients, up to the limits.
+
+Kafka's brokers and clients send at once what they write (TCP_NODELAY); asyncio would do so only for sockets whose
+protocol is named, which accepted ones lack.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import resource
+import socket
+from collections.abc import Callable
+from functools import partial
+
+from kafkawire.reference_broker.network.client_wire import ClientWire
+from kafkawire.reference_broker.network.connection_limits import ConnectionLimits
+from kafkawire.reference_broker.network.peer import Listener, Peer
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["PAUSE_SECONDS", "Acceptor"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+#: Connections that the operating system queues until they are accepted.
+_BACKLOG = 511
+
+#: Connections that are accepted before others have their turn.
+_TURN_CONNECTIONS = 32
+
+#: How long to stop accepting connections after accepting one failed.
+PAUSE_SECONDS = 0.1
+
+_TOO_MANY_FILES = (errno.EMFILE, errno.ENFILE)
+
+
+#: Gives the wire of a new client; its last argument is to be called when the connection is closed.
+Connect = Callable[[socket.socket, Peer, Callable[[], None]], ClientWire]
+
+
+class Acceptor:
+    """One listener.
+
+    Args:
+        listener: where; the port 0 stands for any free one.
+        limits: of all listeners together.
+        connect: takes in a client.
+        clock: returns the time in milliseconds.
+
+    Raises:
+        OSError: the address is in use, or not one of this machine.
+
+    Attributes:
+        listener: where, and what clients are told, with the ports that were found.
+    """
+
+    def __init__(
+        self,
+        listener: Listener,
+        limits: ConnectionLimits,
+        connect: Connect,
+        clock: Callable[[], int],
+    ) -> None:
+        self._limits = limits
+        self._connect = connect
+        self._clock = clock
+        self._lines = LogLimit(_log)
+        self._connecting: set[asyncio.Task[object]] = set()
+        self._pause: asyncio.TimerHandle | None = None
+        family = socket.AF_INET6 if ":" in listener.bind.host else socket.AF_INET
+        self._socket = socket.create_server(listener.bind, family=family, backlog=_BACKLOG)
+        self._socket.setblocking(False)
+        port = self._socket.getsockname()[1]
+        advertised = listener.advertised
+        self.listener = Listener(
+            listener.name,
+            Address(listener.bind.host, port),
+            advertised if advertised.port else advertised._replace(port=port),
+        )
+
+    def start(self) -> None:
+        """Begin to accept."""
+        self._pause = None
+        asyncio.get_running_loop().add_reader(self._socket, self._accept)
+
+    def abandon(self) -> None:
+        """Close a listener that was not started."""
+        self._socket.close()
+
+    async def stop(self) -> None:
+        """Accept nobody else."""
+        asyncio.get_running_loop().remove_reader(self._socket)
+        if self._pause is not None:
+            self._pause.cancel()
+        self._socket.close()
+        if self._connecting:
+            await asyncio.wait(self._connecting)
+
+    def _accept(self) -> None:
+        for _ in range(_TURN_CONNECTIONS):
+            try:
+                client, address = self._socket.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._cannot_accept(error)
+                return
+            self._admit(client, str(address[0]))
+
+    def _cannot_accept(self, error: OSError) -> None:
+        """Wait until others are closed; until then the system would report the same connection again and again."""
+        reason = str(error)
+        if error.errno in _TOO_MANY_FILES:
+            limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            reason = f"all {limit} file descriptors of this process are in use (ulimit -n)"
+        self._lines.error("accept", self._clock(), "clients of %s have to wait: %s", self.listener.name, reason)
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._socket)
+        self._pause = loop.call_later(PAUSE_SECONDS, self.start)
+
+    def _admit(self, client: socket.socket, host: str) -> None:
+        if reason := self._limits.refusal(host):
+            self._lines.warning("refused", self._clock(), "a connection from %s is refused: %s", host, reason)
+            client.close()
+            return
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._limits.opened(host)
+        wire = self._connect(client, Peer(self.listener, host), partial(self._limits.closed, host))
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(loop.connect_accepted_socket(lambda: wire, client))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)

@@ -1,0 +1,63 @@
+"""Work that may block, on other threads: syncing to disk above all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+__all__ = ["BackgroundWork"]
+
+#: More than one, so that one slow log does not hold up the others.
+_THREADS = 4
+
+
+class BackgroundWork:
+    """Runs functions on a few threads, and tells the event loop when each is done.
+
+    The threads are started when they are needed.
+    """
+
+    def __init__(self) -> None:
+        self._executor: ThreadPoolExecutor | None = None
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._is_killed = False
+
+    def __call__(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        """Run `work` on a thread, then `done` on the event loop with the error, or None."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(_THREADS, "kafkawire-broker-background")
+        self._running += 1
+        self._idle.clear()
+
+        def finished(future: asyncio.Future[None]) -> None:
+            self._running -= 1
+            try:
+                # Nothing is told of work that a kill has cut off: it may not have been done.
+                if not (self._is_killed or future.cancelled()):
+                    error = future.exception()
+                    done(error if isinstance(error, Exception) else None)
+            finally:
+                if not self._running:
+                    self._idle.set()
+
+        asyncio.get_running_loop().run_in_executor(self._executor, work).add_done_callback(finished)
+
+    async def idle(self) -> None:
+        """Wait until nothing runs or waits, nor what was started by something that did."""
+        while self._running:
+            await self._idle.wait()
+            await asyncio.sleep(0)
+
+    def close(self) -> None:
+        """End the threads, after the work that they have."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=True)
+
+    def kill(self) -> None:
+        """End the threads as soon as they can, and tell nobody of their work."""
+        self._is_killed = True
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,324 @@
+"""A client's TCP connection: requests in, responses out in order, and files without copying them into the process.
+
+Responses go straight to the socket. Only what it does not take now is left to the transport, and then the session
+stops until the client has read that. Where the socket blocks in the middle of a file, the transport gets a piece of it
+and says when to go on. What is held of requests and responses counts against the memory that all connections share.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
+
+from kafkawire.reference_broker.disk.disk import File, FileSlice
+from kafkawire.reference_broker.network.memory_budget import MemoryBudget
+from kafkawire.reference_broker.network.request_frames import RequestFrames
+from kafkawire.reference_broker.session import Session
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.transport.stream import remaining
+from kafkawire.sdk.transport.wire import Wire
+
+__all__ = ["CLOSE_LINGER_SECONDS", "ClientWire", "Shared"]
+
+#: How long bytes that are unsent when a connection is closed may take to leave: long for a client that reads.
+CLOSE_LINGER_SECONDS = 5.0
+
+#: Buffers that are sent with one call of the system; Linux takes 1,024.
+_PARTS_MAX = 1_000
+
+#: Buffers of together no more than this are joined: the copy costs less than telling the system of each.
+_JOINED_BYTES_MAX = 64 * 1024
+
+#: What is read of a file when the socket has no room for more of it.
+_PIECE_BYTES = 64 * 1024
+
+#: For SO_LINGER: closing discards what is unsent and resets the connection.
+_NO_LINGER = struct.pack("ii", 1, 0)
+
+
+class Shared(NamedTuple):
+    """What all connections share.
+
+    Attributes:
+        buffer: where they receive.
+        budget: of their memory.
+        frame_bytes_max: largest request.
+    """
+
+    buffer: memoryview
+    budget: MemoryBudget
+    frame_bytes_max: int
+
+
+class ClientWire(asyncio.BufferedProtocol):
+    """The `Wire` of a client.
+
+    Args:
+        client: the socket; not blocking.
+        session: creates the session of the client, given this wire.
+        shared: with all other connections.
+        gone: called when the connection is closed.
+    """
+
+    def __init__(
+        self,
+        client: socket.socket,
+        session: Callable[[Wire], Session],
+        shared: Shared,
+        gone: Callable[[ClientWire], None],
+    ) -> None:
+        self._socket = client
+        self.session = session(self)
+        self._budget = shared.budget
+        self._frames = RequestFrames(shared.buffer, self.session.frame_bytes_max, shared.frame_bytes_max)
+        self._gone = gone
+        self._transport: asyncio.Transport | None = None
+        self._outgoing: deque[Buffer | FileSlice] = deque()
+        self._is_blocked = False
+        self._is_ending = False
+        self._linger: asyncio.TimerHandle | None = None
+        self._held_bytes = 0
+        self._is_paused_by_session = False
+        self._lacks_memory = False
+        self._is_reading = True
+        self._received_bytes = 0
+        self._sent_bytes = 0
+        self._unsent_bytes = 0
+        self.session.on_pause = self._session_pauses
+        self.session.on_answer = self._count_held
+
+    # Wire: called by the session.
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing() and not self._is_ending
+
+    @property
+    def is_congested(self) -> bool:
+        return self._is_blocked
+
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self._outgoing) or self._is_blocked
+
+    def write(self, parts: Sequence[Buffer | FileSlice]) -> None:
+        """Write buffers and regions of files in order."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._outgoing.extend(parts)
+            self._send()
+
+    async def drain(self) -> None:
+        """Nobody waits here: the session is told when to stop."""
+
+    sent = drain
+
+    def close(self) -> None:
+        """Close once everything is sent, or when the client has not read it for a while."""
+        if self._transport is None or self._is_ending:
+            return
+        self._is_ending = True
+        if self.has_unsent:
+            self._set_reading()
+            self._linger = asyncio.get_running_loop().call_later(CLOSE_LINGER_SECONDS, self.abort)
+        else:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What the broker asks.
+
+    def expire(self) -> None:
+        """End a connection on which nothing moves; what its client does not read is discarded, by the kernel too."""
+        if self.has_unsent:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self.abort()
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Numbers that stay the same for as long as nothing moves."""
+        waiting_bytes = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        return self._received_bytes, self._sent_bytes - waiting_bytes
+
+    @property
+    def may_be_idle(self) -> bool:
+        """Whether the next step is the client's: to ask, to finish asking, or to read."""
+        return self.has_unsent or not self.session.is_waiting
+
+    # Holder: called by the memory budget.
+
+    @property
+    def missing_bytes(self) -> int:
+        return self._frames.missing_bytes
+
+    def no_room(self) -> None:
+        self._lacks_memory = True
+        self._set_reading()
+
+    def room_again(self) -> None:
+        self._lacks_memory = False
+        self._set_reading()
+
+    def give_up(self, reason: str) -> None:
+        self.session.break_off(reason)
+        self.abort()
+
+    # asyncio.BufferedProtocol: called by the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's derives from nothing
+        self._transport.set_write_buffer_limits(0)  # with anything unsent, this pauses writing
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.buffer(is_short=not self._budget.may_read_much(self))
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._received_bytes += nbytes
+        frames = self._frames.filled(nbytes)
+        was_held = self._held_bytes
+        if frames:
+            self.session.receive_frames(frames)
+        if self._frames.error is not None:
+            self.session.break_off(str(self._frames.error))
+        self._count_held()
+        if frames and was_held:
+            self._budget.done(self)
+        if self._held_bytes and self._frames.missing_bytes and self._budget.must_wait(self):
+            self.no_room()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._is_blocked = True
+        self.session.writing_blocked(True)
+
+    def resume_writing(self) -> None:
+        self._is_blocked = False
+        self._send()
+        if not self._is_blocked:
+            self.session.writing_blocked(False)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._linger is not None:
+            self._linger.cancel()
+        self._outgoing.clear()
+        self.session.connection_lost(exc)
+        self._budget.received(-self._held_bytes)
+        self._budget.unsent(self, 0)
+        self._budget.done(self)
+        self._held_bytes = 0
+        self._gone(self)
+
+    # Receiving.
+
+    def _count_held(self) -> None:
+        held_bytes = self._frames.held_bytes + self.session.held_bytes
+        if held_bytes != self._held_bytes:
+            by_bytes, self._held_bytes = held_bytes - self._held_bytes, held_bytes
+            self._budget.received(by_bytes)
+
+    def _session_pauses(self, pause: bool) -> None:
+        self._is_paused_by_session = pause
+        if not pause:
+            self._count_held()
+        self._set_reading()
+
+    def _set_reading(self) -> None:
+        """Read while nothing speaks against it."""
+        should_read = not (self._is_paused_by_session or self._lacks_memory or self._is_ending)
+        if should_read != self._is_reading and self._transport is not None and not self._transport.is_closing():
+            self._is_reading = should_read
+            if should_read:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    # Sending.
+
+    def _send(self) -> None:
+        """Send what is queued, until the socket blocks."""
+        transport = self._transport
+        assert transport is not None, "nothing is written before the connection is made"
+        while self._outgoing and not self._is_blocked and not transport.is_closing():
+            part = self._outgoing.popleft()
+            if isinstance(part, FileSlice):
+                self._send_file(transport, part)
+            else:
+                self._send_buffers(transport, part)
+        if self._is_blocked or self._unsent_bytes:
+            self._count_unsent(transport)
+        if self._is_ending and not self.has_unsent:
+            transport.close()
+
+    def _send_buffers(self, transport: asyncio.Transport, part: Buffer) -> None:
+        """Send a buffer, and those that follow it."""
+        parts, size_bytes = [part], len(part)
+        while self._outgoing and len(parts) < _PARTS_MAX and not isinstance(following := self._outgoing[0], FileSlice):
+            parts.append(following)
+            size_bytes += len(following)
+            self._outgoing.popleft()
+        if len(parts) > 1 and size_bytes <= _JOINED_BYTES_MAX:
+            parts = [b"".join(parts)]
+        self._sent_bytes += size_bytes
+        try:
+            sent_bytes = self._socket.sendmsg(parts) if len(parts) > 1 else self._socket.send(parts[0])
+        except BlockingIOError:
+            sent_bytes = 0
+        except OSError:
+            self.abort()
+            return
+        if sent_bytes < size_bytes:
+            transport.writelines(remaining(parts, sent_bytes))
+            # In early releases of Python 3.12 `writelines` pauses no one; setting the limits does.
+            transport.set_write_buffer_limits(0)
+
+    def _send_file(self, transport: asyncio.Transport, part: FileSlice) -> None:
+        """Send a region of a file; what the system does not send by itself is left to the transport, in pieces."""
+        file, end = part.file, part.position + part.size_bytes
+        try:
+            position = self._send_directly(file, part.position, end)
+            piece = file.read(position, min(end - position, _PIECE_BYTES)) if position < end else b""
+        except OSError as error:
+            if not isinstance(error, ConnectionError):
+                self.session.break_off(f"records cannot be read: {error}")
+            self.abort()
+            return
+        if piece:
+            self._sent_bytes += len(piece)
+            following = position + len(piece)
+            if following < end:
+                self._outgoing.appendleft(FileSlice(file, following, end - following))
+            transport.write(piece)
+        elif position < end:
+            self._file_is_short(position, end)
+
+    def _send_directly(self, file: File, position: int, end: int) -> int:
+        """Have the system send a region of a file that it knows, until the socket is full; return how far it came."""
+        descriptor = file.fileno()
+        while descriptor is not None and position < end:
+            try:
+                sent_bytes = os.sendfile(self._socket.fileno(), descriptor, position, end - position)
+            except BlockingIOError:
+                break
+            if not sent_bytes:
+                break
+            position += sent_bytes
+            self._sent_bytes += sent_bytes
+        return position
+
+    def _file_is_short(self, position: int, end: int) -> None:
+        """End a connection on which a response has begun that cannot be completed."""
+        self.session.break_off(f"a file of records ends at {position}, {end - position} bytes of it are missing")
+        self.abort()
+
+    def _count_unsent(self, transport: asyncio.Transport) -> None:
+        buffered = sum(len(part) for part in self._outgoing if not isinstance(part, FileSlice))
+        self._unsent_bytes = transport.get_write_buffer_size() + buffered
+        self._budget.unsent(self, self._unsent_bytes)

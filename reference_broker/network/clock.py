@@ -1,0 +1,45 @@
+"""The broker's clock: the machine's wall clock for timestamps, without its jumps for time-outs.
+
+Records, and what is told to clients, follow the machine: after a suspend, or when somebody sets the clock, the time is
+right at once. Whoever measures how long something takes is told of each jump and moves its deadlines along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkawire.sdk.clock import monotonic_ms, now_ms
+
+__all__ = ["JUMP_MS", "BrokerClock"]
+
+#: A smaller difference between the clocks is no jump: the machine's clock is slowly being put right.
+JUMP_MS = 100
+
+
+class BrokerClock:
+    """Milliseconds since the epoch.
+
+    Args:
+        wall_ms: the machine's clock, which may be set and goes on while the machine is suspended.
+        steady_ms: a clock that nobody sets and that may stand still during a suspend.
+
+    Attributes:
+        on_jump: called with the milliseconds by which the clock has jumped, before the new time is used.
+    """
+
+    def __init__(self, wall_ms: Callable[[], int] = now_ms, steady_ms: Callable[[], int] = monotonic_ms) -> None:
+        self._wall_ms = wall_ms
+        self._steady_ms = steady_ms
+        self._ahead_ms = wall_ms() - steady_ms()
+        self.on_jump: Callable[[int], None] | None = None
+
+    def __call__(self) -> int:
+        """Return the time."""
+        time_ms = self._steady_ms() + self._ahead_ms
+        jump_ms = self._wall_ms() - time_ms
+        if -JUMP_MS < jump_ms < JUMP_MS:
+            return time_ms
+        self._ahead_ms += jump_ms
+        if self.on_jump is not None:
+            self.on_jump(jump_ms)
+        return time_ms + jump_ms

@@ -1,0 +1,145 @@
+"""Cut a client's bytes into requests: small ones out of a buffer that all connections share, large ones in place.
+
+Nothing is reserved for what a client announces. The buffer is the event loop's, since it is empty again whenever the
+loop turns to another connection; what is left of an unfinished small request is kept aside. A large request gets
+memory of which only the pages that bytes have come for exist. Whether its API takes so large a request is asked before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+
+from kafkawire.sdk.errors import RemoteProtocolError
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES, frame_length
+from kafkawire.sdk.protocol.reusable_memory import ReusableMemory
+from kafkawire.sdk.protocol.schema import Buffer
+
+__all__ = ["HEAD_BYTES", "RECEIVE_BUFFER_BYTES", "RequestFrames", "shared_buffer"]
+
+#: One read of the socket, and the longest request that is copied: above it, memory of its own costs less than the copy.
+RECEIVE_BUFFER_BYTES = 64 * 1024
+
+#: What is read of a connection at once while the memory that all share is used up: any small request.
+_SHORT_READ_BYTES = 1024
+
+#: What large requests leave behind for the next ones; part of what a broker takes up when nothing happens.
+_KEPT_BYTES_MAX = 16 * 1024 * 1024
+
+_COPIED_BYTES_MAX = RECEIVE_BUFFER_BYTES - LENGTH_BYTES
+
+_LENGTH = Struct(">i")
+_KEY = Struct(">h")
+
+#: The length and the API key in front of a request.
+HEAD_BYTES = _LENGTH.size + _KEY.size
+
+_take_memory = ReusableMemory(_KEPT_BYTES_MAX, is_lazy=True).take
+
+
+def shared_buffer() -> memoryview:
+    """Return the buffer that the connections of one event loop share."""
+    return memoryview(bytearray(RECEIVE_BUFFER_BYTES))
+
+
+class RequestFrames:
+    """The requests of one connection.
+
+    Args:
+        shared: the buffer of the event loop.
+        frame_bytes_max: largest request of an API, given its key; raises RemoteProtocolError for one that is unknown.
+        limit_bytes: largest request of any API.
+
+    Attributes:
+        error: why nothing after the last requests can be read: the next one is longer than its API allows, or of an
+            unknown API. None while there is no such thing.
+    """
+
+    __slots__ = ("_filled", "_frame_bytes_max", "_large", "_limit_bytes", "_rest", "_shared", "error")
+
+    def __init__(self, shared: memoryview, frame_bytes_max: Callable[[int], int], limit_bytes: int) -> None:
+        self._shared = shared
+        self._frame_bytes_max = frame_bytes_max
+        self._limit_bytes = limit_bytes
+        self._rest = b""
+        self._large: memoryview | None = None
+        self._filled = 0
+        self.error: RemoteProtocolError | None = None
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes of an unfinished request are held."""
+        return len(self._rest) if self._large is None else self._filled
+
+    @property
+    def missing_bytes(self) -> int:
+        """How many bytes of that request have not come; 0 if there is none."""
+        if self._large is not None:
+            return len(self._large) - self._filled
+        if len(self._rest) < LENGTH_BYTES:
+            return LENGTH_BYTES - len(self._rest) if self._rest else 0
+        return LENGTH_BYTES + int.from_bytes(self._rest[:LENGTH_BYTES], "big") - len(self._rest)
+
+    def buffer(self, *, is_short: bool) -> memoryview:
+        """Return where the next bytes go; only until `filled` or the next call.
+
+        Args:
+            is_short: whether to take no more than a small request.
+        """
+        if self._large is not None:
+            end = self._filled + _SHORT_READ_BYTES if is_short else len(self._large)
+            return self._large[self._filled : end]
+        start = len(self._rest)
+        if start:
+            self._shared[:start] = self._rest
+        end = min(start + _SHORT_READ_BYTES, RECEIVE_BUFFER_BYTES) if is_short else RECEIVE_BUFFER_BYTES
+        return self._shared[start:end]
+
+    def filled(self, size_bytes: int) -> list[Buffer]:
+        """Return the requests that the bytes in `buffer` complete, without their lengths; then see `error`."""
+        if self._large is None:
+            return self._cut(len(self._rest) + size_bytes)
+        self._filled += size_bytes
+        if self._filled < len(self._large):
+            return []
+        frame, self._large, self._filled = self._large, None, 0
+        return [frame]
+
+    def _cut(self, end: int) -> list[Buffer]:
+        """Cut what is in the shared buffer."""
+        data = self._shared
+        frames: list[Buffer] = []
+        start = 0
+        self._rest = b""
+        while end - start >= LENGTH_BYTES:
+            content = start + LENGTH_BYTES
+            (length,) = _LENGTH.unpack_from(data, start)
+            if 0 <= length <= end - content and length <= self._limit_bytes:
+                start = content + length
+                frames.append(bytes(data[content:start]))
+            elif 0 <= length <= _COPIED_BYTES_MAX and length <= self._limit_bytes:
+                break
+            else:
+                if self._is_refused(data[start:end]):
+                    return frames
+                if end - start < HEAD_BYTES:
+                    break
+                self._begin_large(data[start:end], length)
+                return frames
+        self._rest = bytes(data[start:end])
+        return frames
+
+    def _is_refused(self, data: memoryview) -> bool:
+        """Return whether no request may be so long, of this API if its key has come, and note why."""
+        try:
+            frame_length(data[:LENGTH_BYTES], self._limit_bytes)
+            if len(data) >= HEAD_BYTES:
+                frame_length(data[:LENGTH_BYTES], self._frame_bytes_max(*_KEY.unpack_from(data, LENGTH_BYTES)))
+        except RemoteProtocolError as error:
+            self.error = error
+        return self.error is not None
+
+    def _begin_large(self, data: memoryview, length: int) -> None:
+        self._large = _take_memory(length)
+        self._filled = len(data) - LENGTH_BYTES
+        self._large[: self._filled] = data[LENGTH_BYTES:]

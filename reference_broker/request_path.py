@@ -1,0 +1,80 @@
+"""What surrounds every handler: a chain of elements, each of which sees the request before and the answer after.
+
+An element is a function of the handler that follows it, the call and the request. It answers as that handler does, or
+by itself: one that authorises does not call it, one that throttles adds to its answer. `ELEMENTS` lists them from the
+outside in; a new one is a function and a line there.
+
+Source: Apache Kafka, `KafkaApis.handle`, `RequestChannel` (its request log).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from kafkawire.reference_broker.apis.registry import Answer, Call, Handler
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.error_responses import error_response
+from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["ELEMENTS", "Element", "answer_errors", "chain", "log_requests"]
+
+#: A line for each request, at the level DEBUG; Kafka calls it the request log.
+_requests = logging.getLogger("kafkawire.broker.requests")
+
+Element = Callable[[Handler, Call, Any], Answer]
+
+
+def answer_errors(following: Handler, call: Call, message: Any) -> Answer:
+    """Answer what goes wrong in the handler, or later in its delayed operation, with an error code.
+
+    Raises:
+        RemoteProtocolError: there is no answer to such a request; the connection must be closed.
+    """
+    try:
+        answer = following(call, message)
+    except Exception as error:
+        return _answer_of(call, message, error)
+    if isinstance(answer, DelayedOperation):
+        answer.on_error = partial(_answer_of, call, message)
+    return answer
+
+
+def _answer_of(call: Call, message: Any, error: Exception) -> Message:
+    """Return the answer to a request that an error has ended, in the form of the API's response."""
+    if isinstance(error, BrokerError):
+        return error_response(call, message, error.code, error.detail)
+    if isinstance(error, KafkaWireError):
+        raise error
+    name = call.api.name
+    text = "%s version %d from %s failed"
+    call.core.lines.exception((name, type(error)), call.now_ms, text, name, call.version, call.peer)
+    return error_response(call, message, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+
+
+def log_requests(following: Handler, call: Call, message: Any) -> Answer:
+    """Write the request log."""
+    answer = following(call, message)
+    if _requests.isEnabledFor(logging.DEBUG):
+        outcome = "no response" if answer is None else "answered"
+        if isinstance(answer, DelayedOperation) and answer.response is None:
+            outcome = "delayed"
+        _requests.debug(
+            "%s version %d, client id %r, from %s: %s", call.api.name, call.version, call.client_id, call.peer, outcome
+        )
+    return answer
+
+
+#: From the outside in.
+ELEMENTS: tuple[Element, ...] = (log_requests, answer_errors)
+
+
+def chain(elements: Iterable[Element], handler: Handler) -> Handler:
+    """Return a handler that passes each request through the elements, the first one first."""
+    for element in reversed(tuple(elements)):
+        handler = partial(element, handler)
+    return handler

@@ -1,0 +1,38 @@
+"""The reference broker tells clients of its APIs and features exactly what Apache Kafka tells them.
+
+Method: both are asked in every version of ApiVersions; what the reference broker lists is compared.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.protocol.connection import ClientConnection
+from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.transport.blocking import FrameSocket
+from kafkawire.testing import Broker
+from tests.kafka.apache import ApacheKafka
+
+
+def ask(bootstrap: str, version: int) -> ApiVersionsResponse:
+    host, _, port = bootstrap.rpartition(":")
+    connection = ClientConnection()
+    with FrameSocket(host, int(port)) as socket:
+        socket.send(*connection.request(ApiVersionsRequest("kafkawire", "1.0"), version).parts)
+        response = connection.receive(socket.receive()).message
+    assert isinstance(response, ApiVersionsResponse)
+    return response
+
+
+@pytest.mark.parametrize("version", APIS[ApiKey.API_VERSIONS].stable_versions.numbers())
+def test_equal_for_what_is_served(kafka: ApacheKafka, broker: Broker, version: int) -> None:
+    theirs, ours = ask(kafka.bootstrap, version), ask(broker.bootstrap, version)
+    known = {entry.api_key: entry for entry in theirs.api_keys}
+    assert list(ours.api_keys) == [known[entry.api_key] for entry in ours.api_keys]
+    supported = {feature.name: feature for feature in theirs.supported_features}
+    finalized = {feature.name: feature for feature in theirs.finalized_features}
+    assert list(ours.supported_features) == [supported[feature.name] for feature in ours.supported_features]
+    assert list(ours.finalized_features) == [finalized[feature.name] for feature in ours.finalized_features]
+    assert (theirs.finalized_features_epoch >= 0) is (ours.finalized_features_epoch >= 0)
+    assert theirs.zk_migration_ready == ours.zk_migration_ready

@@ -1,0 +1,49 @@
+"""ConsumerGroupDescribe shows members, what they own and are to own; ListGroups shows the group's type.
+
+Method: a broker without sockets and a group of one member.
+"""
+
+import pytest
+
+from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.broker_bench import versions_of
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.CONSUMER_GROUP_DESCRIBE))
+def test_every_version(bench, version):
+    bench.create(partitions=2)
+    bench.offsets_topic()
+    joining = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    joined = bench.ask(ConsumerGroupHeartbeatRequest("g", server_assignor="range", **joining), 0)
+    group, unknown = bench.ask(ConsumerGroupDescribeRequest(["g", "none"]), version).groups
+    assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Stable", 1, 1)
+    assert group.assignor_name == "range"
+    (member,) = group.members
+    assert (member.member_id, member.member_epoch, member.client_id) == (joined.member_id, 1, "client")
+    assert list(member.subscribed_topic_names) == ["t"]
+    for assignment in (member.assignment, member.target_assignment):
+        assert [(part.topic_name, list(part.partitions)) for part in assignment.topic_partitions] == [("t", [0, 1])]
+    assert member.member_type == (1 if version >= 1 else -1)
+    assert (unknown.error_code, unknown.group_id) == (ErrorCode.GROUP_ID_NOT_FOUND, "none")
+    assert unknown.error_message == "Group none not found."
+
+
+def test_listed(bench):
+    test_every_version(bench, 1)
+    (listed,) = bench.ask(ListGroupsRequest()).groups
+    assert (listed.group_id, listed.protocol_type, listed.group_state, listed.group_type) == (
+        "g",
+        "consumer",
+        "Stable",
+        "consumer",
+    )
+    assert not bench.ask(ListGroupsRequest([], ["classic"])).groups
+
+
+def test_without_a_coordinator(bench):
+    (group,) = bench.ask(ConsumerGroupDescribeRequest(["g"]), 1).groups
+    assert group.error_code == ErrorCode.NOT_COORDINATOR

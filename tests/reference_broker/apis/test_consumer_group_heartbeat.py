@@ -1,0 +1,30 @@
+"""ConsumerGroupHeartbeat carries what members send and get; errors come with a text.
+
+Method: a broker without sockets.
+"""
+
+from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+
+def test_join_and_hand_over(bench):
+    topic_id = bench.create(partitions=2)
+    bench.offsets_topic()
+    joining = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    first = bench.ask(ConsumerGroupHeartbeatRequest("g", **joining), 0)
+    assert (first.error_code, first.member_epoch) == (ErrorCode.NONE, 1)
+    (part,) = first.assignment.topic_partitions
+    assert (part.topic_id, list(part.partitions)) == (topic_id, [0, 1])
+    bench.ask(ConsumerGroupHeartbeatRequest("g", **joining), 0)
+    Owned = ConsumerGroupHeartbeatRequest.TopicPartitions
+    owned = [Owned(topic_id, [0, 1])]
+    told = bench.ask(ConsumerGroupHeartbeatRequest("g", first.member_id, 1, topic_partitions=owned), 0)
+    assert len(told.assignment.topic_partitions[0].partitions) == 1
+
+
+def test_errors(bench):
+    refused = bench.ask(ConsumerGroupHeartbeatRequest("g", "m", 1), 0)
+    assert refused.error_code == ErrorCode.NOT_COORDINATOR
+    bench.offsets_topic()
+    refused = bench.ask(ConsumerGroupHeartbeatRequest("g", "m", 1), 0)
+    assert (refused.error_code, refused.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Consumer group g not found.")

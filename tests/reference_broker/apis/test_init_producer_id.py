@@ -1,0 +1,69 @@
+"""InitProducerId gives each producer an id of its own, also after a restart, in every version.
+
+Method: a broker without sockets; background work is held back by the test where it matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.disk.disk import write_file
+from kafkawire.reference_broker.producer_ids import ProducerIds
+from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.broker_bench import BrokerBench, versions_of
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.INIT_PRODUCER_ID))
+def test_every_version(bench: BrokerBench, version: int) -> None:
+    for expected in (0, 1):
+        answer = bench.ask(InitProducerIdRequest(None), version)
+        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (ErrorCode.NONE, expected, 0)
+
+
+def test_no_id_is_given_twice(bench: BrokerBench) -> None:
+    given = [bench.ask(InitProducerIdRequest(None)).producer_id for _ in range(1500)]
+    bench.restart()
+    given += [bench.ask(InitProducerIdRequest(None)).producer_id for _ in range(3)]
+    bench.crash()
+    given += [bench.ask(InitProducerIdRequest(None)).producer_id for _ in range(3)]
+    assert len(set(given)) == len(given)
+    assert given == sorted(given)
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (InitProducerIdRequest(None, producer_id=7), ErrorCode.INVALID_REQUEST),
+        (InitProducerIdRequest(None, producer_epoch=7), ErrorCode.INVALID_REQUEST),
+        (InitProducerIdRequest(None, producer_id=7, producer_epoch=7), ErrorCode.NONE),
+        (InitProducerIdRequest(""), ErrorCode.INVALID_REQUEST),
+        (InitProducerIdRequest("transaction"), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_answers(bench: BrokerBench, request_: InitProducerIdRequest, code: ErrorCode) -> None:
+    answer = bench.ask(request_)
+    assert answer.error_code == code
+    assert (answer.producer_id, answer.producer_epoch) == ((0, 0) if code == ErrorCode.NONE else (-1, -1))
+
+
+def test_a_response_waits_for_the_disk(bench: BrokerBench) -> None:
+    held: list[tuple[Callable[[], None], Callable[[Exception | None], None]]] = []
+    bench.core.producer_ids = ProducerIds(bench.core.directory.reserve_producer_ids, lambda *work: held.append(work))
+    waiting = bench.ask(InitProducerIdRequest(None))
+    assert isinstance(waiting, DelayedOperation)
+    ((work, done),) = held
+    work()
+    assert waiting.response is None
+    done(None)
+    assert waiting.response is not None
+
+
+def test_a_damaged_reservation_gives_no_ids(bench: BrokerBench, caplog: pytest.LogCaptureFixture) -> None:
+    write_file(bench.disk, "producer-ids", b"next.producer.id=1x\n")
+    assert bench.ask(InitProducerIdRequest(None)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert "producer-ids is damaged" in caplog.text

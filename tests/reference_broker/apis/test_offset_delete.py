@@ -1,0 +1,45 @@
+"""OffsetDelete deletes offsets of known partitions that nobody reads, for good.
+
+Method: a broker without sockets.
+"""
+
+from kafkawire.sdk.protocol.messages.offset_delete import OffsetDeleteRequest
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.apis.group_of_one import commit
+
+Topic = OffsetDeleteRequest.OffsetDeleteRequestTopic
+Partition = OffsetDeleteRequest.OffsetDeleteRequestPartition
+
+
+def delete(bench, group="g", **partitions):
+    topics = [Topic(name, [Partition(number) for number in numbers]) for name, numbers in partitions.items()]
+    response = bench.ask(OffsetDeleteRequest(group, topics), 0)
+    found = {
+        (topic.name, part.partition_index): part.error_code for topic in response.topics for part in topic.partitions
+    }
+    return response.error_code, found
+
+
+def test_offsets_are_deleted(bench):
+    bench.create(partitions=2)
+    commit(bench, 5)
+    code, found = delete(bench, t=[0, 1, 2], none=[0])
+    assert (code, found) == (
+        ErrorCode.NONE,
+        {
+            ("t", 0): ErrorCode.NONE,
+            ("t", 1): ErrorCode.NONE,
+            ("t", 2): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ("none", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        },
+    )
+    bench.crash()
+    assert not bench.core.groups.offsets("g")
+
+
+def test_errors_of_the_group(bench):
+    bench.create()
+    commit(bench, 5)
+    assert delete(bench, "none", t=[0]) == (ErrorCode.GROUP_ID_NOT_FOUND, {})
+    assert delete(bench, "", t=[0]) == (ErrorCode.INVALID_GROUP_ID, {})
+    assert delete(bench, "none", none=[0]) == (ErrorCode.NONE, {("none", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})

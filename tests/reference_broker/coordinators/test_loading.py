@@ -1,0 +1,70 @@
+"""Loading replays the last record of each key, in the order of the log, in slices, and what is written meanwhile.
+
+Method: a log in memory; slices are counted.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.coordinators import loading
+from kafkawire.reference_broker.coordinators.loading import Loading
+from kafkawire.reference_broker.coordinators.records import encode
+from kafkawire.reference_broker.timers import Timers
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit import OffsetCommitKey
+from tests.reference_broker.coordinators.counting_shard import CountingShard, MemoryLog, record
+
+
+def filled(*batches):
+    log = MemoryLog()
+    for records in batches:
+        log.append([encode(entry) for entry in records], 0, lambda outcome: None)
+    return log
+
+
+class NotingShard(CountingShard):
+    """Notes the order of what is replayed."""
+
+    def __init__(self, timers):
+        super().__init__(timers)
+        self.order = []
+
+    def replay(self, record):
+        super().replay(record)
+        assert isinstance(record.key, OffsetCommitKey)
+        self.order.append(record.key.group)
+
+
+def test_empty_log_is_loaded():
+    assert Loading(MemoryLog(), CountingShard(Timers())).is_done
+
+
+def test_last_record_of_each_key_is_replayed_in_the_order_of_the_log():
+    shard = NotingShard(Timers())
+    log = filled([record("a", 1), record("b", 1)], [record("c", 1), record("a", 2)], [record("b", None)])
+    task = Loading(log, shard)
+    task.step()
+    log.append([encode(record("d", 4))], 0, lambda outcome: None)
+    while not task.is_done:
+        task.step()
+    assert shard.order == ["c", "a", "b", "d"]
+    assert shard.numbers == {"c": 1, "a": 2, "d": 4}
+
+
+def test_replay_is_sliced(monkeypatch):
+    monkeypatch.setattr(loading, "_SLICE_RECORDS", 2)
+    shard = CountingShard(Timers())
+    task = Loading(filled([record(str(number), number) for number in range(5)]), shard)
+    counts = []
+    while not task.is_done:
+        task.step()
+        counts.append(shard.replayed)
+    assert counts == [0, 0, 2, 4, 5]
+
+
+def test_records_of_unknown_types_are_left_alone():
+    log = filled([record("a", 1)])
+    log.append([(b"\x00\x63junk", b"x")], 0, lambda outcome: None)
+    shard = CountingShard(Timers())
+    task = Loading(log, shard)
+    while not task.is_done:
+        task.step()
+    assert (shard.numbers, shard.replayed) == ({"a": 1}, 1)

@@ -1,0 +1,267 @@
+"""A partition replies when what it says is committed, in order, once, whatever fails; its shard is what its log says.
+
+Method: a shard that adds numbers, and a log in memory whose appends, watermark and failures the test controls.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS, CoordinatorPartition, PartitionState
+from kafkawire.reference_broker.coordinators.shard import Result
+from kafkawire.reference_broker.timers import Timers
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.coordinators.counting_shard import CountingShard, MemoryLog, record
+
+
+class Bench:
+    """A partition that is served, and what it has replied."""
+
+    def __init__(self, log=None) -> None:
+        self.log = log or MemoryLog()
+        self.timers = Timers()
+        self.partition = CoordinatorPartition("topic-0", self.log, self.timers, CountingShard)
+        self.replies = []
+        self.partition.load(0)
+
+    @property
+    def shard(self):
+        return self.partition.shard
+
+    def ask(self, operation, now=0):
+        def done(reply):
+            self.replies.append(reply.code if isinstance(reply, BrokerError) else reply)
+
+        self.partition.submit(operation, done, now)
+
+    def add(self, number, name="a", now=0):
+        self.ask(lambda shard: shard.add(name, number), now)
+
+    def get(self, name="a"):
+        self.ask(lambda shard: shard.get(name))
+
+
+def load(bench):
+    """Let a partition load to its end; return how many slices it took."""
+    slices = 0
+    while bench.partition.state is PartitionState.LOADING:
+        bench.partition._loading_timer.fire(0)
+        slices += 1
+    return slices
+
+
+def written(*batches):
+    log = MemoryLog()
+    bench = Bench(log)
+    for records in batches:
+        bench.ask(lambda shard, records=records: Result(None, records))
+    return log
+
+
+def test_replies_leave_at_once_when_the_log_commits_at_once():
+    bench = Bench()
+    bench.add(1)
+    bench.add(2)
+    bench.get()
+    assert bench.replies == [1, 3, 3]
+    assert bench.shard.numbers == {"a": 3}
+
+
+def test_replies_wait_for_the_high_watermark_and_keep_their_order():
+    bench = Bench()
+    bench.log.is_committed = False
+    bench.add(1)
+    bench.get()
+    bench.add(2)
+    bench.get()
+    assert bench.replies == []
+    assert bench.shard.numbers == {"a": 3}, "the state follows the log, not the watermark"
+    bench.log.commit(1)
+    assert bench.replies == [1, 1]
+    bench.log.commit(2)
+    assert bench.replies == [1, 1, 3, 3]
+
+
+def test_reply_that_is_not_committed_in_time_fails():
+    bench = Bench()
+    bench.log.is_committed = False
+    bench.add(1, now=0)
+    bench.add(2, now=10)
+    bench.timers.fire(COMMIT_TIMEOUT_MS - 1)
+    assert bench.replies == []
+    bench.timers.fire(COMMIT_TIMEOUT_MS)
+    assert bench.replies == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    bench.log.commit(2)
+    assert bench.replies == [ErrorCode.COORDINATOR_NOT_AVAILABLE, 3], "each has its own deadline, and one answer"
+    bench.add(4, now=COMMIT_TIMEOUT_MS)
+    bench.timers.fire(2 * COMMIT_TIMEOUT_MS)
+    assert bench.replies[2:] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+
+def test_operations_wait_for_an_unfinished_append():
+    bench = Bench()
+    bench.log.held = []
+    bench.add(1)
+    bench.add(2)
+    bench.get()
+    assert (bench.replies, bench.shard.numbers) == ([], {})
+    bench.log.release()
+    assert (bench.replies, bench.shard.numbers) == ([1], {"a": 1})
+    bench.log.release()
+    assert bench.replies == [1, 3, 3]
+
+
+def test_failed_append_leaves_the_state_untouched_and_answers():
+    bench = Bench()
+    bench.add(1)
+    told = []
+    bench.log.error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR)
+    bench.ask(lambda shard: Result(7, [record("a", 9)], told.append))
+    assert bench.replies == [1, ErrorCode.NOT_COORDINATOR], "clients know the errors of coordinators only"
+    assert [error.code for error in told] == [ErrorCode.NOT_COORDINATOR]
+    assert bench.shard.numbers == {"a": 1}
+    bench.log.error = None
+    bench.add(1)
+    assert bench.replies[-1] == 2
+
+
+def test_refused_operation_appends_nothing():
+    bench = Bench()
+    bench.add(-1)
+    bench.add(1)
+    assert bench.replies == [ErrorCode.INVALID_REQUEST, 1]
+    assert len(bench.log.batches) == 1
+
+
+def test_defect_answers_its_own_request_only(caplog):
+    bench = Bench()
+    bench.log.held = []
+    bench.add(1)
+    bench.ask(lambda shard: 1 / 0)
+    bench.ask(lambda shard: Result(1, (), fail))
+    bench.add(1)
+    bench.log.held, (held,) = None, bench.log.held
+    held()
+    assert bench.replies == [1, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR, 2]
+    assert "ZeroDivisionError" in caplog.text
+
+
+def fail(error):
+    raise ZeroDivisionError
+
+
+def test_records_that_the_shard_holds_are_not_replayed():
+    bench = Bench()
+    told = []
+    bench.ask(lambda shard: Result(None, [record("a", 1, is_held=True)], told.append))
+    assert (bench.shard.numbers, told) == ({}, [None])
+
+
+def test_queue_is_limited(monkeypatch):
+    monkeypatch.setattr("kafkawire.reference_broker.coordinators.partition._QUEUE_MAX", 2)
+    bench = Bench()
+    bench.log.held = []
+    for _ in range(4):
+        bench.add(1)
+    assert bench.replies == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+
+def test_loading_refuses_requests_and_happens_in_slices():
+    log = written([record("a", 1)], [record("b", 2), record("a", 3)], [record("b", None)])
+    bench = Bench(log)
+    bench.get()
+    assert bench.replies == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    assert load(bench) > 3
+    assert (bench.shard.numbers, bench.shard.calls) == ({"a": 3}, ["loaded"])
+    bench.add(1)
+    assert bench.replies[1:] == [4]
+
+
+def test_log_that_cannot_be_read_is_not_served(caplog):
+    log = written([record("a", 1)])
+    log.error = BrokerError(ErrorCode.CORRUPT_MESSAGE, "crc")
+    bench = Bench(log)
+    load(bench)
+    bench.get()
+    assert bench.replies == [ErrorCode.NOT_COORDINATOR]
+    assert "topic-0 cannot be loaded" in caplog.text
+    assert bench.shard.calls == []
+
+
+def test_unloading_answers_everything_once():
+    bench = Bench()
+    bench.log.is_committed = False
+    bench.add(1)
+    bench.log.held = []
+    bench.add(2)
+    bench.get()
+    bench.partition.close()
+    bench.get()
+    assert bench.replies == [ErrorCode.NOT_COORDINATOR] * 4
+    assert bench.shard.calls == ["loaded", "unloaded"]
+    bench.log.release()
+    bench.log.commit(2)
+    bench.partition.close()
+    bench.timers.fire(COMMIT_TIMEOUT_MS)
+    assert len(bench.replies) == 4
+    assert bench.shard.calls == ["loaded", "unloaded"]
+
+
+def test_unloading_stops_the_load():
+    bench = Bench(written([record("a", 1)]))
+    bench.partition.close()
+    assert bench.timers.next_deadline_ms is None
+    assert bench.shard.calls == []
+
+
+def test_failed_log_unloads_the_partition(caplog):
+    bench = Bench()
+    bench.log.is_committed = False
+    bench.add(1)
+    bench.add(1)
+    bench.log.fail(BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "EIO"))
+    bench.get()
+    assert bench.replies == [ErrorCode.NOT_COORDINATOR] * 3
+    assert caplog.text.count("its log failed") == 1
+
+
+def test_timers_of_the_shard_fire_and_append():
+    bench = Bench()
+    bench.ask(lambda shard: shard.add_later("a", 5, 100))
+    bench.ask(lambda shard: shard.add_later("b", 6, 50))
+    bench.ask(lambda shard: shard.add_later("c", 7, 150))
+    for now in (49, 50, 100, 149):
+        bench.timers.fire(now)
+        assert bench.shard.numbers == {"b": 6} if now == 50 else True
+    assert bench.shard.numbers == {"b": 6, "a": 5}
+    bench.timers.fire(150)
+    assert bench.shard.numbers == {"b": 6, "a": 5, "c": 7}
+    assert bench.timers.next_deadline_ms is None
+
+
+def test_timer_can_be_cancelled_while_its_action_waits_for_an_append():
+    bench = Bench()
+    bench.ask(lambda shard: shard.add_later("a", 5, 100))
+    bench.log.held = []
+    bench.add(1)
+    bench.timers.fire(100)
+    bench.shard.set.cancel()
+    bench.log.release()
+    assert bench.shard.numbers == {"a": 1}
+    bench.ask(lambda shard: shard.add_later("a", 7, 200))
+    bench.shard.set.cancel()
+    assert bench.timers.next_deadline_ms is None
+
+
+def test_timers_wait_for_an_unfinished_append_and_end_with_the_partition():
+    bench = Bench()
+    bench.ask(lambda shard: shard.add_later("a", 5, 100))
+    bench.log.held = []
+    bench.add(1)
+    bench.timers.fire(100)
+    bench.log.held, (held,) = None, bench.log.held
+    held()
+    assert bench.shard.numbers == {"a": 5}
+    bench.ask(lambda shard: shard.add_later("a", 9, 200))
+    bench.partition.close()
+    bench.timers.fire(1_000)
+    assert bench.shard.numbers == {"a": 5}

@@ -1,0 +1,58 @@
+"""The runtime finds the partition of a request, or says NOT_COORDINATOR; loading again begins with an empty shard.
+
+Method: as in `test_partition.py`.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.coordinators.runtime import CoordinatorRuntime
+from kafkawire.reference_broker.timers import Timers
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.coordinators.counting_shard import CountingShard, MemoryLog
+
+
+def ask(runtime, number, operation):
+    replies = []
+    runtime.submit(number, operation, replies.append, 0)
+    (reply,) = replies
+    return reply.code if isinstance(reply, BrokerError) else reply
+
+
+def test_partitions_are_apart():
+    runtime = CoordinatorRuntime("topic", Timers(), CountingShard)
+    runtime.load(0, MemoryLog(), 0)
+    runtime.load(3, MemoryLog(), 0)
+    assert ask(runtime, 0, lambda shard: shard.add("a", 1)) == 1
+    assert ask(runtime, 3, lambda shard: shard.get("a")) is None
+    assert ask(runtime, 1, lambda shard: shard.get("a")) == ErrorCode.NOT_COORDINATOR
+    assert runtime.numbers() == [0, 3]
+    assert [shard.numbers for shard in runtime.shards()] == [{"a": 1}, {}]
+
+
+def test_unloaded_partition_can_be_loaded_again():
+    timers, log = Timers(), MemoryLog()
+    runtime = CoordinatorRuntime("topic", timers, CountingShard)
+    runtime.load(0, log, 0)
+    ask(runtime, 0, lambda shard: shard.add("a", 1))
+    runtime.unload(0)
+    runtime.unload(0)
+    assert ask(runtime, 0, lambda shard: shard.get("a")) == ErrorCode.NOT_COORDINATOR
+    assert not runtime.is_loading
+    runtime.load(0, log, 0)
+    assert runtime.is_loading
+    assert (list(runtime.shards()), runtime.numbers()) == ([], [0])
+    assert ask(runtime, 0, lambda shard: shard.get("a")) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    while runtime.is_loading:
+        timers.fire(0)
+    assert ask(runtime, 0, lambda shard: shard.get("a")) == 1
+
+
+def test_loading_twice_unloads_the_first():
+    runtime = CoordinatorRuntime("topic", Timers(), CountingShard)
+    runtime.load(0, MemoryLog(), 0)
+    (first,) = runtime.shards()
+    runtime.load(0, MemoryLog(), 0)
+    (second,) = runtime.shards()
+    assert first is not second
+    assert first.calls == ["loaded", "unloaded"]

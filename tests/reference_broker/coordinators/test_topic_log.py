@@ -1,0 +1,107 @@
+"""A partition's log as a coordinator's: records come back, the high watermark is the log's, errors are told.
+
+Method: a log on a disk in memory; work in the background waits until the test runs it.
+"""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from kafkawire.reference_broker.coordinators.topic_log import TopicLog
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.log.config import log_config
+from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.log.services import LogServices
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.log.produced_batches import NOW_MS
+
+
+class Background:
+    """Holds work back.
+
+    Attributes:
+        held: what waits.
+    """
+
+    def __init__(self):
+        self.held = []
+
+    def __call__(self, work, done):
+        self.held.append((work, done))
+
+    def run(self):
+        work, done = self.held.pop(0)
+        try:
+            work()
+        except OSError as error:
+            done(error)
+        else:
+            done(None)
+
+
+@pytest.fixture
+def disk():
+    disk = MemoryDisk()
+    disk.make_folder("t-0")
+    return disk
+
+
+@pytest.fixture
+def background():
+    return Background()
+
+
+def open_log(disk, background, **configs):
+    return TopicLog(PartitionLog(LogServices(disk, background), "t-0", log_config(configs)))
+
+
+def test_records_come_back_in_parts(disk, background):
+    log = open_log(disk, background)
+    ends = []
+    for number in range(5):
+        log.append([(b"k%d" % number, b"v" * 100), (b"gone", None)], NOW_MS, ends.append)
+    assert ends == [2, 4, 6, 8, 10]
+    assert (log.start_offset, log.next_offset, log.high_watermark) == (0, 10, 10)
+    offset, found, reads = 0, [], 0
+    while offset < log.next_offset:
+        records, offset = log.read(offset, 400)
+        found += records
+        reads += 1
+    assert found == [entry for number in range(5) for entry in ((b"k%d" % number, b"v" * 100), (b"gone", None))]
+    assert reads > 1
+    assert log.read(10, 400) == ([], 10)
+
+
+def test_high_watermark_waits_for_a_sync_and_reading_does_not(disk, background):
+    log = open_log(disk, background, **{"flush.messages": "1"})
+    events = []
+    log.append([(b"k", b"v")], NOW_MS, events.append)
+    log.when_reached(1, events.append)
+    assert (events, log.high_watermark) == ([1], 0)
+    assert log.read(0, 400) == ([(b"k", b"v")], 1)
+    background.run()
+    assert (events, log.high_watermark) == ([1, None], 1)
+
+
+def test_failed_sync_is_final(disk, background):
+    log = open_log(disk, background, **{"flush.messages": "1"})
+    events = []
+    log.append([(b"k", b"v")], NOW_MS, events.append)
+    log.when_reached(1, events.append)
+    disk.plan = fail_at(disk.calls + 1, errno.EIO)
+    background.run()
+    disk.plan = None
+    log.append([(b"k", b"v")], NOW_MS, events.append)
+    assert [event.code for event in events[1:]] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    assert log.next_offset == 1
+
+
+def test_refused_append_is_told(disk, background):
+    log = open_log(disk, background)
+    disk.plan = fail_at(disk.calls + 1, errno.ENOSPC)
+    events = []
+    log.append([(b"k", b"v")], NOW_MS, events.append)
+    assert events[0].code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.high_watermark == 0

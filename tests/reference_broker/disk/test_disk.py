@@ -1,0 +1,141 @@
+"""Both disks keep the same contract, and a small file is replaced in one step.
+
+Method: one suite, run on the machine's disk and on the one in memory.
+"""
+
+import errno
+
+import pytest
+
+from kafkawire.reference_broker.disk.disk import FileSlice, read_file, remove_tree, replace_file
+from kafkawire.reference_broker.disk.machine import MachineDisk
+from kafkawire.reference_broker.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
+
+
+@pytest.fixture(params=["machine", "memory"])
+def disk(request, tmp_path):
+    return MachineDisk(tmp_path / "data") if request.param == "machine" else MemoryDisk()
+
+
+def test_file_is_appended_to_and_read_anywhere(disk):
+    file = disk.open("a", create=True)
+    file.append(b"0123")
+    file.append(memoryview(b"456"))
+    file.append(bytearray(b""))
+    assert file.size_bytes == disk.size_of("a") == 7
+    assert (file.read(0, 3), file.read(5, 100), file.read(7, 1), file.read(100, 1)) == (b"012", b"56", b"", b"")
+    file.sync()
+    file.truncate(2)
+    file.append(b"x")
+    assert (file.size_bytes, file.read(0, 10)) == (3, b"01x")
+    again = disk.open("a")
+    assert (again.size_bytes, again.read(0, 10)) == (3, b"01x")
+
+
+def test_what_does_not_exist(disk):
+    for action in (disk.open, disk.size_of, disk.remove, disk.names, disk.remove_folder, disk.sync_folder):
+        with pytest.raises(FileNotFoundError):
+            action("none")
+    for action in (lambda: disk.rename("none", "other"), lambda: disk.open("none/a", create=True)):
+        with pytest.raises(FileNotFoundError):
+            action()
+    assert read_file(disk, "none") is None
+    remove_tree(disk, "none")
+
+
+def test_folders(disk):
+    disk.make_folder("f")
+    disk.make_folder("f")
+    for name in ("b", "a"):
+        disk.open(f"f/{name}", create=True).append(name.encode())
+    disk.sync_folder("f")
+    disk.sync_folder("")
+    assert (disk.names(""), disk.names("f")) == (["f"], ["a", "b"])
+    with pytest.raises(FileExistsError):
+        disk.make_folder("f/a")
+    with pytest.raises(NotADirectoryError):
+        disk.names("f/a")
+    for action in (disk.open, disk.remove):
+        with pytest.raises(OSError, match="f"):
+            action("f")
+    with pytest.raises(OSError, match="not empty") as caught:
+        disk.remove_folder("f")
+    assert caught.value.errno == errno.ENOTEMPTY
+    disk.rename("f", "g")
+    assert read_file(disk, "g/b") == b"b"
+    disk.remove("g/b")
+    remove_tree(disk, "g")
+    assert disk.names("") == []
+
+
+def test_rename_replaces_a_file_but_no_full_folder(disk):
+    disk.open("old", create=True).append(b"old")
+    disk.open("new", create=True).append(b"new")
+    disk.rename("old", "new")
+    assert (disk.names(""), read_file(disk, "new")) == (["new"], b"old")
+    for name in ("f", "g"):
+        disk.make_folder(name)
+        disk.open(f"{name}/x", create=True)
+    with pytest.raises(OSError, match="not empty") as caught:
+        disk.rename("f", "g")
+    assert caught.value.errno == errno.ENOTEMPTY
+
+
+def test_open_file_outlives_its_name(disk):
+    disk.open("a", create=True).append(b"abc")
+    piece = FileSlice(disk.open("a"), 1, 2)
+    disk.remove("a")
+    assert (len(piece), piece.read()) == (2, b"bc")
+
+
+def test_slice_of_a_file_that_has_become_shorter(disk):
+    file = disk.open("a", create=True)
+    file.append(b"abc")
+    piece = FileSlice(file, 0, 3)
+    file.truncate(2)
+    with pytest.raises(OSError, match="2 bytes at 0 of a file, 3 were there before"):
+        piece.read()
+
+
+def test_lock(disk):
+    lock = disk.lock(".lock")
+    with pytest.raises(BlockingIOError):
+        disk.lock(".lock")
+    lock.release()
+    lock.release()
+    disk.lock(".lock").release()
+
+
+def test_replaced_file_is_never_half(disk):
+    replace_file(disk, "a", b"first")
+    disk.open("a.tmp", create=True).append(b"what a crash has left")
+    replace_file(disk, "a", b"second")
+    assert (read_file(disk, "a"), disk.names("")) == (b"second", ["a"])
+
+
+def test_replaced_file_is_old_or_new_after_a_power_cut_at_every_call():
+    seen = set()
+    for number in range(1, 8):
+        for seed in range(30):
+            disk = MemoryDisk()
+            replace_file(disk, "a", b"old" * 1000)
+            disk.plan = cut_power_at(disk.calls + number)
+            try:
+                replace_file(disk, "a", b"new" * 2000)
+                expected = {b"new" * 2000}
+            except PowerCut:
+                expected = {b"old" * 1000, b"new" * 2000}
+            left = read_file(disk.crash(seed), "a")
+            assert left in expected, (number, seed)
+            seen.add(left)
+    assert len(seen) == 2
+
+
+def test_replaced_file_is_old_or_new_after_a_failure_of_each_call():
+    for number in range(1, 7):
+        disk = MemoryDisk()
+        replace_file(disk, "a", b"old")
+        disk.plan = fail_at(disk.calls + number)
+        with pytest.raises(OSError, match="planned"):
+            replace_file(disk, "a", b"new")
+        assert read_file(disk, "a") in (b"old", b"new")

@@ -1,0 +1,81 @@
+"""The machine's disk: descriptors are closed with the last reference, and a lock holds between processes."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kafkawire.reference_broker.disk.machine import MachineDisk
+
+_LOCK = """
+import sys
+from kafkawire.reference_broker.disk.machine import MachineDisk
+lock = MachineDisk(sys.argv[1]).lock("lock")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_directory_is_created_with_its_parents(tmp_path):
+    disk = MachineDisk(tmp_path / "a" / "b")
+    disk.open("c", create=True)
+    assert (tmp_path / "a" / "b" / "c").exists()
+    assert disk.describe("c") == str(tmp_path / "a" / "b" / "c")
+    assert disk.describe("") == str(tmp_path / "a" / "b")
+
+
+def test_descriptor_is_closed_with_the_last_reference(tmp_path):
+    file = MachineDisk(tmp_path).open("a", create=True)
+    descriptor = file.fileno()
+    os.fstat(descriptor)
+    del file
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+def test_write_that_the_kernel_cuts_short_goes_on(tmp_path, monkeypatch):
+    file = MachineDisk(tmp_path).open("a", create=True)
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:3]))
+    file.append(b"0123456789")
+    assert (file.size_bytes, file.read(0, 20)) == (10, b"0123456789")
+
+
+def test_part_of_a_failed_write_is_counted(tmp_path, monkeypatch):
+    file = MachineDisk(tmp_path).open("a", create=True)
+    write = os.write
+    results = iter([3])
+
+    def full(descriptor, data):
+        for size in results:
+            return write(descriptor, data[:size])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        file.append(b"0123456789")
+    assert file.size_bytes == os.stat(tmp_path / "a").st_size == 3
+
+
+def test_read_that_the_kernel_cuts_short_goes_on(tmp_path, monkeypatch):
+    file = MachineDisk(tmp_path).open("a", create=True)
+    file.append(b"0123456789")
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda descriptor, size, at: pread(descriptor, min(size, 3), at))
+    assert file.read(1, 8) == b"12345678"
+    os.truncate(tmp_path / "a", 5)
+    assert file.read(1, 8) == b"1234"
+
+
+def test_lock_holds_between_processes_and_ends_with_them(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", _LOCK, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"locked\n"
+        with pytest.raises(BlockingIOError):
+            MachineDisk(tmp_path).lock("lock")
+        other.kill()
+        other.wait()
+    MachineDisk(tmp_path).lock("lock").release()

@@ -1,0 +1,94 @@
+"""A group knows its members, who owns what, how far it is, and who may commit.
+
+Method: members put in by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafkawire.reference_broker.groups.consumer.group import (
+    ConsumerGroup,
+    ConsumerGroupState,
+    ConsumerMember,
+    MemberState,
+)
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+T = b"t" * 16
+MEMBER = ConsumerMember(
+    "m", "i", epoch=3, topics=("a", "b"), assigned={T: frozenset({1})}, revoking={T: frozenset({2})}
+)
+
+
+@pytest.fixture
+def group():
+    group = ConsumerGroup("g", epoch=3, assignment_epoch=3)
+    group.put(MEMBER)
+    group.put(ConsumerMember("n", epoch=3, topics=("c",)))
+    return group
+
+
+def test_owners(group):
+    assert group.owners == {(T, 1): "m", (T, 2): "m"}
+    group.put(ConsumerMember("n", epoch=3, assigned={T: frozenset({2})}))
+    group.put(replace(MEMBER, assigned={T: frozenset({1})}, revoking={}))
+    assert group.owners == {(T, 1): "m", (T, 2): "n"}
+    group.remove("m")
+    group.remove("m")
+    assert (group.owners, group.static_members) == ({(T, 2): "n"}, {})
+
+
+def test_instance_id_that_was_taken_over_stays(group):
+    group.put(ConsumerMember("new", "i"))
+    group.remove("m")
+    assert group.static_members == {"i": "new"}
+
+
+def test_states(group):
+    assert group.state is ConsumerGroupState.STABLE
+    assert [name for name in "abcd" if group.is_subscribed_to(name)] == ["a", "b", "c"]
+    group.put(replace(MEMBER, regex="d|e"))
+    assert [name for name in "abcdef" if group.is_subscribed_to(name)] == ["a", "b", "c", "d", "e"]
+    group.put(MEMBER)
+    group.put(replace(MEMBER, state=MemberState.UNREVOKED_PARTITIONS))
+    assert group.state is ConsumerGroupState.RECONCILING
+    group.epoch = 4
+    assert group.state is ConsumerGroupState.ASSIGNING
+    group.remove("m")
+    group.remove("n")
+    assert group.state is ConsumerGroupState.EMPTY
+
+
+@pytest.mark.parametrize(
+    ("member_id", "instance_id", "code"),
+    [
+        ("x", None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("m", "x", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("n", "i", ErrorCode.FENCED_INSTANCE_ID),
+    ],
+)
+def test_unknown_members(group, member_id, instance_id, code):
+    assert group.known("m", "i") is group.known("m", None) is MEMBER
+    with pytest.raises(BrokerError) as caught:
+        group.known(member_id, instance_id)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "code"),
+    [
+        ("m", 2, ErrorCode.STALE_MEMBER_EPOCH),
+        ("x", 3, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", -1, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_commits(group, member_id, epoch, code):
+    group.check_commit("m", 3)
+    ConsumerGroup("empty").check_commit("", -1)
+    with pytest.raises(BrokerError) as caught:
+        group.check_commit(member_id, epoch)
+    assert caught.value.code == code

@@ -1,0 +1,74 @@
+"""Records of consumer groups come back as they were, and remove what they removed.
+
+Method: encoded, decoded and replayed into an empty dictionary of groups.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.coordinators.records import decode, encode
+from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, ConsumerMember, MemberState
+from kafkawire.reference_broker.groups.consumer.records import (
+    CONSUMER_RECORD_TYPES,
+    current_record,
+    epoch_record,
+    group_records_end,
+    group_value_record,
+    member_record,
+    member_tombstones,
+    replay,
+    target_record,
+)
+
+T = b"t" * 16
+MEMBER = ConsumerMember(
+    "m",
+    "i",
+    "rack",
+    "client",
+    "/host",
+    1_000,
+    ("a", "b"),
+    "range",
+    7,
+    6,
+    MemberState.UNREVOKED_PARTITIONS,
+    {T: frozenset({1, 2})},
+    {T: frozenset({3})},
+)
+
+
+def stored(*records):
+    groups: dict[str, ConsumerGroup] = {}
+    for record in records:
+        again = decode(CONSUMER_RECORD_TYPES, *encode(record))
+        assert again is not None
+        assert replay(groups, again) == "g"
+    return groups
+
+
+RECORDS = (
+    member_record("g", MEMBER),
+    current_record("g", MEMBER),
+    target_record("g", "m", {T: frozenset({1})}),
+    group_value_record("g", 8, 99),
+    epoch_record("g", 7, 1_000),
+)
+
+
+def test_groups_come_back():
+    group = stored(*RECORDS)["g"]
+    assert group.members == {"m": MEMBER}
+    assert (group.epoch, group.metadata_hash, group.assignment_epoch) == (8, 99, 7)
+    assert (group.target, group.static_members) == ({"m": {T: frozenset({1})}}, {"i": "m"})
+    assert set(group.owners) == {(T, 1), (T, 2), (T, 3)}
+
+
+def test_member_goes():
+    group = stored(*RECORDS, *member_tombstones("g", "m"))["g"]
+    assert (group.members, group.target, group.owners) == ({}, {}, {})
+
+
+def test_group_goes():
+    group = stored(*RECORDS)["g"]
+    assert stored(*RECORDS, *group_records_end(group)) == {}
+    assert stored(*member_tombstones("g", "m")) == {}

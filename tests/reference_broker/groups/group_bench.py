@@ -1,0 +1,167 @@
+"""A group coordinator over a log in memory, and short ways to ask it, for the tests of groups."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from kafkawire.reference_broker.groups.classic.group import ClassicGroup
+from kafkawire.reference_broker.groups.consumer.heartbeats import TopicFacts
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
+from kafkawire.reference_broker.groups.records import Committed
+from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, Join, Sync
+from kafkawire.reference_broker.timers import Timers
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.coordinators.counting_shard import MemoryLog
+
+__all__ = ["REBALANCE_MS", "SESSION_MS", "TOPIC_ID", "GroupBench", "form", "only"]
+
+SESSION_MS = 10_000
+REBALANCE_MS = 60_000
+TOPIC_ID = bytes(range(16))
+
+
+class GroupBench:
+    """A coordinator of groups; the group is `g` unless a test says otherwise.
+
+    Args:
+        log: where the records are.
+        logs: of the partitions, if there is not just one; none for a topic that does not exist yet.
+        limits: of groups.
+    """
+
+    def __init__(self, log: MemoryLog | None = None, logs: list[MemoryLog] | None = None, **limits: int) -> None:
+        self.log = log or MemoryLog()
+        self.timers = Timers()
+        numbers = count(1)
+        self.topics: dict[str, TopicFacts] = {}
+        self.logs = [self.log] if logs is None else logs
+        self.groups = GroupCoordinator(
+            self.timers, lambda: f"id{next(numbers)}", GroupLimits(**limits), lambda: self.logs, self.topics
+        )
+        self.groups.load(0)
+
+    def loaded(self) -> GroupBench:
+        """Return a coordinator that has read what this one wrote."""
+        again = GroupBench(self.log)
+        again.topics.update(self.topics)
+        while again.groups.is_loading:
+            again.timers.fire(0)
+        return again
+
+    @property
+    def group(self) -> ClassicGroup:
+        """The group."""
+        (found,) = (group for group in self.groups.groups() if group.group_id == "g")
+        return found
+
+    def join(
+        self,
+        member_id: str = "",
+        now: int = 0,
+        *,
+        instance: str | None = None,
+        protocols: tuple[str | tuple[str, bytes], ...] = ("range",),
+        needs_id: bool = False,
+        skip: bool = True,
+        answers: list[Any] | None = None,
+        **changes: object,
+    ) -> list[Any]:
+        """Join; return the answers, none yet if it is delayed."""
+        answers = [] if answers is None else answers
+        fields: dict[str, Any] = {
+            "group_id": "g",
+            "member_id": member_id,
+            "instance_id": instance,
+            "protocol_type": "consumer",
+            "protocols": tuple((name, name.encode()) if isinstance(name, str) else name for name in protocols),
+            "session_timeout_ms": SESSION_MS,
+            "rebalance_timeout_ms": REBALANCE_MS,
+            "client_id": "c",
+            "client_host": "/h",
+            "needs_member_id": needs_id,
+            "may_skip_assignment": skip,
+        }
+        fields |= changes
+        self.groups.join(Join(**fields), answers.append, now)
+        return answers
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes] | None = None,
+        now: int = 0,
+        answers: list[Any] | None = None,
+        **changes: str | None,
+    ) -> list[Any]:
+        """Send SyncGroup; return the answers."""
+        answers = [] if answers is None else answers
+        fields: dict[str, Any] = {"instance_id": None, "protocol_type": None, "protocol_name": None}
+        fields |= changes
+        request = Sync("g", generation, member_id, assignments=assignments or {}, **fields)
+        self.groups.sync(request, answers.append, now)
+        return answers
+
+    def heartbeat(self, member_id: str, generation: int, now: int = 0, instance: str | None = None) -> ErrorCode:
+        """Send a heartbeat; return the code."""
+        answers: list[ErrorCode] = []
+        self.groups.heartbeat("g", generation, member_id, instance, answers.append, now)
+        (code,) = answers
+        return code
+
+    def leave(self, member_id: str, now: int = 0, instance: str | None = None) -> ErrorCode:
+        """Leave; return the code."""
+        answers: list[Any] = []
+        self.groups.leave("g", [(member_id, instance)], answers.append, now)
+        ((code,),) = answers
+        assert isinstance(code, ErrorCode)
+        return code
+
+    def commit(
+        self,
+        offset: int = 1,
+        generation: int = -1,
+        member_id: str = "",
+        instance: str | None = None,
+        now: int = 0,
+        *,
+        group_id: str = "g",
+        topic: str = "t",
+        expires: int = -1,
+    ) -> list[Any]:
+        """Commit an offset of the topic's first partition; return the answers, codes."""
+        answers: list[Any] = []
+        entry = Committed(offset, 3, "meta", now, TOPIC_ID, expires)
+        commit = Commit(group_id, generation, member_id, instance)
+        self.groups.commit(commit, {(topic, 0): entry}, lambda outcome: answers.append(code_of(outcome)), now)
+        return answers
+
+    def delete(self, group_id: str = "g", now: int = 0) -> list[Any]:
+        """Delete a group; return the answers, codes."""
+        answers: list[Any] = []
+        self.groups.delete(group_id, lambda outcome: answers.append(code_of(outcome)), now)
+        return answers
+
+
+def code_of(outcome: object) -> object:
+    """Return the code of an outcome, NONE if there is nothing to say, or what was said."""
+    if outcome is None:
+        return ErrorCode.NONE
+    return outcome.code if isinstance(outcome, BrokerError) else outcome
+
+
+def only(answers: list[Any]) -> Any:
+    """Return the one answer."""
+    (answer,) = answers
+    return answer
+
+
+def form(bench: GroupBench, *protocols_of_members: tuple[str, ...]) -> list[Any]:
+    """Let members join an empty group together (an initial delay of 100 ms holds it open); return their answers."""
+    joined = [bench.join(protocols=protocols) for protocols in protocols_of_members]
+    # Twice, since more than one member came.
+    bench.timers.fire(100)
+    bench.timers.fire(200)
+    return [only(answers) for answers in joined]

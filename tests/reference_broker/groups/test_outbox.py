@@ -1,0 +1,28 @@
+"""An outbox hands over what one step wrote, once, and tells every writer what became of it.
+
+Method: records and callbacks put in by hand.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.groups.outbox import Outbox
+from kafkawire.reference_broker.groups.records import group_tombstone
+
+
+def test_steps_are_apart():
+    outbox, told = Outbox(), []
+    first, second = group_tombstone("a"), group_tombstone("b")
+    outbox.add(first, lambda error: told.append(("a", error)))
+    outbox.add(second, lambda error: told.append(("b", error)))
+    result = outbox.take(7)
+    assert (result.reply, result.records) == (7, [first, second])
+    assert result.committed is not None
+    result.committed(None)
+    assert told == [("a", None), ("b", None)]
+    assert outbox.take(8) == (8, [], None)
+
+
+def test_records_without_callbacks():
+    outbox = Outbox()
+    outbox.add(group_tombstone("a"))
+    assert outbox.take(None).committed is None

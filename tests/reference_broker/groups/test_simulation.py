@@ -1,0 +1,19 @@
+"""Groups stay alive and keep their promises under random requests, timeouts that want to break them, and a failing log.
+
+Method: seeded sequences, checked step by step (`simulation.py`); a failure prints its seed.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.reference_broker.groups.simulation import run
+
+#: In blocks, so that several processes share them.
+SEQUENCES, BLOCK = 600, 100
+
+
+@pytest.mark.parametrize("first", range(0, SEQUENCES, BLOCK))
+def test_random_sequences(first):
+    for seed in range(first, first + BLOCK):
+        run(seed)

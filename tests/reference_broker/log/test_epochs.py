@@ -1,0 +1,67 @@
+"""Leader epochs are looked up by offset, kept in Kafka's file, and rebuilt from batches if that is damaged.
+
+Method: files by hand, and headers in place of batches.
+"""
+
+import pytest
+
+from kafkawire.reference_broker.disk.disk import read_file, write_file
+from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.log.batches import parse_header
+from kafkawire.reference_broker.log.epochs import LeaderEpochs, load_epochs
+from kafkawire.sdk.errors import DecodeError
+from tests.reference_broker.log.produced_batches import produced
+
+PATH = "t-0/leader-epoch-checkpoint"
+
+
+@pytest.fixture
+def disk():
+    disk = MemoryDisk()
+    disk.make_folder("t-0")
+    return disk
+
+
+def headers(*entries):
+    header = parse_header(produced(b"x"))
+    return [(None, header._replace(leader_epoch=epoch, base_offset=offset)) for epoch, offset in entries]
+
+
+def test_epoch_at():
+    epochs = LeaderEpochs([(2, 10), (5, 20)])
+    assert epochs.current == 5
+    assert [epochs.at(offset) for offset in (0, 10, 19, 20, 99)] == [2, 2, 2, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("end_offset", "entries"),
+    [(99, [(0, 0), (3, 20)]), (20, [(0, 0), (3, 20)]), (19, [(0, 0)]), (0, [(0, 0)])],
+)
+def test_epoch_may_begin_at_the_end_of_the_log_but_not_after_it(disk, end_offset, entries):
+    write_file(disk, PATH, b"0\n2\n0 0\n3 20\n")
+    epochs = load_epochs(disk, "t-0", end_offset, [])
+    assert epochs.entries() == entries
+    assert load_epochs(disk, "t-0", end_offset, []).entries() == entries, "the file says the same"
+
+
+def test_new_partition(disk):
+    assert load_epochs(disk, "t-0", 0, []).entries() == [(0, 0)]
+    assert read_file(disk, PATH) == b"0\n1\n0 0\n"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\0\0\0\0", b"0\n2\n0 0\n"])
+def test_missing_or_damaged_file_is_rebuilt(disk, caplog, content):
+    if content is not None:
+        write_file(disk, PATH, content)
+    epochs = load_epochs(disk, "t-0", 9, headers((1, 3), (1, 4), (4, 7)))
+    assert epochs.entries() == [(1, 3), (4, 7)]
+    assert read_file(disk, PATH) == b"0\n2\n1 3\n4 7\n"
+    assert ("rebuilt from the batches" in caplog.text) is (content is not None)
+
+
+def test_damaged_batch_ends_the_rebuilding(disk):
+    def broken():
+        yield from headers((1, 3))
+        raise DecodeError("crc", 0, "wrong")
+
+    assert load_epochs(disk, "t-0", 9, broken()).entries() == [(1, 3)]

@@ -1,0 +1,381 @@
+"""A log accepts each batch of an idempotent producer once and in order, and knows which transactions are open.
+
+Method: tables of cases with Apache Kafka's answers (`tests/kafka/test_idempotence.py` asks a real broker for those that
+a client can bring about). `test_producer_histories.py` has random ones.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from kafkawire.reference_broker.log.batches import BatchHeader, parse_header
+from kafkawire.reference_broker.log.producers import (
+    BATCHES_KEPT,
+    AppendedBatch,
+    CompletedTransaction,
+    Marker,
+    Producer,
+    Producers,
+    Verification,
+)
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_IS_TRANSACTIONAL_MASK
+from tests.reference_broker.log.produced_batches import NOW_MS, produced
+
+HIGHEST = 2**31 - 1
+HIGHEST_EPOCH = 2**15 - 1
+PLAIN = parse_header(produced(b"v"))
+
+ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH
+STATE = ErrorCode.INVALID_TXN_STATE
+
+
+def batch(
+    sequence: int, count: int = 1, *, producer: int = 1, epoch: int = 0, transactional: bool = False
+) -> BatchHeader:
+    return PLAIN._replace(
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        last_offset_delta=count - 1,
+        records_count=count,
+        attributes=BATCH_IS_TRANSACTIONAL_MASK if transactional else 0,
+        max_timestamp=NOW_MS + sequence,
+    )
+
+
+class Sent(NamedTuple):
+    """A batch of an idempotent producer."""
+
+    sequence: int
+    records: int = 1
+    producer: int = 1
+    epoch: int = 0
+
+    def header(self) -> BatchHeader:
+        """Return it as the log sees it."""
+        return batch(self.sequence, self.records, producer=self.producer, epoch=self.epoch)
+
+    def shifted(self, by: int) -> Sent:
+        """Return the same of another producer."""
+        return self._replace(producer=self.producer + by)
+
+
+#: What was appended before, what is sent then, and its offset or error.
+CASES: list[tuple[list[Sent], Sent, int | ErrorCode]] = [
+    ([], Sent(0), 0),
+    ([], Sent(7, epoch=3), 0),
+    ([], Sent(HIGHEST), 0),
+    ([Sent(0)], Sent(1), 1),
+    ([Sent(0, 10)], Sent(10), 10),
+    ([Sent(0)], Sent(2), ORDER),
+    ([Sent(0, 10)], Sent(5), ORDER),
+    ([Sent(0, 10)], Sent(0, 9), ORDER),
+    ([Sent(0, 10)], Sent(1, 9), ORDER),
+    ([Sent(0, 10)], Sent(0, 10), 0),
+    ([Sent(0, 10), Sent(10, 10)], Sent(0, 10), 0),
+    ([Sent(0, 10), Sent(10, 10)], Sent(0, 20), ORDER),
+    ([Sent(7)], Sent(8), 1),
+    ([Sent(7)], Sent(0), ORDER),
+    ([Sent(7)], Sent(7), 0),
+    ([Sent(HIGHEST)], Sent(0), 1),
+    ([Sent(HIGHEST)], Sent(1), ORDER),
+    ([Sent(HIGHEST - 1, 4)], Sent(2), 4),
+    ([Sent(HIGHEST - 1, 4)], Sent(HIGHEST - 1, 4), 0),
+    ([Sent(HIGHEST - 1, 4)], Sent(3), ORDER),
+    ([Sent(0, epoch=1)], Sent(1, epoch=0), EPOCH),
+    ([Sent(0, epoch=1)], Sent(0, epoch=0), EPOCH),
+    ([Sent(0, epoch=1)], Sent(0, epoch=2), 1),
+    ([Sent(0, epoch=1)], Sent(1, epoch=2), ORDER),
+    ([Sent(0, epoch=1), Sent(0, epoch=2)], Sent(0, epoch=1), EPOCH),
+    ([Sent(0, epoch=1), Sent(0, epoch=2)], Sent(0, epoch=2), 1),
+    ([Sent(0, epoch=-1)], Sent(9, epoch=-1), 1),
+    ([Sent(0, epoch=-1)], Sent(9, epoch=0), 1),
+    ([Sent(0)], Sent(5, producer=2), 1),
+]
+
+
+class Log:
+    """Producers, and the offsets that a log would give."""
+
+    def __init__(self) -> None:
+        self.producers = Producers()
+
+    def append(self, header: BatchHeader, verification: Verification | None = None, is_client: bool = True) -> int:
+        """Return the offset of the batch, the old one for a duplicate."""
+        found = self.producers.check(header, is_client=is_client, verification=verification)
+        if found is not None:
+            return found.first_offset
+        offset = self.producers.end_offset
+        self.producers.note(header, offset)
+        return offset
+
+    def begin(self, sequence: int, producer: int = 1, epoch: int = 0, *, tv2: bool = False) -> int:
+        """Append the first batch of a transaction, verified."""
+        verification = self.producers.verify(producer, epoch, sequence, NOW_MS, has_epoch_per_transaction=tv2)
+        return self.append(batch(sequence, producer=producer, epoch=epoch, transactional=True), verification)
+
+    def end(
+        self, is_commit: bool, producer: int = 1, epoch: int = 0, *, coordinator: int = 0, version: int = 0
+    ) -> CompletedTransaction | None:
+        """Append a marker."""
+        marker = Marker(producer, epoch, is_commit, coordinator)
+        self.producers.check_marker(marker, version)
+        return self.producers.note_marker(marker, self.producers.end_offset, NOW_MS)
+
+
+def refused(log: Log, header: BatchHeader, verification: Verification | None = None) -> ErrorCode:
+    before = snapshot(log.producers)
+    with pytest.raises(BrokerError) as caught:
+        log.append(header, verification)
+    assert snapshot(log.producers) == before, "a check changes nothing"
+    return caught.value.code
+
+
+def snapshot(producers: Producers) -> list[tuple[object, ...]]:
+    return [
+        (found.producer_id, found.epoch, found.coordinator_epoch, found.transaction_start, *found.batches)
+        for found in producers
+    ]
+
+
+@pytest.mark.parametrize(("before", "last", "answer"), CASES)
+def test_answers(before: list[Sent], last: Sent, answer: int | ErrorCode) -> None:
+    log = Log()
+    for earlier in before:
+        log.append(earlier.header())
+    if isinstance(answer, ErrorCode):
+        assert refused(log, last.header()) == answer
+    else:
+        assert log.append(last.header()) == answer
+
+
+@pytest.mark.parametrize(
+    ("before", "header", "answer"),
+    [
+        ([batch(0)], PLAIN, 1),
+        ([batch(0)], PLAIN._replace(producer_id=-2, base_sequence=5), 1),
+        ([], batch(0, transactional=True), STATE),
+        ([batch(0, epoch=1)], batch(1, transactional=True), EPOCH),
+    ],
+)
+def test_answers_to_others(before: list[BatchHeader], header: BatchHeader, answer: int | ErrorCode) -> None:
+    log = Log()
+    for earlier in before:
+        log.append(earlier)
+    if isinstance(answer, ErrorCode):
+        assert refused(log, header) == answer
+    else:
+        assert log.append(header) == answer
+
+
+def test_a_duplicate_is_known_among_the_last_five() -> None:
+    log = Log()
+    for sequence in range(BATCHES_KEPT + 1):
+        log.append(batch(sequence))
+    end = log.producers.end_offset
+    assert [log.append(batch(sequence)) for sequence in range(1, BATCHES_KEPT + 1)] == [1, 2, 3, 4, 5]
+    assert log.producers.end_offset == end
+    assert refused(log, batch(0)) == ORDER
+
+
+def test_what_a_duplicate_returns() -> None:
+    log = Log()
+    log.append(PLAIN)
+    log.append(batch(0, 3))
+    assert log.producers.check(batch(0, 3)) == AppendedBatch(2, 3, 2, NOW_MS)
+
+
+def test_a_coordinator_writes_without_sequences() -> None:
+    log = Log()
+    header = batch(-1, epoch=2)
+    assert log.append(header, is_client=False) == 0
+    assert log.append(header, is_client=False) == 1
+    with pytest.raises(BrokerError) as caught:
+        log.append(batch(-1, epoch=1), is_client=False)
+    assert caught.value.code == EPOCH
+    found = log.producers.get(1)
+    assert found is not None
+    assert found.last_sequence == -1
+
+
+class TestTransactions:
+    def test_open_and_end(self) -> None:
+        log = Log()
+        assert log.begin(0) == 0
+        assert log.producers.first_unstable_offset == 0
+        assert log.append(batch(1, transactional=True)) == 1
+        assert refused(log, batch(2)) == STATE, "a batch outside the open transaction"
+        assert log.end(True) == CompletedTransaction(1, 0, 2, False, 3)
+        assert log.producers.first_unstable_offset == 0, "until the marker is replicated"
+        log.producers.note_high_watermark(2)
+        assert log.producers.first_unstable_offset == 0
+        log.producers.note_high_watermark(3)
+        assert log.producers.first_unstable_offset is None
+        assert refused(log, batch(2, transactional=True)) == STATE, "the transaction has ended"
+        assert log.begin(2) == 3
+
+    def test_several_at_once(self) -> None:
+        log = Log()
+        log.begin(0, 1)
+        log.begin(0, 2)
+        log.append(batch(0, producer=3))
+        log.begin(0, 4)
+        assert log.producers.oldest_transaction is log.producers.get(1)
+        assert log.end(False, 2) == CompletedTransaction(2, 1, 4, True, 0)
+        assert log.end(False, 1) == CompletedTransaction(1, 0, 5, True, 3)
+        assert log.producers.oldest_transaction is log.producers.get(4)
+        log.producers.note_high_watermark(5)
+        assert log.producers.first_unstable_offset == 0, "ended by 5, not replicated"
+        log.producers.note_high_watermark(6)
+        assert log.producers.first_unstable_offset == 3
+        assert log.end(True, 4) == CompletedTransaction(4, 3, 6, False, 7)
+        assert log.producers.oldest_transaction is None
+
+    @pytest.mark.parametrize(
+        ("epoch", "coordinator", "version", "code"),
+        [
+            (3, 0, 0, None),
+            (3, 0, 1, None),
+            (4, 0, 1, None),
+            (2, 0, 1, EPOCH),
+            (3, 0, 2, EPOCH),
+            (4, 0, 2, None),
+            (3, -1, 0, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+            (2, -1, 0, EPOCH),
+        ],
+    )
+    def test_markers(self, epoch: int, coordinator: int, version: int, code: ErrorCode | None) -> None:
+        log = Log()
+        log.begin(0, epoch=3)
+        log.end(True, epoch=3, coordinator=0)
+        log.begin(1, epoch=3)
+        if code is None:
+            assert log.end(True, epoch=epoch, coordinator=coordinator, version=version) is not None
+            return
+        with pytest.raises(BrokerError) as caught:
+            log.end(True, epoch=epoch, coordinator=coordinator, version=version)
+        assert caught.value.code == code
+
+    def test_a_marker_may_be_written_again(self) -> None:
+        log = Log()
+        log.begin(0)
+        assert log.end(True, epoch=1, version=2) is not None
+        assert log.end(True, epoch=1, version=2) is None
+        log.begin(0, epoch=1, tv2=True)
+        with pytest.raises(BrokerError):
+            log.end(True, epoch=1, version=2)
+
+    def test_a_marker_of_the_highest_epoch(self) -> None:
+        log = Log()
+        log.begin(0, epoch=HIGHEST_EPOCH)
+        assert log.end(False, epoch=HIGHEST_EPOCH, version=2) is not None
+
+    def test_a_marker_of_an_unknown_producer(self) -> None:
+        log = Log()
+        assert log.end(False, 9, epoch=4) is None
+        found = log.producers.get(9)
+        assert found is not None
+        assert (found.epoch, found.coordinator_epoch, found.last_sequence) == (4, 0, -1)
+        assert log.begin(0, 9, epoch=4) == 1
+        assert refused(log, batch(5, producer=9, epoch=4, transactional=True)) == ORDER
+
+    def test_a_marker_with_a_new_epoch_restarts_the_sequence(self) -> None:
+        log = Log()
+        log.begin(0)
+        log.end(True, epoch=1)
+        assert log.begin(0, epoch=1) == 2
+
+
+class TestVerification:
+    def test_only_the_request_that_asked_may_begin(self) -> None:
+        producers = Producers()
+        first = producers.verify(1, 0, 0, NOW_MS, has_epoch_per_transaction=False)
+        assert first is producers.verify(1, 0, 1, NOW_MS, has_epoch_per_transaction=False)
+        assert producers.check(batch(0, transactional=True), verification=first) is None
+        producers.note(batch(0, transactional=True), 0)
+        assert producers.verify(1, 0, 1, NOW_MS, has_epoch_per_transaction=False) is None
+        producers.note_marker(Marker(1, 0, False, 0), 1, NOW_MS)
+        with pytest.raises(BrokerError) as caught:
+            producers.check(batch(1, transactional=True), verification=first)
+        assert caught.value.code == STATE
+
+    def test_batches_may_not_overtake_the_first(self) -> None:
+        producers = Producers()
+        verification = producers.verify(1, 0, 3, NOW_MS, has_epoch_per_transaction=False)
+        producers.verify(1, 0, 1, NOW_MS, has_epoch_per_transaction=False)
+        with pytest.raises(BrokerError) as caught:
+            producers.check(batch(3, transactional=True), verification=verification)
+        assert caught.value.code == ORDER
+        assert producers.check(batch(1, transactional=True), verification=verification) is None
+
+    def test_a_producer_without_state_begins_at_0(self) -> None:
+        producers = Producers()
+        verification = producers.verify(1, 0, 3, NOW_MS, has_epoch_per_transaction=True)
+        with pytest.raises(BrokerError) as caught:
+            producers.check(batch(3, transactional=True), verification=verification)
+        assert caught.value.code == ORDER
+
+    def test_a_new_epoch_asks_anew(self) -> None:
+        producers = Producers()
+        found = producers.verify(1, 0, 3, NOW_MS, has_epoch_per_transaction=True)
+        assert found is not None
+        producers.verify(1, 1, 5, NOW_MS, has_epoch_per_transaction=True)
+        producers.verify(1, 0, 0, NOW_MS, has_epoch_per_transaction=True)
+        assert (found.epoch, found.lowest_sequence) == (1, 5)
+
+    def test_an_old_epoch_is_refused(self) -> None:
+        producers = Producers()
+        producers.note(batch(0, epoch=2), 0)
+        with pytest.raises(BrokerError) as caught:
+            producers.verify(1, 1, 0, NOW_MS, has_epoch_per_transaction=True)
+        assert caught.value.code == EPOCH
+
+    @pytest.mark.parametrize(("epoch", "is_kept"), [(0, False), (1, True)])
+    def test_a_marker_leaves_the_next_transaction_alone(self, epoch: int, is_kept: bool) -> None:
+        producers = Producers()
+        producers.note(batch(0, transactional=True), 0)
+        verification = producers.verify(1, 1, 0, NOW_MS, has_epoch_per_transaction=True)
+        producers.note_marker(Marker(1, epoch, True, 0), 1, NOW_MS)
+        following = batch(0, epoch=1, transactional=True)
+        if is_kept:
+            assert producers.check(following, verification=verification) is None
+        else:
+            with pytest.raises(BrokerError):
+                producers.check(following, verification=verification)
+
+
+def test_idle_producers_expire() -> None:
+    log = Log()
+    log.append(batch(0, producer=1))
+    log.append(batch(5, producer=2))
+    log.begin(0, producer=3)
+    waiting = log.producers.verify(4, 0, 0, NOW_MS, has_epoch_per_transaction=False)
+    log.producers.expire(NOW_MS + 99, 100)
+    assert len(log.producers) == 3
+    log.producers.expire(NOW_MS + 100, 100)
+    assert [found.producer_id for found in log.producers] == [2, 3]
+    assert refused(log, batch(0, producer=4, transactional=True), waiting) == STATE
+    log.producers.expire(NOW_MS + 1000, 100)
+    assert [found.producer_id for found in log.producers] == [3], "its transaction is open"
+    assert log.append(batch(77, producer=1)) == 3, "an unknown producer begins where it likes"
+
+
+def test_restore() -> None:
+    producers = Producers()
+    producers.restore(
+        [
+            Producer(1, 2, 0, NOW_MS, 50, [AppendedBatch(9, 60, 0, NOW_MS)]),
+            Producer(2, 0, -1, NOW_MS, 40),
+            Producer(3, 0, -1, NOW_MS),
+        ],
+        100,
+    )
+    assert (producers.end_offset, producers.first_unstable_offset, len(producers)) == (100, 40, 3)
+    assert producers.check(batch(9, epoch=2)) == AppendedBatch(9, 60, 0, NOW_MS)
+    ended = producers.note_marker(Marker(2, 0, True, 0), 100, NOW_MS)
+    assert ended == CompletedTransaction(2, 40, 100, False, 50)

@@ -1,0 +1,188 @@
+"""Opening a partition after a crash: nothing is cut without a line that says what, where and why.
+
+Method: a partition of several segments on a disk in memory, damaged in one way at a time.
+"""
+
+import dataclasses
+
+import pytest
+
+from kafkawire.reference_broker.disk.disk import read_file, write_file
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.log.batches import parse_header
+from kafkawire.reference_broker.log.config import log_config
+from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.log.recovery import Places, open_segments
+from kafkawire.reference_broker.log.segment import segment_name
+from kafkawire.reference_broker.log.services import LogServices
+from tests.reference_broker.log.produced_batches import NOW_MS, produced
+
+#: Rolls after every fourth batch.
+CONFIG = dataclasses.replace(log_config({}), index_interval_bytes=0, segment_index_bytes=24)
+BATCH_BYTES = len(produced(b"v0"))
+
+
+@pytest.fixture
+def disk():
+    """Return a disk with a partition of ten records in three segments, of which the first two were synced."""
+    disk = MemoryDisk()
+    disk.make_folder("t-0")
+    log = PartitionLog(LogServices(disk), "t-0", CONFIG)
+    for number in range(10):
+        data = produced(b"v%d" % number)
+        log.append(data, parse_header(data), NOW_MS, lambda result: None)
+    assert log.recovery_point == 8
+    return disk.crash()
+
+
+def opened(disk, *, is_clean=False, recovery_point=0, log_start_offset=0):
+    return open_segments(disk, "t-0", CONFIG, Places(log_start_offset, recovery_point), is_clean=is_clean)
+
+
+def damage(disk, base_offset, content):
+    """Replace the content of a segment by what a function makes of it."""
+    path = f"t-0/{segment_name(base_offset)}"
+    before = read_file(disk, path)
+    assert before is not None
+    write_file(disk, path, content(before))
+
+
+def flipped(position):
+    def flip(content):
+        damaged = bytearray(content)
+        damaged[position] ^= 1
+        return bytes(damaged)
+
+    return flip
+
+
+@pytest.mark.parametrize("recovery_point", [0, 4, 8])
+def test_undamaged(disk, caplog, recovery_point):
+    segments, truncated = opened(disk, recovery_point=recovery_point)
+    assert [(segment.base_offset, segment.next_offset, segment.is_sealed) for segment in segments] == [
+        (0, 4, True),
+        (4, 8, True),
+        (8, 10, False),
+    ]
+    assert truncated == 0
+    assert not caplog.text
+    # What was checked now has to be stored.
+    assert [segment.is_stored for segment in segments] == [recovery_point >= 4, recovery_point >= 8, False]
+
+
+def test_clean_start_reads_the_last_segment_only(disk):
+    paths = []
+    disk.plan = lambda call: paths.append(call.path)
+    opened(disk, is_clean=True, recovery_point=10)
+    assert not [path for path in paths if segment_name(0) in path or segment_name(4) in path]
+
+
+def test_new_partition():
+    disk = MemoryDisk()
+    disk.make_folder("t-0")
+    segments, _ = opened(disk, log_start_offset=7)
+    assert [segment.base_offset for segment in segments] == [7]
+    assert disk.names("t-0") == [segment_name(7)]
+
+
+@pytest.mark.parametrize(
+    ("content", "cut", "end", "why"),
+    [
+        (lambda content: content[:-1], BATCH_BYTES - 1, 9, "partial batch"),
+        (flipped(BATCH_BYTES + 8), BATCH_BYTES, 9, "partial batch"),
+        (flipped(BATCH_BYTES + 16), BATCH_BYTES, 9, "magic"),
+        (flipped(-1), BATCH_BYTES, 9, "crc"),
+        (lambda content: content + bytes(70), 70, 10, "magic 0"),
+    ],
+    ids=["cut", "length", "magic", "checksum", "zeros"],
+)
+def test_damaged_end_is_cut_off_and_told(disk, caplog, content, cut, end, why):
+    damage(disk, 8, content)
+    segments, truncated = opened(disk, recovery_point=8)
+    assert truncated == cut
+    assert segments[-1].next_offset == end
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert f"memory:t-0/{segment_name(8)}: cutting off the last {cut} of" in line
+    assert f"the log goes on at offset {end}" in line
+    assert why in line
+
+
+def test_segments_after_a_damaged_one_are_deleted_and_told(disk, caplog):
+    damage(disk, 0, flipped(-1))
+    segments, truncated = opened(disk)
+    assert [segment.base_offset for segment in segments] == [0]
+    assert not segments[0].is_sealed, "the log goes on here"
+    assert truncated == 7 * BATCH_BYTES
+    assert "deleting 2 segments of" in caplog.text
+    assert "from offset 4 on: it follows what was cut off" in caplog.text
+    for left in (disk, *(disk.crash(seed) for seed in range(10))):
+        assert [name for name in left.names("t-0") if name.endswith(".log")] == [segment_name(0)]
+
+
+def test_records_missing_at_the_end_of_a_segment_end_the_log(disk, caplog):
+    """118 records were cut off without a line: the file was only shorter, at the end of a batch."""
+    damage(disk, 4, lambda content: content[: -2 * BATCH_BYTES])
+    segments, truncated = opened(disk, recovery_point=4)
+    assert (segments[-1].next_offset, truncated) == (6, 2 * BATCH_BYTES)
+    assert "from offset 8 on: the segment before it ends at offset 6, what follows was never written" in caplog.text
+
+
+def test_durable_records_that_are_gone_are_told(disk, caplog):
+    damage(disk, 8, lambda content: content[:BATCH_BYTES])
+    segments, _ = opened(disk, is_clean=True, recovery_point=10)
+    assert segments[-1].next_offset == 9
+    assert "ends at offset 9, although everything before 10 was durable: 1 offsets are gone" in caplog.text
+
+
+def test_gap_of_a_compacted_log_is_none(disk, caplog):
+    """Before the recovery point everything was durable: what is missing there was removed on purpose."""
+    damage(disk, 0, lambda content: content[:-BATCH_BYTES])
+    segments, truncated = opened(disk, recovery_point=4)
+    assert (segments[-1].next_offset, truncated) == (10, 0)
+    assert not caplog.text
+
+
+def test_segment_that_begins_before_the_last_one_ends_is_deleted(disk, caplog):
+    """The removal of a segment was not synced, and it is back; meanwhile the log went on."""
+    old = read_file(disk, f"t-0/{segment_name(8)}")
+    assert old is not None
+    write_file(disk, f"t-0/{segment_name(6)}", old)
+    segments, _ = opened(disk)
+    assert [segment.base_offset for segment in segments] == [0, 4]
+    assert "from offset 6 on: the segment before it goes to offset 8" in caplog.text
+
+
+def test_indexes_of_no_segment_and_copies_are_removed(disk):
+    for name in (f"{99:020}.index", f"{99:020}.timeindex", f"{segment_name(4)}.copy"):
+        disk.open(f"t-0/{name}", create=True)
+    opened(disk)
+    assert not [name for name in disk.names("t-0") if "99" in name or "copy" in name]
+
+
+def test_segments_are_written_again_after_a_failed_sync(disk, caplog):
+    disk.open("t-0/.sync-failed", create=True)
+    before = {name: read_file(disk, f"t-0/{name}") for name in disk.names("t-0") if name.endswith(".log")}
+    created = []
+    disk.plan = lambda call: created.append(call.path) if call.name == "create" else None
+    opened(disk, recovery_point=5)
+    assert created == [f"t-0/{segment_name(base)}.copy" for base in (4, 8)], "the first segment was durable"
+    for left in (disk, *(disk.crash(seed) for seed in range(10))):
+        assert before == {name: read_file(left, f"t-0/{name}") for name in before}
+    assert ".sync-failed" not in disk.names("t-0")
+    assert "a sync has failed, 2 segments are written again" in caplog.text
+
+
+def test_failure_while_segments_are_written_again_changes_nothing(disk):
+    disk.open("t-0/.sync-failed", create=True)
+    calls = []
+    counted = disk.crash()
+    counted.plan = calls.append
+    opened(counted)
+    for number in range(1, len(calls)):
+        after = disk.crash()
+        after.plan = fail_at(number)
+        try:
+            opened(after)
+        except OSError:
+            segments, truncated = opened(after.crash())
+            assert (segments[-1].next_offset, truncated) == (10, 0)

@@ -1,0 +1,108 @@
+"""A snapshot of segments is searched by offset and by time, and does not change while the log goes on.
+
+Method: three small segments on a disk in memory; what a log makes of them is tested in `test_partition_log.py`.
+"""
+
+import pytest
+
+from kafkawire.reference_broker.disk.disk import read_file, write_file
+from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.log.batches import parse_header
+from kafkawire.reference_broker.log.config import log_config
+from kafkawire.reference_broker.log.segment import Segment, segment_name
+from kafkawire.reference_broker.log.segments import DamagedSegment, Segments
+from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+from kafkawire.sdk.records import stamp
+from tests.reference_broker.log.produced_batches import NOW_MS, produced, values_in
+
+
+@pytest.fixture
+def disk():
+    disk = MemoryDisk()
+    disk.make_folder("t-0")
+    return disk
+
+
+@pytest.fixture
+def segments(disk):
+    """Three segments with the offsets 0 to 3, 4 to 7, and, after a gap, 10 to 13; two records a batch."""
+    made = []
+    for base in (0, 4, 10):
+        segment = Segment.create(disk, "t-0", base, log_config({}))
+        for offset in (base, base + 2):
+            times = (NOW_MS + 10 * offset, NOW_MS + 10 * offset + 10)
+            data = produced(b"%d" % offset, b"%d" % (offset + 1), timestamps=times)
+            stamp(data, offset, 7)
+            segment.append(data, parse_header(data), offset)
+        made.append(segment)
+    return Segments(made)
+
+
+def read(segments, offset, up_to=14, max_bytes=10_000):
+    found = segments.read(offset, max_bytes, up_to, at_least_one=True)
+    return None if found.records is None else [int(value) for value in values_in(found.records.read())]
+
+
+@pytest.mark.parametrize(
+    ("offset", "up_to", "values"),
+    [
+        (0, 14, [0, 1, 2, 3]),
+        (1, 14, [0, 1, 2, 3]),
+        (2, 14, [2, 3]),
+        (4, 14, [4, 5, 6, 7]),
+        (8, 14, [10, 11, 12, 13]),
+        (12, 14, [12, 13]),
+        (14, 14, None),
+        (0, 2, [0, 1]),
+        (0, 4, [0, 1, 2, 3]),
+        (2, 2, None),
+        (4, 6, [4, 5]),
+        (8, 10, None),
+    ],
+)
+def test_read(segments, offset, up_to, values):
+    assert read(segments, offset, up_to) == values
+
+
+def test_snapshot_does_not_change(segments, disk):
+    segment = Segment.create(disk, "t-0", 14, log_config({}))
+    after = segments.rolled(segment)
+    assert (len(segments), len(after)) == (3, 4)
+    assert (segments.last.base_offset, after.last) == (10, segment)
+    assert [found.base_offset for found in after] == [0, 4, 10, 14]
+    assert after.first is segments.first
+
+
+def test_since(segments):
+    bases = [[segment.base_offset for segment in segments.since(offset)] for offset in (0, 3, 4, 9, 10, 99)]
+    assert bases == [[0, 4, 10], [0, 4, 10], [4, 10], [4, 10], [10], [10]]
+
+
+def test_offset_for_timestamp(segments):
+    assert segments.offset_for_timestamp(NOW_MS + 15, 0) == (NOW_MS + 20, 2, 7)
+    assert segments.offset_for_timestamp(NOW_MS + 5, 1) == (NOW_MS + 10, 1, 7)
+    assert segments.offset_for_timestamp(NOW_MS + 5, 5) == (NOW_MS + 50, 5, 7), "what comes before cannot be read"
+    assert segments.offset_for_timestamp(NOW_MS + 5, 8) == (NOW_MS + 100, 10, 7)
+    assert segments.offset_for_timestamp(NOW_MS + 85, 0) == (NOW_MS + 100, 10, 7)
+    assert segments.offset_for_timestamp(NOW_MS + 141, 0) is None
+    assert segments.max_timestamp() == NOW_MS + 130
+
+
+def test_empty(disk):
+    segments = Segments([Segment.create(disk, "t-0", 0, log_config({}))])
+    assert read(segments, 0) is None
+    assert segments.max_timestamp() == NO_TIMESTAMP
+    assert (segments.size_bytes, list(segments.headers())) == (0, [])
+
+
+def test_damage_is_told_with_its_segment(segments, disk):
+    path = f"t-0/{segment_name(4)}"
+    content = read_file(disk, path)
+    assert content is not None
+    write_file(disk, path, content[:16] + b"\x09" + content[17:])
+    with pytest.raises(DamagedSegment, match="segment 4: magic at byte 0"):
+        read(segments, 5)
+    with pytest.raises(DamagedSegment, match="segment 4"):
+        segments.offset_for_timestamp(NOW_MS + 55, 0)
+    assert read(segments, 0) == [0, 1, 2, 3]
+    assert read(segments, 11) == [10, 11, 12, 13]

@@ -1,0 +1,27 @@
+"""Without threads, blocking work happens in place, and its failure is told as from a thread."""
+
+from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.log.services import LogServices, at_once
+
+
+def test_at_once():
+    order = []
+    at_once(lambda: order.append("work"), lambda error: order.append(error))
+    assert order == ["work", None]
+
+
+def test_failure_of_the_disk():
+    error = OSError(5, "broken")
+    told = []
+
+    def work():
+        raise error
+
+    at_once(work, told.append)
+    assert told == [error]
+
+
+def test_defaults():
+    one, other = LogServices(MemoryDisk()), LogServices(MemoryDisk())
+    assert one.background is at_once
+    assert one.timers is not other.timers

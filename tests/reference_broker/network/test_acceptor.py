@@ -1,0 +1,118 @@
+"""A listener takes in clients up to the limits, and goes on after it could not.
+
+Method: a listener on a free port, on an event loop of the test; the limit of open files of this process is lowered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import socket
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from kafkawire.reference_broker.network.acceptor import Acceptor
+from kafkawire.reference_broker.network.client_wire import ClientWire
+from kafkawire.reference_broker.network.connection_limits import ConnectionLimits
+from kafkawire.reference_broker.network.peer import Listener, Peer
+from kafkawire.sdk.transport.wire import Address
+
+LISTENER = Listener("PLAINTEXT", Address("127.0.0.1", 0), Address("kafka", 0))
+TIMEOUT_SECONDS = 20
+
+
+class Wire(asyncio.Protocol):
+    """A connection; the test sees which, and when it is closed."""
+
+    def __init__(self, client: socket.socket, peer: Peer, gone: Callable[[], None]) -> None:
+        self.is_immediate = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        self.peer = peer
+        self.gone = gone
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.gone()
+
+
+class Bench:
+    """A listener, and those who have come."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.wires: list[Wire] = []
+        self.now_ms = 0
+        self.acceptor = Acceptor(LISTENER, limits, self._connect, lambda: self.now_ms)
+
+    def _connect(self, client: socket.socket, peer: Peer, gone: Callable[[], None]) -> ClientWire:
+        self.wires.append(Wire(client, peer, gone))
+        return cast("ClientWire", self.wires[-1])
+
+    def client(self) -> socket.socket:
+        return socket.create_connection(self.acceptor.listener.bind, TIMEOUT_SECONDS)
+
+
+def test_connections_are_taken_in_up_to_the_limit_and_again_when_others_have_gone(caplog):
+    async def run() -> None:
+        bench = Bench(ConnectionLimits(2, 9))
+        listener = bench.acceptor.listener
+        assert listener.bind.port == listener.advertised.port != 0
+        assert listener.advertised.host == "kafka"
+        bench.acceptor.start()
+        with bench.client() as first, bench.client(), bench.client() as third:
+            third.setblocking(False)
+            assert await asyncio.get_running_loop().sock_recv(third, 1) == b""
+            assert len(bench.wires) == 2
+            assert all(wire.is_immediate for wire in bench.wires)
+            assert str(bench.wires[0].peer) == "User:ANONYMOUS at /127.0.0.1 on PLAINTEXT"
+            first.close()
+            while len(bench.wires) == 2:
+                with bench.client() as other:
+                    other.setblocking(False)
+                    await asyncio.sleep(0)
+            await bench.acceptor.stop()
+        while bench.acceptor._limits._count:
+            await asyncio.sleep(0)
+        with pytest.raises(ConnectionRefusedError):
+            bench.client()
+
+    asyncio.run(asyncio.wait_for(run(), TIMEOUT_SECONDS))
+    assert caplog.messages[0] == "a connection from 127.0.0.1 is refused: 2 connections are open, max.connections=2"
+    assert len(caplog.messages) == 1
+
+
+def test_too_many_open_files_are_said_once_and_clients_wait(caplog, monkeypatch):
+    monkeypatch.setattr("kafkawire.reference_broker.network.acceptor.PAUSE_SECONDS", 0.001)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    failures: list[OSError] = []
+
+    async def run() -> None:
+        bench = Bench(ConnectionLimits(9, 9))
+        wait = bench.acceptor._cannot_accept
+        monkeypatch.setattr(bench.acceptor, "_cannot_accept", lambda error: (failures.append(error), wait(error)))
+        with bench.client():
+            bench.acceptor.start()
+            os.close(next_descriptor := os.dup(0))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (next_descriptor, hard))
+            try:
+                while len(failures) < 5:
+                    await asyncio.sleep(0)
+                assert not bench.wires
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            while not bench.wires:
+                await asyncio.sleep(0)
+            await bench.acceptor.stop()
+        await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(run(), TIMEOUT_SECONDS))
+    (message,) = caplog.messages
+    assert message.startswith("clients of PLAINTEXT have to wait: all ")
+    assert message.endswith(" file descriptors of this process are in use (ulimit -n)")
+
+
+def test_listener_that_is_not_started_leaves_nothing():
+    acceptor = Bench(ConnectionLimits(1, 1)).acceptor
+    acceptor.abandon()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(acceptor.listener.bind, TIMEOUT_SECONDS)

@@ -1,0 +1,71 @@
+"""Work runs on another thread, in order, and its end is told on the event loop.
+
+Method: an event loop of the test; work is held up until the test lets it go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from kafkawire.reference_broker.network.background import BackgroundWork
+
+TIMEOUT_SECONDS = 20
+
+
+def test_runs_elsewhere_in_order_and_tells_here():
+    async def run() -> None:
+        background, told = BackgroundWork(), []
+        here, elsewhere = threading.get_ident(), []
+
+        def fail() -> None:
+            elsewhere.append(threading.get_ident())
+            raise OSError("the disk is full")
+
+        def done(error: Exception | None) -> None:
+            assert threading.get_ident() == here
+            told.append(str(error))
+
+        background(fail, done)
+        background(lambda: elsewhere.append(threading.get_ident()), done)
+        await background.idle()
+        assert told == ["the disk is full", "None"]
+        assert here not in elsewhere
+        background.close()
+
+    asyncio.run(run())
+
+
+def test_idle_waits_for_what_follows():
+    async def run() -> None:
+        background, told = BackgroundWork(), []
+
+        def again(left: int) -> None:
+            told.append(left)
+            if left:
+                background(lambda: None, lambda error: again(left - 1))
+
+        again(3)
+        await asyncio.wait_for(background.idle(), TIMEOUT_SECONDS)
+        assert told == [3, 2, 1, 0]
+        background.close()
+        await BackgroundWork().idle()
+
+    asyncio.run(run())
+
+
+def test_killed_work_tells_nobody():
+    async def run() -> None:
+        background, told, go_on = BackgroundWork(), [], threading.Event()
+
+        def wait() -> None:
+            go_on.wait(TIMEOUT_SECONDS)
+
+        for _ in range(3):
+            background(wait, told.append)
+        background.kill()
+        go_on.set()
+        await asyncio.wait_for(background.idle(), TIMEOUT_SECONDS)
+        assert not told
+
+    asyncio.run(run())

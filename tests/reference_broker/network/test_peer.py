@@ -1,0 +1,14 @@
+"""A peer is shown with all that is known of it."""
+
+from kafkawire.reference_broker.network.peer import ANONYMOUS, Listener, Peer
+from kafkawire.sdk.transport.wire import Address
+
+LISTENER = Listener("INTERNAL", Address("", 9092), Address("broker", 9092))
+
+
+def test_shown_for_the_log():
+    peer = Peer(LISTENER, "10.0.0.7")
+    assert (peer.host, peer.principal) == ("/10.0.0.7", ANONYMOUS)
+    assert str(peer) == "User:ANONYMOUS at /10.0.0.7 on INTERNAL"
+    peer.software_name, peer.software_version = "kafkawire", "1.0"
+    assert str(peer) == "User:ANONYMOUS at /10.0.0.7 (kafkawire 1.0) on INTERNAL"

@@ -1,0 +1,17 @@
+"""A feature is told only where its API is served.
+
+Method: the table of features is asked with made-up sets of APIs.
+"""
+
+from kafkawire.reference_broker.features import FEATURES, features
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+
+
+def test_features_of_the_apis_that_are_served():
+    assert [feature.name for feature in features(set())] == ["metadata.version"]
+    assert {feature.name for feature in features({ApiKey.END_TXN})} == {"metadata.version", "transaction.version"}
+    assert features(set(ApiKey)) == list(FEATURES)
+
+
+def test_the_chosen_level_is_a_supported_one():
+    assert all(feature.finalized in feature.supported for feature in FEATURES)
