@@ -78,11 +78,18 @@ def _fetch(topic: str, offset: int, max_bytes: int) -> FetchRequest:
     )
 
 
-def fetches(topic: str, batch: bytes, records_count: int, batches: int, max_bytes: int) -> list[Frame]:
-    """Return the requests that read a topic of equal batches from its beginning, as many whole ones as fit."""
-    at_once = max(max_bytes // len(batch), 1)
+def fetches(topic: str, records_count: int, batch_bytes: int, batches: int, at_once: int) -> list[Frame]:
+    """Return the requests that read a topic of equal batches from its beginning.
+
+    Args:
+        topic: its name.
+        records_count: records of a batch.
+        batch_bytes: size of a batch.
+        batches: how many there are.
+        at_once: how many are read with one request.
+    """
     return [
-        _framed(_fetch(topic, start * records_count, at_once * len(batch)), _FETCH)
+        _framed(_fetch(topic, start * records_count, at_once * batch_bytes), _FETCH)
         for start in range(0, batches - at_once + 1, at_once)
     ]
 

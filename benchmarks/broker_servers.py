@@ -6,7 +6,6 @@ Time and memory are those that the kernel counts for the process.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import subprocess
 import sys
@@ -20,13 +19,25 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataRe
 from kafkawire.sdk.transport.blocking import FrameSocket
 from tests.kafka.apache import RELEASE, ApacheKafka, free_port
 
-__all__ = ["APACHE", "KFAKE", "OURS", "Server", "apache_kafka", "count_syncs", "kfake", "reference_broker"]
+__all__ = [
+    "APACHE",
+    "KFAKE",
+    "OURS",
+    "Server",
+    "apache_kafka",
+    "count_syncs",
+    "java_release",
+    "kfake",
+    "reference_broker",
+]
 
 OURS = "kafkawire"
 APACHE = f"Apache Kafka {RELEASE}"
 KFAKE = "kfake"
 
-_TICKS = os.sysconf("SC_CLK_TCK")
+#: How Linux numbers the clock of a process, as `clock_getcpuclockid` does; /proc counts hundredths of seconds alone.
+_CLOCK_SHIFT, _CLOCK_OF_PROCESS = 3, 2
+
 _START_TIMEOUT_SECONDS = 120
 _STOP_TIMEOUT_SECONDS = 30
 _METADATA_VERSION = 12
@@ -51,8 +62,7 @@ class Server(NamedTuple):
 
     def cpu_seconds(self) -> float:
         """Return the time of all its threads until now."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return time.clock_gettime(~self.pid << _CLOCK_SHIFT | _CLOCK_OF_PROCESS)
 
     def resident_mb(self) -> float:
         """Return its resident memory."""
@@ -122,6 +132,12 @@ def apache_kafka() -> Iterator[Server]:
     """Run Apache Kafka with a heap of 1 GB, otherwise as it comes."""
     with ApacheKafka() as node:
         yield _started(APACHE, node.pid, node.port, node.started_at, lambda: True)
+
+
+def java_release() -> str:
+    """Return what Apache Kafka runs on."""
+    result = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True)
+    return result.stderr.partition("\n")[0]
 
 
 def kfake(program: Path) -> contextlib.AbstractContextManager[Server]:
