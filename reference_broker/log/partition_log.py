@@ -125,6 +125,7 @@ class PartitionLog:
         segments, self.truncated_bytes = open_segments(disk, self._folder, self.config, places, is_clean=is_clean)
         self._segments = Segments(segments)
         self._unstored = [segment for segment in segments if segment.is_sealed and not segment.is_stored]
+        self._has_new_names = not all(segment.is_stored for segment in segments)
         self.next_offset = segments[-1].next_offset
         self.log_start_offset = min(max(log_start_offset, segments[0].base_offset), self.next_offset)
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
@@ -346,10 +347,10 @@ class PartitionLog:
 
     def close(self) -> None:
         """Complete the indexes and make everything durable; the log is not used afterwards."""
-        if self.error is not None:
-            return
         self._segments.last.seal()
         self._unstored = [segment for segment in self._segments if not segment.is_stored]
+        if self.error is not None or not self.next_offset or not (self._unstored or self._has_new_names):
+            return  # it is offline, or nobody has appended since the start
         try:
             self._snapshots.prepared(self.producers, is_last=True)()
             self._has_new_names = True
