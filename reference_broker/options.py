@@ -105,6 +105,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         max_connections_per_ip: most clients at once from the same address.
         connections_max_idle_ms: a connection on which nothing moves for this long is closed, unless the broker owes it
             a response.
+        memory_disk_bytes: what a broker without files may hold; beyond that its disk is full.
         event_loop: what runs the broker; uvloop must be installed.
     """
 
@@ -133,6 +134,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     max_connections: int = number(10_000, 1, kafka="max.connections")
     max_connections_per_ip: int = number(INT32_MAX, 0, kafka="max.connections.per.ip")
     connections_max_idle_ms: int = number(600_000, 1, kafka="connections.max.idle.ms")
+    memory_disk_bytes: int = number(1024 * 1024 * 1024, 1, 2**62)
     event_loop: str = choice("asyncio", "asyncio", "uvloop")
 
     @property
