@@ -30,6 +30,7 @@ class BrokerKeywords(TypedDict, total=False):
     group_consumer_heartbeat_interval_ms: int
     group_consumer_max_size: int
     fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
     listeners: str
     advertised_listeners: str
     listener_security_protocol_map: str

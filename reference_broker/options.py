@@ -93,6 +93,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         group_consumer_heartbeat_interval_ms: how often a member of a KIP-848 group is told to send a heartbeat.
         group_consumer_max_size: most members of a KIP-848 group.
         fetch_max_bytes: most bytes in one fetch response, whatever the client asks for.
+        max_incremental_fetch_session_cache_slots: most fetch sessions (KIP-227); 0 for none.
         listeners: where to listen, as `INTERNAL://:9093,EXTERNAL://0.0.0.0:9092`; empty for the one address that the
             broker is started with.
         advertised_listeners: where the clients of each listener are told to connect to, in the same form; a listener
@@ -126,6 +127,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     group_consumer_heartbeat_interval_ms: int = number(5_000, 1, kafka="group.consumer.heartbeat.interval.ms")
     group_consumer_max_size: int = number(INT32_MAX, 1, kafka="group.consumer.max.size")
     fetch_max_bytes: int = number(55 * 1024 * 1024, 1024, kafka="fetch.max.bytes")
+    max_incremental_fetch_session_cache_slots: int = number(1_000, 0, kafka="max.incremental.fetch.session.cache.slots")
     listeners: str = text("", kafka="listeners")
     advertised_listeners: str = text("", kafka="advertised.listeners")
     listener_security_protocol_map: str = text("", kafka="listener.security.protocol.map")
