@@ -39,6 +39,7 @@ class BrokerKeywords(TypedDict, total=False):
     max_connections: int
     max_connections_per_ip: int
     connections_max_idle_ms: int
+    memory_disk_bytes: int
     event_loop: Literal["asyncio", "uvloop"]
     compression_type: Literal["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]
     log_cleanup_policy: str
