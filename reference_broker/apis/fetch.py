@@ -22,7 +22,7 @@ from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import INITIAL_FETCH_SESSION_EPOCH, UNKNOWN_OFFSET
+from kafkawire.sdk.protocol.tables.enums import INITIAL_FETCH_SESSION_EPOCH, UNKNOWN_OFFSET, IsolationLevel
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["check_leader_epoch", "handle"]
@@ -67,6 +67,7 @@ class _Fetch:
         """Read the partitions that may have something new."""
         call, request, session, found = self._call, self._request, self._session, self._found
         left = max(min(request.max_bytes, call.core.options.fetch_max_bytes), 0)
+        is_committed = request.isolation_level == IsolationLevel.READ_COMMITTED
         self._size_bytes, self._has_errors = 0, False
         for partition in session.to_read():
             topic = _find(call, partition)
@@ -77,7 +78,7 @@ class _Fetch:
             left = max(left - size, 0)
             is_error = data.error_code != ErrorCode.NONE
             self._has_errors |= is_error
-            end = data.last_stable_offset if request.isolation_level else data.high_watermark
+            end = data.last_stable_offset if is_committed else data.high_watermark
             is_at_end = not size and not is_error and partition.wanted.fetch_offset >= end
             session.was_read(partition, None if is_error else _log(topic, partition), is_at_end=is_at_end)
             if session.is_full or partition.is_news(data):
