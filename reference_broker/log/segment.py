@@ -323,6 +323,11 @@ class Segment:
                 return batch
         return None
 
+    def offset_from(self, position: int) -> int | None:
+        """Return an offset that no batch before `position` has; None if the segment has no such index entry."""
+        self._need_indexes()
+        return self._index.offset_from(position)
+
     def from_time(self, timestamp: int) -> Iterator[BatchHeader]:
         """Yield the headers of the batches whose highest timestamp is at least `timestamp`.
 
