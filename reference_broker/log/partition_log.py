@@ -127,6 +127,7 @@ class PartitionLog(ReadableLog):
         segments, self.truncated_bytes = open_segments(disk, self.folder, self.config, places, is_clean=is_clean)
         self.segments = Segments(segments)
         self._unstored = [segment for segment in segments if segment.is_sealed and not segment.is_stored]
+        self._has_new_names = not all(segment.is_stored for segment in segments)
         self.next_offset = segments[-1].next_offset
         self.log_start_offset = min(max(log_start_offset, segments[0].base_offset), self.next_offset)
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
@@ -394,6 +395,8 @@ class PartitionLog(ReadableLog):
             return
         self.segments.last.seal()
         self._unstored = [segment for segment in self.segments if not segment.is_stored]
+        if not self.next_offset or not (self._unstored or self._has_new_names):
+            return  # nobody has appended since the start
         try:
             self._snapshots.prepared(self.producers, is_last=True)()
             self._has_new_names = True

@@ -139,6 +139,7 @@ class Segment:
         """
         file = self.file
         position = file.size_bytes
+        self.is_stored = False
         try:
             file.append(data)
         except OSError:
@@ -208,6 +209,9 @@ class Segment:
         Raises:
             DecodeError: a batch after the last index entry is damaged.
         """
+        if not self.size_bytes:
+            self.is_stored = True
+            return 0
         if not (self._index.load() and self._time_index.load()):
             logger.warning("%s: an index is missing or damaged and is rebuilt", self._disk.describe(self._path))
             return self.recover()
@@ -226,6 +230,7 @@ class Segment:
             if batch.max_timestamp > self._max_timestamp:
                 self._max_timestamp, self._max_timestamp_offset = batch.max_timestamp, batch.last_offset
         self.next_offset = next_offset
+        self.is_stored = True
         return 0
 
     def recover(self) -> int:
