@@ -20,6 +20,7 @@ from kafkawire.sdk.protocol.tables.enums import (
     INITIAL_FETCH_SESSION_EPOCH,
     NO_FETCH_SESSION_ID,
     UNKNOWN_OFFSET,
+    IsolationLevel,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -39,8 +40,13 @@ _Key = tuple[bytes | str, int]
 class Watched(Protocol):
     """What a session needs to know of a log."""
 
-    def watch(self, watcher: Callable[[int], None]) -> None:
-        """Call `watcher` with a number of bytes whenever more can be read or anything else has changed."""
+    def watch(self, watcher: Callable[[int], None], *, is_committed: bool = False) -> None:
+        """Call `watcher` with a number of bytes whenever more can be read or anything else has changed.
+
+        Args:
+            watcher: see above.
+            is_committed: whether only what is committed counts.
+        """
         ...
 
     def unwatch(self, watcher: Callable[[int], None]) -> None:
@@ -85,6 +91,10 @@ class SessionPartition:
         """Take note that the log has changed; what logs call."""
         self._session.changed(self, size_bytes)
 
+    def touched(self, size_bytes: int) -> None:
+        """Take note that the log has changed in what cannot be read here before it is committed."""
+        self._session.changed(self, 0)
+
     def is_news(self, data: PartitionData) -> bool:
         """Return whether the client does not know this yet."""
         return bool(
@@ -108,15 +118,19 @@ class SessionPartition:
         self._log = log
         return True
 
-    def follow(self) -> None:
-        """Have the log tell what changes."""
-        if self._log is not None:
-            self._log.watch(self.changed)
+    def follow(self, *, is_committed: bool) -> None:
+        """Have the log tell what changes; `is_committed` says which records count."""
+        if self._log is None:
+            return
+        self._log.watch(self.changed, is_committed=is_committed)
+        if is_committed:  # the high watermark is news, too
+            self._log.watch(self.touched)
 
     def unfollow(self) -> None:
         """Stop following the log."""
         if self._log is not None:
             self._log.unwatch(self.changed)
+            self._log.unwatch(self.touched)
 
 
 class FetchSession:
@@ -164,6 +178,9 @@ class FetchSession:
             # What is at its end for one level may not be for the other.
             self._isolation_level = request.isolation_level
             self._ready = dict.fromkeys(self._partitions.values())
+            for partition in self._ready:
+                partition.unfollow()
+            self._unfollowed = list(self._ready)
 
     def _want(self, request: FetchRequest) -> None:
         for topic in request.topics:
@@ -212,7 +229,7 @@ class FetchSession:
     def follow(self) -> None:
         """Have the logs of all partitions say what changes from now on."""
         for partition in self._unfollowed:
-            partition.follow()
+            partition.follow(is_committed=self._isolation_level == IsolationLevel.READ_COMMITTED)
         self._unfollowed.clear()
 
     def tell(self, found: Iterable[tuple[SessionPartition, PartitionData]]) -> None:

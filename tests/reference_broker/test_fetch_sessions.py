@@ -27,7 +27,7 @@ class Log:
     def __init__(self):
         self.watchers = []
 
-    def watch(self, watcher):
+    def watch(self, watcher, *, is_committed=False):
         self.watchers.append(watcher)
 
     def unwatch(self, watcher):
