@@ -20,6 +20,7 @@ from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.reference_broker.request_path import ELEMENTS, chain
+from kafkawire.reference_broker.transaction_verification import NoCoordinator, Verifier
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
@@ -54,6 +55,7 @@ class Core:
     Attributes:
         fetch_sessions: what consumers fetch.
         producer_ids: gives ids to idempotent producers.
+        transactions: the transaction coordinator, as Produce sees it.
         served: the versions of each API that are served.
         advertised: the versions of each API that clients are told.
         lines: what the parts of the broker write to the log, repetitions held back.
@@ -85,6 +87,7 @@ class Core:
         self.groups = GroupCoordinator(self.timers, new_id, limits, self._offsets_logs, _TopicsOf(directory))
         self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id)
         self.producer_ids = ProducerIds(directory.reserve_producer_ids, directory.services.background)
+        self.transactions: Verifier = NoCoordinator()
         self._expire_producers(now_ms)
         handlers = load()
         self.served = {key: served.versions for key, served in handlers.items()}
