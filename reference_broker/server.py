@@ -32,7 +32,7 @@ from kafkawire.reference_broker.network.acceptor import Acceptor
 from kafkawire.reference_broker.network.background import BackgroundWork
 from kafkawire.reference_broker.network.client_wire import ClientWire, Shared
 from kafkawire.reference_broker.network.clock import BrokerClock
-from kafkawire.reference_broker.network.connection_limits import ConnectionLimits
+from kafkawire.reference_broker.network.connection_limits import ConnectionLimits, read_overrides
 from kafkawire.reference_broker.network.listeners import read_listeners
 from kafkawire.reference_broker.network.memory_budget import MemoryBudget
 from kafkawire.reference_broker.network.peer import Peer
@@ -151,7 +151,8 @@ class Broker:
         """
         options = self.options
         self._background = BackgroundWork()
-        limits = ConnectionLimits(options.max_connections, options.max_connections_per_ip)
+        overrides = read_overrides(options.max_connections_per_ip_overrides, _address_of)
+        limits = ConnectionLimits(options.max_connections, options.max_connections_per_ip, overrides)
         acceptors: list[Acceptor] = []
         try:
             for listener in self._listeners:
@@ -253,13 +254,13 @@ class Broker:
             gone()
 
         wire = ClientWire(client, session, self._shared, closed)
-        self._wires[wire] = wire.progress, self._clock()
+        self._wires[wire] = wire.progress, monotonic_ms()
         return wire
 
     def _check_idle(self) -> None:
         """Close connections on which nothing has moved: neither requests nor responses, begun or not."""
         limit_ms = self.options.connections_max_idle_ms
-        now_ms = self._clock()
+        now_ms = monotonic_ms()
         for wire, (progress, since_ms) in list(self._wires.items()):
             if wire.progress != progress or not wire.may_be_idle:
                 self._wires[wire] = wire.progress, now_ms
@@ -424,6 +425,10 @@ def serve(
     finally:
         for number, handler in zip(_STOP_SIGNALS, before, strict=True):
             signal.signal(number, handler)
+
+
+def _address_of(host: str) -> str:
+    return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
 
 
 def _loop_factory(options: BrokerOptions) -> Callable[[], asyncio.AbstractEventLoop]:
