@@ -17,6 +17,7 @@ from kafkawire.reference_broker.groups.consumer.heartbeats import TopicFacts
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
 from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
+from kafkawire.reference_broker.log.services import Each, in_order
 from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.reference_broker.request_path import ELEMENTS, chain
@@ -118,9 +119,17 @@ class Core:
         """Fire the timers that are due at `now_ms`."""
         self.timers.fire(now_ms)
 
-    def close(self) -> None:
-        """Sync everything to disk."""
-        self.directory.close()
+    def unload(self) -> None:
+        """Answer everything that waits for a coordinator: this broker is none any more."""
+        self.groups.unload()
+
+    def close(self, each: Each = in_order) -> None:
+        """Sync everything to disk.
+
+        Args:
+            each: see `LogDirectory.close`.
+        """
+        self.directory.close(each)
 
     # Topics.
 
