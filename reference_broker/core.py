@@ -16,6 +16,7 @@ from kafkawire.reference_broker.groups.consumer.heartbeats import TopicFacts
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
 from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
+from kafkawire.reference_broker.log.upkeep import Upkeep, UpkeepLimits
 from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.reference_broker.request_path import ELEMENTS, chain
@@ -56,6 +57,7 @@ class Core:
         advertised: the versions of each API that clients are told.
         lines: what the parts of the broker write to the log, repetitions held back.
         timers: pending deadlines.
+        upkeep: see `Upkeep`.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Core:
         self.groups = GroupCoordinator(self.timers, new_id, limits, self._offsets_logs, _TopicsOf(directory))
         self.producer_ids = ProducerIds(directory.reserve_producer_ids, directory.services.background)
         self._expire_producers(now_ms)
+        self.upkeep = Upkeep(directory, UpkeepLimits(options.log_retention_check_interval_ms), now_ms)
         handlers = load()
         self.served = {key: served.versions for key, served in handlers.items()}
         self.advertised = {key: served.advertised for key, served in handlers.items()}
@@ -112,8 +115,13 @@ class Core:
         """Fire the timers that are due at `now_ms`."""
         self.timers.fire(now_ms)
 
+    def begin_end(self) -> None:
+        """Begin nothing any more that clients have not asked for."""
+        self.upkeep.stop()
+
     def close(self) -> None:
         """Sync everything to disk."""
+        self.begin_end()
         self.directory.close()
 
     # Topics.

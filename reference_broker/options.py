@@ -24,6 +24,10 @@ __all__ = ["TOPIC_DEFAULTS", "BrokerOptions", "read_options"]
 #: Broker options that are defaults of topic configurations, by Kafka's dotted name.
 TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
     "compression.type": "compression.type",
+    "log.cleaner.delete.retention.ms": "delete.retention.ms",
+    "log.cleaner.max.compaction.lag.ms": "max.compaction.lag.ms",
+    "log.cleaner.min.cleanable.ratio": "min.cleanable.dirty.ratio",
+    "log.cleaner.min.compaction.lag.ms": "min.compaction.lag.ms",
     "log.cleanup.policy": "cleanup.policy",
     "log.flush.interval.messages": "flush.messages",
     "log.flush.interval.ms": "flush.ms",
@@ -34,8 +38,10 @@ TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
     "log.message.timestamp.type": "message.timestamp.type",
     "log.retention.bytes": "retention.bytes",
     "log.retention.ms": "retention.ms",
+    "log.roll.jitter.ms": "segment.jitter.ms",
     "log.roll.ms": "segment.ms",
     "log.segment.bytes": "segment.bytes",
+    "log.segment.delete.delay.ms": "file.delete.delay.ms",
     "message.max.bytes": "max.message.bytes",
     "min.insync.replicas": "min.insync.replicas",
 }
@@ -92,6 +98,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: how often a member of a KIP-848 group is told to send a heartbeat.
         group_consumer_max_size: most members of a KIP-848 group.
+        log_retention_check_interval_ms: how often logs are looked at for segments that may be removed.
         fetch_max_bytes: most bytes in one fetch response, whatever the client asks for.
         listeners: where to listen, as `INTERNAL://:9093,EXTERNAL://0.0.0.0:9092`; empty for the one address that the
             broker is started with.
@@ -124,6 +131,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     group_consumer_session_timeout_ms: int = number(45_000, 1, kafka="group.consumer.session.timeout.ms")
     group_consumer_heartbeat_interval_ms: int = number(5_000, 1, kafka="group.consumer.heartbeat.interval.ms")
     group_consumer_max_size: int = number(INT32_MAX, 1, kafka="group.consumer.max.size")
+    log_retention_check_interval_ms: int = number(300_000, 1, kafka="log.retention.check.interval.ms")
     fetch_max_bytes: int = number(55 * 1024 * 1024, 1024, kafka="fetch.max.bytes")
     listeners: str = text("", kafka="listeners")
     advertised_listeners: str = text("", kafka="advertised.listeners")

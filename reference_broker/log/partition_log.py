@@ -72,6 +72,7 @@ class PartitionLog(ReadableLog):
         config: see above.
         recovery_point: see above.
         truncated_bytes: bytes that recovery cut off.
+        snapshots: see `Snapshots`.
         on_sealed: called when the recovery point has passed a complete segment, which is worth a checkpoint.
     """
 
@@ -93,7 +94,9 @@ class PartitionLog(ReadableLog):
         self.on_sealed: Callable[[], None] | None = None
         #: Sealed segments whose indexes are not durable yet.
         self._unstored: list[Segment] = []
-        self._snapshots = Snapshots(services.disk, folder)
+        self.snapshots = Snapshots(services.disk, folder)
+        #: Called once no segment but the last has indexes to be stored.
+        self._when_stored: list[Callable[[], None]] = []
         #: Appends that wait for a new segment, in order. A connection has one request at a time, of bounded size.
         self._waiting: deque[_Append] = deque()
         self._is_rolling = False
@@ -118,7 +121,7 @@ class PartitionLog(ReadableLog):
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
         self.epochs = load_epochs(disk, self.folder, self.next_offset, self.segments.headers())
         self.producers = load_producers(
-            self._snapshots,
+            self.snapshots,
             self.segments.base_offsets,
             self.next_offset,
             self.segments.headers_from,
@@ -202,7 +205,7 @@ class PartitionLog(ReadableLog):
         self._is_rolling = True
         created: list[Segment] = []
         base_offset = self.next_offset
-        write_snapshot = self._snapshots.prepared(self.producers)
+        write_snapshot = self.snapshots.prepared(self.producers)
 
         def create() -> None:
             write_snapshot()
@@ -255,6 +258,8 @@ class PartitionLog(ReadableLog):
                 return
             note()
             self._advance()
+            if not self._unstored and not self._is_rolling:
+                self._call_when_stored()
             if wants_sync and (self._unsynced_records or self._unstored):
                 self._sync()
 
@@ -285,6 +290,46 @@ class PartitionLog(ReadableLog):
         work()
         note()
 
+    # Upkeep.
+
+    def roll(self, done: Callable[[], None]) -> None:
+        """Begin a new segment although the last one has room; it must not be empty.
+
+        Args:
+            done: called when all before the new one are durable, or the log has ended.
+        """
+        self._when_stored.append(done)
+        if self.error is not None:
+            self._call_when_stored()
+        elif not self._is_rolling:
+            self._roll()
+
+    def _call_when_stored(self) -> None:
+        waiting, self._when_stored = self._when_stored, []
+        for done in waiting:
+            done()
+
+    def begin_at(self, offset: int) -> None:
+        """Move the start of the log; what is before it is not read any more.
+
+        Args:
+            offset: up to the high watermark; a lower one than before changes nothing.
+        """
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.recovery_point = max(self.recovery_point, offset)
+            self.epochs.begin_at(offset)
+
+    def drop_first(self, count: int) -> tuple[Segment, ...]:
+        """Begin the log with a later segment; return those before it, whose files nobody needs any more.
+
+        Args:
+            count: how many go; they are durable, and before the high watermark.
+        """
+        dropped, self.segments = self.segments.without_first(count)
+        self.begin_at(self.segments.first.base_offset)
+        return dropped
+
     # Ending.
 
     def close(self) -> None:
@@ -294,7 +339,7 @@ class PartitionLog(ReadableLog):
         self.segments.last.seal()
         self._unstored = [segment for segment in self.segments if not segment.is_stored]
         try:
-            self._snapshots.prepared(self.producers, is_last=True)()
+            self.snapshots.prepared(self.producers, is_last=True)()
             self._has_new_names = True
             self._sync_in_place()
         except OSError as error:
@@ -315,3 +360,4 @@ class PartitionLog(ReadableLog):
             for *_, done in waiting:
                 done(error)
             self._high_watermark.fail(error)
+            self._call_when_stored()

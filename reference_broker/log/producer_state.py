@@ -14,6 +14,7 @@ from kafkawire.reference_broker.disk.disk import Disk, read_file
 from kafkawire.reference_broker.log.batches import BatchHeader
 from kafkawire.reference_broker.log.producer_snapshots import SNAPSHOT_SUFFIX, decode_snapshot, encode_snapshot
 from kafkawire.reference_broker.log.producers import CompletedTransaction, Marker, Producers
+from kafkawire.reference_broker.log.segment import DELETED_SUFFIX
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.messages.records.control.end_txn_marker import EndTxnMarker
 from kafkawire.sdk.protocol.tables.enums import ControlRecordType
@@ -92,6 +93,20 @@ class Snapshots:
         """Remove a snapshot."""
         self._disk.remove(self._path(offset))
         self.offsets.remove(offset)
+
+    def retire(self, offsets: Collection[int]) -> list[str]:
+        """Rename snapshots, so that they do not count any more, and return what is to be removed later, on any thread.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        retired = []
+        for offset in sorted(set(self.offsets).intersection(offsets)):
+            path = self._path(offset)
+            self._disk.rename(path, path + DELETED_SUFFIX)
+            self.offsets.remove(offset)
+            retired.append(path + DELETED_SUFFIX)
+        return retired
 
     def _path(self, offset: int) -> str:
         return f"{self._folder}/{offset:0{_NAME_DIGITS}}{SNAPSHOT_SUFFIX}"

@@ -71,7 +71,10 @@ class ReadableLog:
     def last_stable_offset(self) -> int:
         """The first offset that consumers of committed records may not read."""
         unstable = self.producers.first_unstable_offset
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        if unstable is None:
+            return self.high_watermark
+        # The start of an open transaction may have been deleted.
+        return min(max(unstable, self.log_start_offset), self.high_watermark)
 
     @property
     def size_bytes(self) -> int:

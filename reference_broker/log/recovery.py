@@ -10,11 +10,13 @@ Source: `LogLoader` in Apache Kafka.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from typing import NamedTuple
 
 from kafkawire.reference_broker.disk.disk import Disk
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.segment import (
+    DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -30,6 +32,7 @@ __all__ = ["Opened", "Places", "open_segments"]
 logger = logging.getLogger("kafkawire.broker")
 
 _COPY_SUFFIX = ".copy"
+_LEFTOVERS = (_COPY_SUFFIX, DELETED_SUFFIX)
 
 #: How much is copied at once.
 _CHUNK_BYTES = 4 * 1024 * 1024
@@ -73,9 +76,10 @@ def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *,
         OSError: the disk failed.
     """
     log_start_offset, recovery_point = places
-    names = _without_copies(disk, folder)
+    names = _without_leftovers(disk, folder)
     bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
     _remove_orphans(disk, folder, names, set(bases))
+    bases = _without_deleted(disk, folder, config, bases, log_start_offset)
     if SYNC_FAILED in names:
         last_synced = max((base for base in bases if base <= recovery_point), default=0)
         _write_again(disk, folder, [base for base in bases if base >= last_synced])
@@ -157,13 +161,21 @@ def _remove_orphans(disk: Disk, folder: str, names: list[str], bases: set[int]) 
             disk.remove(f"{folder}/{name}")
 
 
-def _without_copies(disk: Disk, folder: str) -> list[str]:
-    """Return the names in a folder, without the copies that a crash has left, which are removed."""
+def _without_leftovers(disk: Disk, folder: str) -> list[str]:
+    """Return the names in a folder, without those of files that a crash has left, which are removed."""
     names = disk.names(folder)
     for name in names:
-        if name.endswith(_COPY_SUFFIX):
+        if name.endswith(_LEFTOVERS):
             disk.remove(f"{folder}/{name}")
-    return [name for name in names if not name.endswith(_COPY_SUFFIX)]
+    return [name for name in names if not name.endswith(_LEFTOVERS)]
+
+
+def _without_deleted(disk: Disk, folder: str, config: LogConfig, bases: list[int], log_start_offset: int) -> list[int]:
+    """Return the base offsets of the segments that count; those before the start of the log were to be removed."""
+    first = max(bisect_right(bases, log_start_offset) - 1, 0)
+    for base in bases[:first]:
+        Segment(disk, folder, base, config).delete()
+    return bases[first:]
 
 
 def _write_again(disk: Disk, folder: str, bases: list[int]) -> None:

@@ -21,14 +21,25 @@ from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+from kafkawire.sdk.records import crc32c
 
-__all__ = ["INDEX_SUFFIX", "LOG_SUFFIX", "TIME_INDEX_SUFFIX", "Segment", "base_offset_of", "segment_name"]
+__all__ = [
+    "DELETED_SUFFIX",
+    "INDEX_SUFFIX",
+    "LOG_SUFFIX",
+    "TIME_INDEX_SUFFIX",
+    "Segment",
+    "base_offset_of",
+    "segment_name",
+]
 
 logger = logging.getLogger("kafkawire.broker")
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+#: Appended to the name of a file that is removed later.
+DELETED_SUFFIX = ".deleted"
 
 _NAME_DIGITS = 20
 _INT32_MAX = 2**31 - 1
@@ -70,6 +81,8 @@ class Segment:
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
         self._bytes_since_entry = 0
         self._first_timestamp: int | None = None
+        #: Not by chance, but as good: it differs between segments, so that not all partitions roll at once.
+        self._jitter_ms = crc32c(self._path.encode()) % config.segment_jitter_ms if config.segment_jitter_ms else 0
 
     @classmethod
     def create(cls, disk: Disk, folder: str, base_offset: int, config: LogConfig) -> Segment:
@@ -107,6 +120,21 @@ class Segment:
         self._need_indexes()
         return self._max_timestamp
 
+    def highest_timestamp(self) -> int:
+        """Return the highest timestamp of its batches, on any thread: what is read meanwhile is not changed.
+
+        Raises:
+            DecodeError: its time index is not there, and a batch is damaged.
+            OSError: the disk failed.
+        """
+        if self._is_indexed:
+            return self._max_timestamp
+        path = self._path.removesuffix(LOG_SUFFIX) + TIME_INDEX_SUFFIX
+        index = TimeIndex(self._disk, path, self.base_offset, self._config.segment_index_bytes)
+        if index.load() and (entry := index.last_entry) is not None:
+            return entry[0]
+        return max((batch.max_timestamp for batch in self.headers(0)), default=NO_TIMESTAMP)
+
     # Writing.
 
     def is_full_for(self, batch: BatchHeader) -> bool:
@@ -120,7 +148,7 @@ class Segment:
             or self._index.is_full
             or self._time_index.is_full
             or self.next_offset + batch.last_offset_delta - self.base_offset > _INT32_MAX
-            or (first is not None and batch.max_timestamp - first > config.segment_ms)
+            or (first is not None and first >= 0 and batch.max_timestamp - first > config.segment_ms - self._jitter_ms)
         )
 
     def append(self, data: Buffer, batch: BatchHeader, base_offset: int) -> None:
@@ -183,6 +211,19 @@ class Segment:
             self._is_indexed = False
             self._index.clear()
             self._time_index.clear()
+
+    def retire(self) -> list[str]:
+        """Rename the files, so that they do not count any more, and return what is to be removed later, on any thread.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        retired = []
+        for path in self._paths:
+            with contextlib.suppress(FileNotFoundError):
+                self._disk.rename(path, path + DELETED_SUFFIX)
+                retired.append(path + DELETED_SUFFIX)
+        return retired
 
     def delete(self) -> None:
         """Delete the files; slices handed out before stay readable."""

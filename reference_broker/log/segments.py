@@ -91,6 +91,10 @@ class Segments:
         """Return these segments and one more at the end."""
         return Segments((*self._segments, segment))
 
+    def without_first(self, count: int) -> tuple[tuple[Segment, ...], Segments]:
+        """Return the first segments, and those after them, of which there must be one."""
+        return self._segments[:count], Segments(self._segments[count:])
+
     def since(self, offset: int) -> tuple[Segment, ...]:
         """Return the segment that holds an offset, and those after it."""
         return self._segments[max(bisect_right(self.base_offsets, offset) - 1, 0) :]
