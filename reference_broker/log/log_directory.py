@@ -25,13 +25,13 @@ from kafkawire.reference_broker.log.checkpoints import (
     RECOVERY_POINTS,
     DamagedFile,
     clean_shutdown_text,
-    properties_text,
     read_offsets,
     read_properties,
     write_offsets,
 )
 from kafkawire.reference_broker.log.config import LogConfig, log_config
 from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.log.properties import properties_text
 from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.reference_broker.log.steps import Steps
 from kafkawire.reference_broker.log.topic_files import TopicFile, TopicFiles, UndecidedError, folder_of

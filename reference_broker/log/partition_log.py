@@ -19,7 +19,10 @@ from kafkawire.reference_broker.log.batches import BatchHeader
 from kafkawire.reference_broker.log.config import NEVER_MS, LogConfig
 from kafkawire.reference_broker.log.epochs import load_epochs
 from kafkawire.reference_broker.log.high_watermark import HighWatermark
+from kafkawire.reference_broker.log.last_stable_offset import LastStableOffset
+from kafkawire.reference_broker.log.markers import build_marker
 from kafkawire.reference_broker.log.producer_state import Snapshots, load_producers
+from kafkawire.reference_broker.log.producers import CompletedTransaction, Marker, Verification
 from kafkawire.reference_broker.log.reading import ReadableLog, storage_error
 from kafkawire.reference_broker.log.recovery import Places, open_segments
 from kafkawire.reference_broker.log.segment import Segment
@@ -53,8 +56,19 @@ class Appended(NamedTuple):
 #: Called once with what became of an append.
 Done = Callable[[Appended | BrokerError], None]
 
-#: The arguments of an append that has not been made.
-_Append = tuple[bytearray | memoryview, BatchHeader, int, Done]
+
+class _Append(NamedTuple):
+    """An append that waits for a new segment.
+
+    Attributes:
+        batch: its header.
+        done: see `append`.
+        make: makes it.
+    """
+
+    batch: BatchHeader
+    done: Done
+    make: Callable[[], None]
 
 
 class PartitionLog(ReadableLog):
@@ -116,21 +130,41 @@ class PartitionLog(ReadableLog):
         segments, self.truncated_bytes = open_segments(disk, self.folder, self.config, places, is_clean=is_clean)
         self.segments = Segments(segments)
         self._unstored = [segment for segment in segments if segment.is_sealed and not segment.is_stored]
+        self._has_new_names = not all(segment.is_stored for segment in segments)
         self.next_offset = segments[-1].next_offset
         self.log_start_offset = min(max(log_start_offset, segments[0].base_offset), self.next_offset)
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
         self.epochs = load_epochs(disk, self.folder, self.next_offset, self.segments.headers())
+        self._load_producers(is_clean=is_clean)
+        if self._unsynced_records >= self.config.flush_messages:
+            # What a crash has left becomes readable once it is durable.
+            self._sync_in_place()
+        self.producers.note_high_watermark(self.next_offset)
+        self._high_watermark = HighWatermark(self.next_offset)
+        self._last_stable_offset = LastStableOffset(self._high_watermark, self.producers.first_unstable_offset)
+
+    def _load_producers(self, *, is_clean: bool) -> None:
+        """Load what is known of producers, and find the aborted transactions that an index lacks."""
+        incomplete = [segment for segment in self.segments if not segment.transactions.is_complete]
+
+        def aborted(ended: CompletedTransaction) -> None:
+            segment = self.segments.since(ended.last_offset)[0]
+            if segment in incomplete:
+                segment.transactions.append(ended)
+
         self.producers = load_producers(
             self.snapshots,
             self.segments.base_offsets,
             self.next_offset,
             self.segments.headers_from,
             is_clean=is_clean,
+            aborted=aborted,
+            aborted_from=incomplete[0].base_offset if incomplete else None,
         )
-        if self._unsynced_records >= self.config.flush_messages:
-            # What a crash has left becomes readable once it is durable.
-            self._sync_in_place()
-        self._high_watermark = HighWatermark(self.next_offset)
+        for segment in incomplete:
+            segment.transactions.is_complete = True
+            if segment.is_stored:
+                segment.transactions.store()
 
     @property
     def _unsynced_records(self) -> int:
@@ -138,7 +172,16 @@ class PartitionLog(ReadableLog):
 
     # Writing.
 
-    def append(self, data: bytearray | memoryview, batch: BatchHeader, now_ms: int, done: Done) -> None:
+    def append(
+        self,
+        data: bytearray | memoryview,
+        batch: BatchHeader,
+        now_ms: int,
+        done: Done,
+        *,
+        is_client: bool = True,
+        verification: Verification | None = None,
+    ) -> None:
         """Assign offsets to a batch and append it.
 
         Args:
@@ -148,27 +191,77 @@ class PartitionLog(ReadableLog):
             now_ms: the current time.
             done: called once: when the batch is in the log, usually before `append` returns, or with the error; it
                 may be acknowledged when the high watermark has passed it.
+            is_client: whether a client produced it; coordinators write without sequence numbers.
+            verification: what begins a transaction here, see `Producers.verify`.
         """
+        if self._takes(batch):
+            self._append(data, batch, now_ms, done, is_client, verification)
+        else:
+            self._wait(batch, done, lambda: self._append(data, batch, now_ms, done, is_client, verification))
+
+    def append_marker(self, marker: Marker, transaction_version: int, now_ms: int, done: Done) -> None:
+        """Append the marker that ends a transaction; a marker that finds none open is appended as well.
+
+        Args:
+            marker: what the coordinator writes.
+            transaction_version: the coordinator's, see `Producers.check_marker`.
+            now_ms: the current time.
+            done: see `append`; the error may be INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
+        """
+        data, batch = build_marker(marker, now_ms)
+        if self._takes(batch):
+            self._append_marker(data, batch, now_ms, done, marker, transaction_version)
+        else:
+            self._wait(batch, done, lambda: self._append_marker(data, batch, now_ms, done, marker, transaction_version))
+
+    def _takes(self, batch: BatchHeader) -> bool:
+        """Return whether a batch can be appended now."""
+        if self.error is not None or self._is_rolling or self._waiting:
+            return False
+        return not self.segments.last.is_full_for(batch)
+
+    def _wait(self, batch: BatchHeader, done: Done, make: Callable[[], None]) -> None:
+        """Make an append when there is a segment for it."""
         if self.error is not None:
             done(self.error)
             return
-        if self._is_rolling or self._waiting:
-            self._waiting.append((data, batch, now_ms, done))
-        elif self.segments.last.is_full_for(batch):
-            self._waiting.append((data, batch, now_ms, done))
+        self._waiting.append(_Append(batch, done, make))
+        if not self._is_rolling and len(self._waiting) == 1:
             self._roll()
-        else:
-            self._append(data, batch, now_ms, done)
 
-    def _append(self, data: bytearray | memoryview, batch: BatchHeader, now_ms: int, done: Done) -> None:
+    def _append(
+        self,
+        data: bytearray | memoryview,
+        batch: BatchHeader,
+        now_ms: int,
+        done: Done,
+        is_client: bool,
+        verification: Verification | None,
+    ) -> None:
         try:
-            found = self.producers.check(batch)
+            found = self.producers.check(batch, is_client=is_client, verification=verification)
         except BrokerError as error:
             done(error)
             return
         if found is not None:  # what its producer has sent again keeps its place
             done(Appended(found.first_offset, found.last_offset, found.timestamp))
-            return
+        else:
+            self._write(data, batch, now_ms, done, None)
+
+    def _append_marker(
+        self, data: memoryview, batch: BatchHeader, now_ms: int, done: Done, marker: Marker, transaction_version: int
+    ) -> None:
+        try:
+            self.producers.check_marker(marker, transaction_version)
+        except BrokerError as error:
+            done(error)
+        else:
+            self._write(data, batch, now_ms, done, marker)
+
+    def _write(
+        self, data: bytearray | memoryview, batch: BatchHeader, now_ms: int, done: Done, marker: Marker | None
+    ) -> None:
+        """Append what has been checked: records, or a marker."""
         base_offset, log_append_time_ms = self.next_offset, NO_TIMESTAMP
         if self.config.is_log_append_time:
             log_append_time_ms = now_ms
@@ -184,7 +277,14 @@ class PartitionLog(ReadableLog):
             done(self.error or storage_error(error))
             return
         self.next_offset = segment.next_offset
-        self.producers.note(batch, base_offset)
+        if marker is None:
+            self.producers.note(batch, base_offset)
+            if self.producers.has_transaction_from(base_offset):
+                self._last_stable_offset.begun(base_offset)
+        else:
+            ended = self.producers.note_marker(marker, base_offset, batch.max_timestamp)
+            if ended is not None and ended.is_aborted:
+                segment.transactions.append(ended)
         self._high_watermark.appended(self.next_offset, batch.size_bytes)
         done(Appended(base_offset, self.next_offset - 1, log_append_time_ms))
         self._advance()
@@ -193,12 +293,14 @@ class PartitionLog(ReadableLog):
 
     def _advance(self) -> None:
         """Move the high watermark: to the end, or to what is durable while `flush.messages` asks for a sync."""
-        if self._unsynced_records < self.config.flush_messages:
-            self._high_watermark.advance(self.next_offset)
-        else:
-            self._high_watermark.advance(self.recovery_point)
+        is_at_end = self._unsynced_records < self.config.flush_messages
+        offset = self.next_offset if is_at_end else self.recovery_point
+        for first_offset in self.producers.note_high_watermark(offset):
+            self._last_stable_offset.decided(first_offset)
+        self._high_watermark.advance(offset)
+        self._last_stable_offset.advance(self.producers.first_unstable_offset)
+        if not is_at_end:
             self._sync()
-        self.producers.note_high_watermark(self.high_watermark)
 
     def _roll(self) -> None:
         """Begin a new segment, whose file is created in the background; appends wait for it."""
@@ -228,10 +330,10 @@ class PartitionLog(ReadableLog):
 
     def _append_waiting(self) -> None:
         while self._waiting and not self._is_rolling and self.error is None:
-            if self.segments.last.is_full_for(self._waiting[0][1]):
+            if self.segments.last.is_full_for(self._waiting[0].batch):
                 self._roll()
             else:
-                self._append(*self._waiting.popleft())
+                self._waiting.popleft().make()
 
     # Syncing.
 
@@ -309,27 +411,6 @@ class PartitionLog(ReadableLog):
         for done in waiting:
             done()
 
-    def begin_at(self, offset: int) -> None:
-        """Move the start of the log; what is before it is not read any more.
-
-        Args:
-            offset: up to the high watermark; a lower one than before changes nothing.
-        """
-        if offset > self.log_start_offset:
-            self.log_start_offset = offset
-            self.recovery_point = max(self.recovery_point, offset)
-            self.epochs.begin_at(offset)
-
-    def drop_first(self, count: int) -> tuple[Segment, ...]:
-        """Begin the log with a later segment; return those before it, whose files nobody needs any more.
-
-        Args:
-            count: how many go; they are durable, and before the high watermark.
-        """
-        dropped, self.segments = self.segments.without_first(count)
-        self.begin_at(self.segments.first.base_offset)
-        return dropped
-
     # Ending.
 
     def close(self) -> None:
@@ -338,6 +419,8 @@ class PartitionLog(ReadableLog):
             return
         self.segments.last.seal()
         self._unstored = [segment for segment in self.segments if not segment.is_stored]
+        if not self.next_offset or not (self._unstored or self._has_new_names):
+            return  # nobody has appended since the start
         try:
             self.snapshots.prepared(self.producers, is_last=True)()
             self._has_new_names = True
@@ -357,7 +440,8 @@ class PartitionLog(ReadableLog):
             if self._flush_timer is not None:
                 self._flush_timer.cancel()
             waiting, self._waiting = self._waiting, deque()
-            for *_, done in waiting:
-                done(error)
+            for append in waiting:
+                append.done(error)
             self._high_watermark.fail(error)
+            self._last_stable_offset.fail()
             self._call_when_stored()
