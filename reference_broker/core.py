@@ -88,7 +88,13 @@ class Core:
         self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id)
         self.producer_ids = ProducerIds(directory.reserve_producer_ids, directory.services.background)
         self._expire_producers(now_ms)
-        self.upkeep = Upkeep(directory, UpkeepLimits(options.log_retention_check_interval_ms), now_ms)
+        upkeep = UpkeepLimits(
+            options.log_retention_check_interval_ms,
+            options.log_cleaner_backoff_ms,
+            options.log_cleaner_dedupe_buffer_size,
+            options.log_cleaner_enable,
+        )
+        self.upkeep = Upkeep(directory, upkeep, now_ms)
         handlers = load()
         self.served = {key: served.versions for key, served in handlers.items()}
         self.advertised = {key: served.advertised for key, served in handlers.items()}

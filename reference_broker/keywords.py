@@ -29,6 +29,9 @@ class BrokerKeywords(TypedDict, total=False):
     group_consumer_session_timeout_ms: int
     group_consumer_heartbeat_interval_ms: int
     group_consumer_max_size: int
+    log_cleaner_enable: bool
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
     log_retention_check_interval_ms: int
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int

@@ -188,7 +188,7 @@ class LogDirectory:
                     config,
                     is_clean=is_checked,
                     log_start_offset=(starts or {}).get(place, 0),
-                    recovery_point=self.recovery_points.get(place, 0),
+                    recovery_point=None if recovery_points is None else self.recovery_points.get(place, 0),
                 )
                 topic.logs.append(log)
             self._register(topic)

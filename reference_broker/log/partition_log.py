@@ -80,7 +80,7 @@ class PartitionLog(ReadableLog):
         config: see `LogConfig`.
         is_clean: whether the last shutdown was clean; otherwise every segment from `recovery_point` on is checked.
         log_start_offset: from the checkpoint; 0 for a new log.
-        recovery_point: everything before this offset is on disk.
+        recovery_point: everything before this offset is on disk, None if nobody knows.
 
     Attributes:
         config: see above.
@@ -98,7 +98,7 @@ class PartitionLog(ReadableLog):
         *,
         is_clean: bool = True,
         log_start_offset: int = 0,
-        recovery_point: int = 0,
+        recovery_point: int | None = 0,
     ) -> None:
         first = Segment(services.disk, folder, log_start_offset, config)
         super().__init__(services.disk, folder, Segments([first]), log_start_offset)
@@ -124,9 +124,10 @@ class PartitionLog(ReadableLog):
         except OSError as error:
             self.fail(error)
 
-    def _open(self, is_clean: bool, log_start_offset: int, recovery_point: int) -> None:
+    def _open(self, is_clean: bool, log_start_offset: int, known_point: int | None) -> None:
         disk = self._services.disk
-        places = Places(log_start_offset, recovery_point)
+        recovery_point = known_point or 0
+        places = Places(log_start_offset, recovery_point, known_point is None and self.config.is_compacted)
         segments, self.truncated_bytes = open_segments(disk, self.folder, self.config, places, is_clean=is_clean)
         self.segments = Segments(segments)
         self._unstored = [segment for segment in segments if segment.is_sealed and not segment.is_stored]
