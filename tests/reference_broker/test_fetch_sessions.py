@@ -356,7 +356,7 @@ def test_closed_session_answers_the_one_that_waits(bench):
 def test_topic_that_comes_again_under_its_name(bench):
     bench.create()
     session = opened(bench, 0)
-    bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState("t")]))
+    bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState("t")], timeout_ms=1000))
     codes = []
     for epoch in (1, 2):
         (topic,) = bench.ask(wanted(**session, session_epoch=epoch), 12).responses
