@@ -18,6 +18,7 @@ from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
 from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.log.services import Each, in_order
+from kafkawire.reference_broker.log.upkeep import Upkeep, UpkeepLimits
 from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.reference_broker.request_path import ELEMENTS, chain
@@ -61,6 +62,7 @@ class Core:
         advertised: the versions of each API that clients are told.
         lines: what the parts of the broker write to the log, repetitions held back.
         timers: pending deadlines.
+        upkeep: see `Upkeep`.
     """
 
     def __init__(
@@ -90,6 +92,13 @@ class Core:
         self.producer_ids = ProducerIds(directory.reserve_producer_ids, directory.services.background)
         self.transactions: Verifier = NoCoordinator()
         self._expire_producers(now_ms)
+        upkeep = UpkeepLimits(
+            options.log_retention_check_interval_ms,
+            options.log_cleaner_backoff_ms,
+            options.log_cleaner_dedupe_buffer_size,
+            options.log_cleaner_enable,
+        )
+        self.upkeep = Upkeep(directory, upkeep, now_ms)
         handlers = load()
         self.served = {key: served.versions for key, served in handlers.items()}
         self.advertised = {key: served.advertised for key, served in handlers.items()}
@@ -119,6 +128,10 @@ class Core:
         """Fire the timers that are due at `now_ms`."""
         self.timers.fire(now_ms)
 
+    def begin_end(self) -> None:
+        """Begin nothing any more that clients have not asked for."""
+        self.upkeep.stop()
+
     def unload(self) -> None:
         """Answer everything that waits for a coordinator: this broker is none any more."""
         self.groups.unload()
@@ -129,6 +142,7 @@ class Core:
         Args:
             each: see `LogDirectory.close`.
         """
+        self.begin_end()
         self.directory.close(each)
 
     # Topics.
