@@ -18,6 +18,8 @@ CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
+FEATURES = "org.apache.kafka.tools.FeatureCommand"
+ALL_GROUPS = "org.apache.kafka.tools.GroupsCommand"
 VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 CONSUMER_PERFORMANCE = "org.apache.kafka.tools.ConsumerPerformance"
@@ -113,6 +115,20 @@ def test_group(broker: Broker) -> None:
     assert "tools" not in run(broker, GROUPS, "--list").splitlines()
 
 
+def test_group_of_the_newer_protocol(broker: Broker) -> None:
+    create(broker, "tools-newer", 2)
+    run(broker, PRODUCER, "--topic", "tools-newer", stdin="".join(f"{n}\n" for n in range(40)))
+    reader = ("--topic", "tools-newer", "--group", "newer", "--from-beginning", *PATIENCE)
+    newer = ("--command-property", "group.protocol=consumer")
+    found = run(broker, CONSUMER, *reader, *newer, "--max-messages", "40").split()
+    assert sorted(map(int, found)) == list(range(40))
+    described = run(broker, GROUPS, "--describe", "--group", "newer")
+    assert sum(int(offset) for offset in re.findall(r"^newer +tools-newer +\d+ +(\d+) ", described, re.MULTILINE)) == 40
+    state = run(broker, GROUPS, "--describe", "--group", "newer", "--state")
+    assert re.search(rf"newer +{re.escape(broker.bootstrap)} +\(1\) +uniform +Empty +0", state)
+    assert re.search(r"^newer +Consumer +consumer *$", run(broker, ALL_GROUPS, "--list"), re.MULTILINE)
+
+
 def committed(broker: Broker) -> list[int]:
     """Return the offsets that the group has committed, as Kafka's tool shows them."""
     text = run(broker, GROUPS, "--describe", "--group", "tools")
@@ -144,6 +160,9 @@ def test_performance_and_offsets(broker: Broker) -> None:
         "tools-load:0:0",
         "tools-load:1:0",
     ]
+    assert run(broker, OFFSETS, "--topic", "tools-load", "--time", "1").split() == ["tools-load:0:0", "tools-load:1:0"]
+    latest = run(broker, OFFSETS, "--topic", "tools-load", "--time", "max-timestamp").split()
+    assert [int(each.rsplit(":", 1)[1]) < int(end) for each, (_, end) in zip(latest, found, strict=True)] == [True] * 2
     read = run(broker, CONSUMER_PERFORMANCE, "--topic", "tools-load", "--num-records", "5000", "--timeout", "30000")
     assert read.splitlines()[-1].split(", ")[4] == "5000"
 
@@ -152,3 +171,9 @@ def test_versions(broker: Broker) -> None:
     said = run(broker, VERSIONS)
     assert re.search(r"Fetch\(1\): 4 to 18 \[usable: 18\]", said)
     assert "UNKNOWN" not in said
+
+
+def test_features(broker: Broker) -> None:
+    said = run(broker, FEATURES, "describe")
+    features = re.findall(r"^Feature: (\S+)\s+.*FinalizedVersionLevel: (\S+)", said, re.MULTILINE)
+    assert dict(features) == {"group.version": "1", "metadata.version": "4.3-IV0"}
