@@ -30,6 +30,7 @@ class BrokerKeywords(TypedDict, total=False):
     group_consumer_heartbeat_interval_ms: int
     group_consumer_max_size: int
     fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
     listeners: str
     advertised_listeners: str
     listener_security_protocol_map: str
@@ -38,6 +39,7 @@ class BrokerKeywords(TypedDict, total=False):
     max_connections: int
     max_connections_per_ip: int
     connections_max_idle_ms: int
+    memory_disk_bytes: int
     event_loop: Literal["asyncio", "uvloop"]
     compression_type: Literal["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]
     log_cleanup_policy: str
