@@ -1,15 +1,14 @@
 """Programs that use other people's clients, each in the client's language: PROGRAM BOOTSTRAP SCENARIO TOPIC [ARGUMENT…]
 
-Each prints one line of JSON, what it saw. The scenarios:
+Each prints one line of JSON, what it saw. The clients come from their registries on first use, built ones stay cached.
 
     admin                 create the topic, describe its partitions and `retention.ms`, delete it, list what is left
     produce CODEC KIND    store 200 records; KIND is `default`, or `idempotent` where that is not the default
     group PROTOCOL COUNT  read that many records as a member of the group with the topic's name, commit them, and leave
                           when standard input ends
     fetch                 read all records, without a group
+    transactions          commit one with an offset of the group with the topic's name, abort one, be fenced
     mistake KIND          do what a broker refuses, and say how the client tells its user
-
-The clients come from their registries on first use; what is built of them is kept in the user's cache folder.
 """
 
 from __future__ import annotations

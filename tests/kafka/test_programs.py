@@ -189,6 +189,39 @@ def members_of(bootstrap: str, group: str, protocol: str) -> tuple[str, int]:
         return described.groups[0].group_state, len(described.groups[0].members)
 
 
+#: How each client tells a producer that another one has taken its place; rskafka has no transactions.
+FENCED = {
+    "kafka-python": "ProducerFencedError",
+    "aiokafka": "ProducerFenced",
+    "confluent-kafka": "_FENCED",
+    "confluent-kafka-2.5": "_FENCED",
+    "java": "InvalidProducerEpochException",
+    "franz-go": ErrorCode.INVALID_PRODUCER_EPOCH,
+    "sarama": ErrorCode.PRODUCER_FENCED,
+    "kafkajs": "INVALID_PRODUCER_EPOCH",
+}
+
+
+@pytest.mark.parametrize("program", [program for program in PROGRAMS if program.name in FENCED], ids=name_of)
+def test_transactions(either: Server, program: Program) -> None:
+    topic = f"programs-transactions-{program.name}"
+    create(either.bootstrap, topic, partitions=1)
+    create(either.bootstrap, f"{topic}-out", partitions=1)
+    write(either.bootstrap, topic, program.codecs)
+    seen = usable(program).run(either.bootstrap, "transactions", topic)
+    assert seen == {"offset": 5, "fenced": FENCED[program.name]}
+    with Consumer(either.bootstrap, auto_offset_reset="earliest", isolation_level="read_committed") as consumer:
+        consumer.assign([TopicPartition(f"{topic}-out", 0)])
+        committed = sorted((each.value or b"").decode() for each in consumer.records(stop_at_end=True))
+    assert committed == [f"kept {number}" for number in range(10)]
+    assert {place[3].split()[0] for place in read(either.bootstrap, f"{topic}-out", partitions=1)} >= {
+        "kept",
+        "dropped",
+    }
+    with Admin(either.bootstrap) as admin:
+        assert [each.offset for each in admin.list_group_offsets(topic).values()] == [5]
+
+
 @pytest.fixture(scope="module")
 def strict() -> Iterator[list[Server]]:
     """Apache Kafka and the reference broker, which make no topic because somebody asks for it."""

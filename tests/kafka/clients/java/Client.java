@@ -10,12 +10,14 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.protocol.Errors;
@@ -37,6 +39,7 @@ public final class Client {
             case "admin" -> System.out.println(admin(properties, topic));
             case "produce" -> System.out.println(produce(properties, topic, arguments[3]));
             case "group" -> group(properties, topic, arguments[3], Integer.parseInt(arguments[4]));
+            case "transactions" -> System.out.println(transactions(properties, topic));
             case "mistake" -> System.out.println(mistake(properties, topic, arguments[3]));
             default -> throw new IllegalArgumentException(arguments[1]);
         }
@@ -95,6 +98,37 @@ public final class Client {
             consumer.commitSync(handled);
             System.out.println("{\"records\": " + found + "}");
             System.in.readAllBytes();
+        }
+    }
+
+    private static String transactions(Properties properties, String topic) {
+        properties.put("transactional.id", topic);
+        var text = new StringSerializer();
+        try (var producer = new KafkaProducer<>(properties, text, text);
+                var other = new KafkaProducer<>(properties, text, text)) {
+            producer.initTransactions();
+            producer.beginTransaction();
+            for (int number = 0; number < 10; number++) {
+                producer.send(new ProducerRecord<>(topic + "-out", "kept " + number));
+            }
+            var offsets = Map.of(new TopicPartition(topic, 0), new OffsetAndMetadata(5));
+            producer.sendOffsetsToTransaction(offsets, new ConsumerGroupMetadata(topic));
+            producer.commitTransaction();
+            producer.beginTransaction();
+            for (int number = 0; number < 10; number++) {
+                producer.send(new ProducerRecord<>(topic + "-out", "dropped " + number));
+            }
+            producer.flush();
+            producer.abortTransaction();
+            other.initTransactions();
+            try {
+                producer.beginTransaction();
+                producer.send(new ProducerRecord<>(topic + "-out", "fenced"));
+                producer.commitTransaction();
+                return "{}";
+            } catch (KafkaException error) {
+                return "{\"offset\": 5, \"fenced\": %s}".formatted(quoted(error.getClass().getSimpleName()));
+            }
         }
     }
 

@@ -60,6 +60,32 @@ const scenarios = {
     await consumer.disconnect()
   },
 
+  async transactions(kafka, topic) {
+    const options = { transactionalId: topic, idempotent: true, maxInFlightRequests: 1 }
+    const producer = kafka.producer(options)
+    await producer.connect()
+    const messages = (word) => [...Array(10).keys()].map((number) => ({ value: `${word} ${number}` }))
+    const kept = await producer.transaction()
+    await kept.send({ topic: `${topic}-out`, messages: messages('kept') })
+    const topics = [{ topic, partitions: [{ partition: 0, offset: '5' }] }]
+    await kept.sendOffsets({ consumerGroupId: topic, topics })
+    await kept.commit()
+    const dropped = await producer.transaction()
+    await dropped.send({ topic: `${topic}-out`, messages: messages('dropped') })
+    await dropped.abort()
+    const other = kafka.producer(options)
+    await other.connect()
+    await (await other.transaction()).abort()
+    try {
+      const fenced = await producer.transaction()
+      await fenced.send({ topic: `${topic}-out`, messages: [{ value: 'fenced' }] })
+      await fenced.commit()
+      return {}
+    } catch (error) {
+      return { offset: 5, fenced: error.type }
+    }
+  },
+
   async mistake(kafka, topic, kind) {
     try {
       if (kind === 'bad config') {

@@ -58,6 +58,31 @@ async def group(bootstrap: str, topic: str, protocol: str, count: str) -> None:
         await asyncio.to_thread(sys.stdin.read)
 
 
+async def transactions(bootstrap: str, topic: str) -> dict[str, Any]:
+    """Commit a transaction with an offset, abort one, and be fenced."""
+    options = {"bootstrap_servers": bootstrap, "transactional_id": topic}
+    producer = aiokafka.AIOKafkaProducer(**options)
+    await producer.start()
+
+    async def write(word: str) -> None:
+        await producer.begin_transaction()
+        for number in range(10):
+            await producer.send_and_wait(f"{topic}-out", f"{word} {number}".encode())
+
+    await write("kept")
+    await producer.send_offsets_to_transaction({aiokafka.TopicPartition(topic, 0): 5}, topic)
+    await producer.commit_transaction()
+    await write("dropped")
+    await producer.abort_transaction()
+    async with aiokafka.AIOKafkaProducer(**options):
+        try:
+            await write("fenced")
+            await producer.commit_transaction()
+        except aiokafka_errors.KafkaError as error:
+            return {"offset": 5, "fenced": type(error).__name__}
+    return {}
+
+
 async def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
     """Do what a broker refuses."""
     try:
@@ -80,7 +105,13 @@ async def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    scenarios: dict[str, Any] = {"admin": admin, "produce": produce, "group": group, "mistake": mistake}
+    scenarios: dict[str, Any] = {
+        "admin": admin,
+        "produce": produce,
+        "group": group,
+        "transactions": transactions,
+        "mistake": mistake,
+    }
     bootstrap, scenario, *arguments = sys.argv[1:]
     seen = asyncio.run(asyncio.wait_for(scenarios[scenario](bootstrap, *arguments), TIMEOUT_SECONDS))
     if seen is not None:

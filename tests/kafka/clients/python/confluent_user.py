@@ -65,6 +65,33 @@ def group(bootstrap: str, topic: str, protocol: str, count: str) -> None:
     consumer.close()
 
 
+def transactions(bootstrap: str, topic: str) -> dict[str, Any]:
+    """Commit a transaction with an offset, abort one, and be fenced."""
+    options = {"bootstrap.servers": bootstrap, "transactional.id": topic}
+    producer, other = confluent.Producer(options), confluent.Producer(options)
+    producer.init_transactions(TIMEOUT_SECONDS)
+
+    def write(word: str) -> None:
+        producer.begin_transaction()
+        for number in range(10):
+            producer.produce(f"{topic}-out", b"%s %d" % (word.encode(), number))
+
+    write("kept")
+    group = confluent.Consumer({"bootstrap.servers": bootstrap, "group.id": topic}).consumer_group_metadata()
+    producer.send_offsets_to_transaction([confluent.TopicPartition(topic, 0, 5)], group, TIMEOUT_SECONDS)
+    producer.commit_transaction(TIMEOUT_SECONDS)
+    write("dropped")
+    producer.flush(TIMEOUT_SECONDS)
+    producer.abort_transaction(TIMEOUT_SECONDS)
+    other.init_transactions(TIMEOUT_SECONDS)
+    try:
+        write("fenced")
+        producer.commit_transaction(TIMEOUT_SECONDS)
+    except confluent.KafkaException as error:
+        return {"offset": 5, "fenced": error.args[0].name()}
+    return {}
+
+
 def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
     """Do what a broker refuses."""
     refused: list[Any] = []
@@ -83,7 +110,13 @@ def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    scenarios: dict[str, Any] = {"admin": admin, "produce": produce, "group": group, "mistake": mistake}
+    scenarios: dict[str, Any] = {
+        "admin": admin,
+        "produce": produce,
+        "group": group,
+        "transactions": transactions,
+        "mistake": mistake,
+    }
     bootstrap, scenario, *arguments = sys.argv[1:]
     seen = scenarios[scenario](bootstrap, *arguments)
     if seen is not None:

@@ -56,6 +56,34 @@ def group(bootstrap: str, topic: str, protocol: str, count: str) -> None:
     consumer.close()
 
 
+def transactions(bootstrap: str, topic: str) -> dict[str, Any]:
+    """Commit a transaction with an offset, abort one, and be fenced."""
+    options = {"bootstrap_servers": bootstrap, "transactional_id": topic}
+    producer, other = kafka.KafkaProducer(**options), kafka.KafkaProducer(**options)
+    producer.init_transactions()
+
+    def write(word: str) -> None:
+        producer.begin_transaction()
+        for number in range(10):
+            producer.send(f"{topic}-out", b"%s %d" % (word.encode(), number))
+
+    write("kept")
+    structs: Any = import_module("kafka.structs")
+    offsets = {kafka.TopicPartition(topic, 0): structs.OffsetAndMetadata(5, "", -1)}
+    producer.send_offsets_to_transaction(offsets, topic)
+    producer.commit_transaction()
+    write("dropped")
+    producer.flush()
+    producer.abort_transaction()
+    other.init_transactions()
+    try:
+        write("fenced")
+        producer.commit_transaction()
+    except kafka.errors.KafkaError as error:
+        return {"offset": 5, "fenced": type(error).__name__}
+    return {}
+
+
 def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
     """Do what a broker refuses."""
     try:
@@ -71,7 +99,13 @@ def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    scenarios: dict[str, Any] = {"admin": admin, "produce": produce, "group": group, "mistake": mistake}
+    scenarios: dict[str, Any] = {
+        "admin": admin,
+        "produce": produce,
+        "group": group,
+        "transactions": transactions,
+        "mistake": mistake,
+    }
     bootstrap, scenario, *arguments = sys.argv[1:]
     seen = scenarios[scenario](bootstrap, *arguments)
     if seen is not None:

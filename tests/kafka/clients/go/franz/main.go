@@ -34,6 +34,8 @@ func main() {
 		check(err)
 		group(ctx, bootstrap, topic, os.Args[4], count)
 		return
+	case "transactions":
+		seen = transactions(ctx, bootstrap, topic)
 	case "mistake":
 		seen = mistake(ctx, bootstrap, topic, os.Args[4])
 	default:
@@ -115,6 +117,50 @@ func group(ctx context.Context, bootstrap, topic, protocol string, count int) {
 	check(client.CommitRecords(ctx, handled...))
 	show(map[string]any{"records": found})
 	awaitEnd()
+}
+
+func transactions(ctx context.Context, bootstrap, topic string) any {
+	session, err := kgo.NewGroupTransactSession(
+		kgo.SeedBrokers(bootstrap), kgo.TransactionalID(topic), kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic),
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	)
+	check(err)
+	defer session.Close()
+	write := func(word string) error {
+		var sent []*kgo.Record
+		for number := range 10 {
+			sent = append(sent, &kgo.Record{Topic: topic + "-out", Value: []byte(fmt.Sprintf("%s %d", word, number))})
+		}
+		return session.ProduceSync(ctx, sent...).FirstErr()
+	}
+	end := func(try kgo.TransactionEndTry) {
+		committed, err := session.End(ctx, try)
+		check(err)
+		if committed != bool(try) {
+			panic("the transaction has ended the other way")
+		}
+	}
+	fetches := session.PollRecords(ctx, 5)
+	check(fetches.Err())
+	check(session.Begin())
+	check(write("kept"))
+	end(kgo.TryCommit)
+	check(session.Begin())
+	check(write("dropped"))
+	end(kgo.TryAbort)
+	other := connect(bootstrap, kgo.TransactionalID(topic))
+	defer other.Close()
+	check(other.BeginTransaction())
+	check(other.EndTransaction(ctx, kgo.TryAbort))
+	_, _, err = other.ProducerID(ctx)
+	check(err)
+	check(session.Begin())
+	err = write("fenced")
+	var refused *kerr.Error
+	if !errors.As(err, &refused) {
+		return map[string]any{"text": fmt.Sprint(err)}
+	}
+	return map[string]any{"offset": fetches.NumRecords(), "fenced": refused.Code}
 }
 
 func mistake(ctx context.Context, bootstrap, topic, kind string) any {

@@ -30,6 +30,8 @@ func main() {
 		check(err)
 		group(bootstrap, topic, count)
 		return
+	case "transactions":
+		seen = transactions(bootstrap, topic)
 	case "mistake":
 		seen = mistake(bootstrap, topic, os.Args[4])
 	default:
@@ -146,6 +148,52 @@ func group(bootstrap []string, topic string, count int) {
 	cancel()
 	check(<-ended)
 	check(group.Close())
+}
+
+func transactions(bootstrap []string, topic string) any {
+	producer := transactional(bootstrap, topic)
+	defer producer.Close()
+	write := func(word string) error {
+		for number := range 10 {
+			value := sarama.StringEncoder(fmt.Sprintf("%s %d", word, number))
+			if _, _, err := producer.SendMessage(&sarama.ProducerMessage{Topic: topic + "-out", Value: value}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	check(producer.BeginTxn())
+	check(write("kept"))
+	offsets := map[string][]*sarama.PartitionOffsetMetadata{topic: {{Partition: 0, Offset: 5}}}
+	check(producer.AddOffsetsToTxn(offsets, topic))
+	check(producer.CommitTxn())
+	check(producer.BeginTxn())
+	check(write("dropped"))
+	check(producer.AbortTxn())
+	other := transactional(bootstrap, topic)
+	defer other.Close()
+	check(producer.BeginTxn())
+	err := write("fenced")
+	if err == nil {
+		err = producer.CommitTxn()
+	}
+	var code sarama.KError
+	if !errors.As(err, &code) {
+		return map[string]any{"text": fmt.Sprint(err)}
+	}
+	return map[string]any{"offset": 5, "fenced": int(code)}
+}
+
+func transactional(bootstrap []string, id string) sarama.SyncProducer {
+	config := sarama.NewConfig()
+	config.Producer.Return.Successes = true
+	config.Producer.Idempotent = true
+	config.Producer.RequiredAcks = sarama.WaitForAll
+	config.Producer.Transaction.ID = id
+	config.Net.MaxOpenRequests = 1
+	producer, err := sarama.NewSyncProducer(bootstrap, config)
+	check(err)
+	return producer
 }
 
 func mistake(bootstrap []string, topic, kind string) any {
