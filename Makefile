@@ -150,7 +150,7 @@ fuzz: $(VENV)/.dev ## damaged bytes into everything that reads bytes, for SECOND
 	$(call title,fuzz: $(SECONDS) s)
 	@$(RUN) tools.fuzz --seconds $(SECONDS)
 
-soak: $(VENV)/.dev ## hours of bad weather in minutes: SOAK=cancels|rebalance|scale|leak|transactions for SECONDS=600 by SEED=1
+soak: $(VENV)/.dev ## hours of bad weather in minutes: SOAK=cancels|rebalance|scale|leak|transactions|kills|hostile|load for SECONDS=600 by SEED=1
 	$(call title,soak: $(SOAK))
 	@nice $(RUN) tools.soak $(SOAK) --seconds $(SECONDS) --seed $(SEED) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
 

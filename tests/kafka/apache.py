@@ -23,7 +23,16 @@ from typing import Self
 
 from kafkawire.sdk.protocol.tables.enums import KAFKA_RELEASE
 
-__all__ = ["RELEASE", "ApacheKafka", "await_node", "fetch_jars", "free_port", "java_command", "run_tool"]
+__all__ = [
+    "RELEASE",
+    "ApacheKafka",
+    "await_node",
+    "cache_folder",
+    "fetch_jars",
+    "free_port",
+    "java_command",
+    "run_tool",
+]
 
 #: The release that is fetched and run.
 RELEASE = KAFKA_RELEASE
@@ -60,14 +69,18 @@ appender.console.layout.pattern=%d %p %m (%c)%n
 """
 
 
+def cache_folder() -> Path:
+    """Return the folder for what is fetched or built once."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkawire"
+
+
 def fetch_jars(release: str = RELEASE) -> Path:
     """Return the folder with the jars of a release, fetched on first use.
 
     Raises:
         subprocess.CalledProcessError: Maven could not resolve them; its output goes to standard error.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkawire"
-    folder = cache / f"kafka-{release}"
+    folder = cache_folder() / f"kafka-{release}"
     if not (folder / ".complete").exists():
         folder.mkdir(parents=True, exist_ok=True)
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}", f"-Dkafka.version={release}"]
