@@ -235,6 +235,7 @@ class ClientWire(asyncio.BufferedProtocol):
         if self._linger is not None:
             self._linger.cancel()
         self._outgoing.clear()
+        self._frames.clear()
         self.session.connection_lost(exc)
         self._budget.received(-self._held_bytes)
         self._budget.unsent(self, 0)

@@ -41,8 +41,11 @@ _processes.set_forkserver_preload([__name__])
 M = TypeVar("M", bound=Message)
 
 
-def _serve(data: str | None, options: Mapping[str, object], ready: Connection) -> None:
-    logging.getLogger("kafkawire").setLevel(logging.CRITICAL)
+def _serve(data: str | None, options: Mapping[str, object], log: str | None, ready: Connection) -> None:
+    if log is None:
+        logging.getLogger("kafkawire").setLevel(logging.CRITICAL)
+    else:
+        logging.basicConfig(filename=log, level=logging.INFO)
     serve(Address("127.0.0.1", 0), data, options, lambda broker: ready.send(broker.bootstrap))
 
 
@@ -51,6 +54,7 @@ class BrokerProcess:
 
     Args:
         data: the folder of its files; None for a broker that keeps everything in memory.
+        log: the file of its log lines; None for none.
         options: see `BrokerOptions`.
 
     Attributes:
@@ -58,10 +62,10 @@ class BrokerProcess:
         pid: of the process.
     """
 
-    def __init__(self, data: Path | None, **options: object) -> None:
+    def __init__(self, data: Path | None, *, log: Path | None = None, **options: object) -> None:
         ready, told = _processes.Pipe(duplex=False)
-        folder = None if data is None else str(data)
-        self._process = _processes.Process(target=_serve, args=(folder, options, told), daemon=True)
+        folder, lines = (None if path is None else str(path) for path in (data, log))
+        self._process = _processes.Process(target=_serve, args=(folder, options, lines, told), daemon=True)
         self._process.start()
         told.close()
         self.bootstrap: str = ready.recv()
