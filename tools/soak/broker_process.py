@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import resource
 import signal
 from collections.abc import Iterable, Mapping
 from multiprocessing.connection import Connection
@@ -41,7 +42,11 @@ _processes.set_forkserver_preload([__name__])
 M = TypeVar("M", bound=Message)
 
 
-def _serve(data: str | None, options: Mapping[str, object], log: str | None, ready: Connection) -> None:
+def _serve(
+    data: str | None, options: Mapping[str, object], log: str | None, files_max: int | None, ready: Connection
+) -> None:
+    if files_max is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
     if log is None:
         logging.getLogger("kafkawire").setLevel(logging.CRITICAL)
     else:
@@ -55,6 +60,7 @@ class BrokerProcess:
     Args:
         data: the folder of its files; None for a broker that keeps everything in memory.
         log: the file of its log lines; None for none.
+        files_max: how many descriptors it may have; None for as many as this process.
         options: see `BrokerOptions`.
 
     Attributes:
@@ -62,10 +68,12 @@ class BrokerProcess:
         pid: of the process.
     """
 
-    def __init__(self, data: Path | None, *, log: Path | None = None, **options: object) -> None:
+    def __init__(
+        self, data: Path | None, *, log: Path | None = None, files_max: int | None = None, **options: object
+    ) -> None:
         ready, told = _processes.Pipe(duplex=False)
         folder, lines = (None if path is None else str(path) for path in (data, log))
-        self._process = _processes.Process(target=_serve, args=(folder, options, lines, told), daemon=True)
+        self._process = _processes.Process(target=_serve, args=(folder, options, lines, files_max, told), daemon=True)
         self._process.start()
         told.close()
         self.bootstrap: str = ready.recv()

@@ -25,6 +25,7 @@ from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
+from kafkawire.sdk.protocol.server_connection import HEADER_START
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from tools.fuzz_targets import VECTORS
 from tools.mutation import mutate
@@ -58,7 +59,6 @@ PAUSE_SECONDS = 0.05
 #: A request that creates topics by the thousand is not hostile, only large: those are left to other soaks.
 _NOT_SENT = (ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS)
 
-_HEADER = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">i")
 _SAMPLE_SECONDS = 0.05
 
@@ -133,7 +133,7 @@ class Strangers:
         key, version, header_version, body = random.choice(self._requests)
         if random.random() < 0.1:
             key, version = random.choice(((key, random.randint(-1, 30)), (random.randint(-5, 120), version)))
-        header = _HEADER.pack(key, version, random.randint(-5, 2**31 - 1)) + b"\0\4soak"
+        header = HEADER_START.pack(key, version, random.randint(-5, 2**31 - 1)) + b"\0\4soak"
         request = header + (b"\0" if header_version >= 2 else b"") + body
         if random.random() < 0.8:
             request = mutate(random, request, body)
@@ -156,7 +156,7 @@ class Strangers:
         """Announce a large request, and send some of it."""
         _, writer = await self._connect()
         try:
-            header = _HEADER.pack(ApiKey.PRODUCE, PRODUCE_VERSION, 1) + b"\0\4soak\0"
+            header = HEADER_START.pack(ApiKey.PRODUCE, PRODUCE_VERSION, 1) + b"\0\4soak\0"
             writer.write(_LENGTH.pack(ANNOUNCED_BYTES) + header)
             self.counts["announced"] += 1
             for _ in range(self._random.randint(1, 200)):
@@ -190,7 +190,7 @@ class Strangers:
             else:
                 for key, version in ((ApiKey.SASL_HANDSHAKE, 1), (ApiKey.SASL_AUTHENTICATE, 2)):
                     token = self._random.randbytes(self._random.randint(0, 2_000))
-                    request = _HEADER.pack(key, version, 1) + b"\0\4soak" + _LENGTH.pack(len(token)) + token
+                    request = HEADER_START.pack(key, version, 1) + b"\0\4soak" + _LENGTH.pack(len(token)) + token
                     writer.write(_LENGTH.pack(len(request)) + request)
                 writer.write(_LENGTH.pack(300) + self._random.randbytes(300))
             self.counts["wrong ports and logins"] += 1
