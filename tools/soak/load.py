@@ -201,7 +201,8 @@ def _started(folder: Path, what: str, groups: int) -> tuple[BrokerProcess, float
     loaded = time.monotonic() - begun
     print(
         f"load: restart after {what}: metadata after {seconds:.2f} s, all groups after {loaded:.2f} s, "
-        f"{broker.cpu_seconds:.2f} s of CPU; resident {broker.resident_bytes / 1e6:.0f} MB, {broker.descriptors:,} descriptors",
+        f"{broker.cpu_seconds:.2f} s of CPU; "
+        f"resident {broker.resident_bytes / 1e6:.0f} MB, {broker.descriptors:,} descriptors",
         flush=True,
     )
     return broker, seconds
