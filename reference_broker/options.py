@@ -24,6 +24,10 @@ __all__ = ["TOPIC_DEFAULTS", "BrokerOptions", "read_options"]
 #: Broker options that are defaults of topic configurations, by Kafka's dotted name.
 TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
     "compression.type": "compression.type",
+    "log.cleaner.delete.retention.ms": "delete.retention.ms",
+    "log.cleaner.max.compaction.lag.ms": "max.compaction.lag.ms",
+    "log.cleaner.min.cleanable.ratio": "min.cleanable.dirty.ratio",
+    "log.cleaner.min.compaction.lag.ms": "min.compaction.lag.ms",
     "log.cleanup.policy": "cleanup.policy",
     "log.flush.interval.messages": "flush.messages",
     "log.flush.interval.ms": "flush.ms",
@@ -34,8 +38,10 @@ TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
     "log.message.timestamp.type": "message.timestamp.type",
     "log.retention.bytes": "retention.bytes",
     "log.retention.ms": "retention.ms",
+    "log.roll.jitter.ms": "segment.jitter.ms",
     "log.roll.ms": "segment.ms",
     "log.segment.bytes": "segment.bytes",
+    "log.segment.delete.delay.ms": "file.delete.delay.ms",
     "message.max.bytes": "max.message.bytes",
     "min.insync.replicas": "min.insync.replicas",
 }
@@ -92,7 +98,13 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: how often a member of a KIP-848 group is told to send a heartbeat.
         group_consumer_max_size: most members of a KIP-848 group.
+        log_cleaner_enable: whether compacted topics are compacted.
+        log_cleaner_backoff_ms: how often logs are looked at for what may be compacted.
+        log_cleaner_dedupe_buffer_size: memory for the keys of a log while it is compacted; if they do not fit, it takes
+            several rounds.
+        log_retention_check_interval_ms: how often logs are looked at for segments that may be removed.
         fetch_max_bytes: most bytes in one fetch response, whatever the client asks for.
+        max_incremental_fetch_session_cache_slots: most fetch sessions (KIP-227); 0 for none.
         listeners: where to listen, as `INTERNAL://:9093,EXTERNAL://0.0.0.0:9092`; empty for the one address that the
             broker is started with.
         advertised_listeners: where the clients of each listener are told to connect to, in the same form; a listener
@@ -126,7 +138,12 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     group_consumer_session_timeout_ms: int = number(45_000, 1, kafka="group.consumer.session.timeout.ms")
     group_consumer_heartbeat_interval_ms: int = number(5_000, 1, kafka="group.consumer.heartbeat.interval.ms")
     group_consumer_max_size: int = number(INT32_MAX, 1, kafka="group.consumer.max.size")
+    log_cleaner_enable: bool = flag(True, kafka="log.cleaner.enable")
+    log_cleaner_backoff_ms: int = number(15_000, 1, kafka="log.cleaner.backoff.ms")
+    log_cleaner_dedupe_buffer_size: int = number(32 * 1024 * 1024, 1, kafka="log.cleaner.dedupe.buffer.size")
+    log_retention_check_interval_ms: int = number(300_000, 1, kafka="log.retention.check.interval.ms")
     fetch_max_bytes: int = number(55 * 1024 * 1024, 1024, kafka="fetch.max.bytes")
+    max_incremental_fetch_session_cache_slots: int = number(1_000, 0, kafka="max.incremental.fetch.session.cache.slots")
     listeners: str = text("", kafka="listeners")
     advertised_listeners: str = text("", kafka="advertised.listeners")
     listener_security_protocol_map: str = text("", kafka="listener.security.protocol.map")

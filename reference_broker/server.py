@@ -183,6 +183,7 @@ class Broker:
         if self._core is None:
             return
         await self._stop_listening()
+        self._core.begin_end()
         for wire in self._wires:
             wire.session.begin_end()
         try:

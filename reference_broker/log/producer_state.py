@@ -8,32 +8,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable
-from typing import Protocol
 
 from kafkawire.reference_broker.disk.disk import Disk, read_file
 from kafkawire.reference_broker.log.batches import BatchHeader
+from kafkawire.reference_broker.log.markers import ReadableFile, markers_in
 from kafkawire.reference_broker.log.producer_snapshots import SNAPSHOT_SUFFIX, decode_snapshot, encode_snapshot
-from kafkawire.reference_broker.log.producers import CompletedTransaction, Marker, Producers
+from kafkawire.reference_broker.log.producers import CompletedTransaction, Producers
+from kafkawire.reference_broker.log.segment import DELETED_SUFFIX
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.messages.records.control.end_txn_marker import EndTxnMarker
-from kafkawire.sdk.protocol.tables.enums import ControlRecordType
-from kafkawire.sdk.records import walk
-from kafkawire.sdk.records.control import control_record
 
-__all__ = ["ReadableFile", "Snapshots", "load_producers", "note_stored"]
+__all__ = ["Snapshots", "load_producers", "note_stored"]
 
 logger = logging.getLogger("kafkawire.broker")
 
 #: Of the offset in the name of a snapshot.
 _NAME_DIGITS = 20
-
-
-class ReadableFile(Protocol):
-    """A file with batches."""
-
-    def read(self, position: int, size_bytes: int) -> bytes:
-        """Return a part of it."""
-        ...
 
 
 #: The batches of a log from an offset on, with the file that each is in.
@@ -93,12 +82,33 @@ class Snapshots:
         self._disk.remove(self._path(offset))
         self.offsets.remove(offset)
 
+    def retire(self, offsets: Collection[int]) -> list[str]:
+        """Rename snapshots, so that they do not count any more, and return what is to be removed later, on any thread.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        retired = []
+        for offset in sorted(set(self.offsets).intersection(offsets)):
+            path = self._path(offset)
+            self._disk.rename(path, path + DELETED_SUFFIX)
+            self.offsets.remove(offset)
+            retired.append(path + DELETED_SUFFIX)
+        return retired
+
     def _path(self, offset: int) -> str:
         return f"{self._folder}/{offset:0{_NAME_DIGITS}}{SNAPSHOT_SUFFIX}"
 
 
 def load_producers(
-    snapshots: Snapshots, base_offsets: Collection[int], end_offset: int, batches: StoredBatches, *, is_clean: bool
+    snapshots: Snapshots,
+    base_offsets: Collection[int],
+    end_offset: int,
+    batches: StoredBatches,
+    *,
+    is_clean: bool,
+    aborted: Callable[[CompletedTransaction], None] = lambda ended: None,
+    aborted_from: int | None = None,
 ) -> Producers:
     """Return the producers of a log, and remove the snapshots that nothing needs.
 
@@ -108,6 +118,8 @@ def load_producers(
         end_offset: of the log.
         batches: see `StoredBatches`.
         is_clean: whether the log was closed in order; without a snapshot it had no producers then.
+        aborted: called with the aborted transactions whose markers are found on the way.
+        aborted_from: the offset from which on all of them have to be found; None if nobody needs them.
     """
     snapshots.find()
     for offset in snapshots.offsets[:]:
@@ -116,11 +128,27 @@ def load_producers(
             snapshots.remove(offset)
     had_snapshots = bool(snapshots.offsets)
     producers = _latest(snapshots)
-    if producers.end_offset < end_offset and (had_snapshots or not is_clean):
-        for file, header in batches(producers.end_offset):
-            note_stored(producers, file, header)
+    if aborted_from is not None and aborted_from < producers.end_offset:
+        _note_all(_latest(snapshots, aborted_from), batches, producers.end_offset, aborted)
+    if producers.end_offset < end_offset and (had_snapshots or not is_clean or aborted_from is not None):
+        _note_all(producers, batches, end_offset, aborted)
     producers.end_offset = end_offset
     return producers
+
+
+def _note_all(
+    producers: Producers, batches: StoredBatches, end_offset: int, aborted: Callable[[CompletedTransaction], None]
+) -> None:
+    """Take account of the batches up to `end_offset`; what is damaged there is left out, with a log line."""
+    for file, header in batches(producers.end_offset):
+        if header.base_offset >= end_offset:
+            break
+        try:
+            for ended in note_stored(producers, file, header):
+                if ended.is_aborted:
+                    aborted(ended)
+        except DecodeError as error:
+            logger.error("the marker at offset %d is damaged: %s", header.base_offset, error)
 
 
 def note_stored(producers: Producers, file: ReadableFile, header: BatchHeader) -> list[CompletedTransaction]:
@@ -137,23 +165,16 @@ def note_stored(producers: Producers, file: ReadableFile, header: BatchHeader) -
     if not header.is_control:
         producers.note(header, header.base_offset)
         return []
-    ended = []
-    for batch in walk(file.read(header.position, header.size_bytes)):
-        for record in batch.records():
-            found = control_record(record)
-            if isinstance(found.body, EndTxnMarker):
-                is_commit = found.key.type == ControlRecordType.COMMIT
-                epoch = found.body.coordinator_epoch
-                marker = Marker(header.producer_id, header.producer_epoch, is_commit, epoch)
-                ended.append(producers.note_marker(marker, record.offset, record.timestamp))
+    ended = [producers.note_marker(*stored) for stored in markers_in(file, header)]
     return [transaction for transaction in ended if transaction is not None]
 
 
-def _latest(snapshots: Snapshots) -> Producers:
-    """Return what the latest snapshot says; damaged ones are removed."""
+def _latest(snapshots: Snapshots, up_to: int | None = None) -> Producers:
+    """Return what the latest snapshot, or the latest up to an offset, says; damaged ones are removed."""
     producers = Producers()
-    while snapshots.offsets:
-        offset = snapshots.offsets[-1]
+    for offset in sorted(snapshots.offsets, reverse=True):
+        if up_to is not None and offset > up_to:
+            continue
         try:
             producers.restore(decode_snapshot(snapshots.read(offset)), offset)
             break

@@ -115,7 +115,7 @@ def test_stop_does_not_wait_for_ever_for_a_disk_that_hangs(monkeypatch, caplog):
     may_end = threading.Event()
 
     def hang(self, *, with_indexes):
-        may_end.wait(TIMEOUT_SECONDS)
+        return not may_end.wait(TIMEOUT_SECONDS)
 
     broker = BackgroundBroker(MemoryDisk())
     broker.start()

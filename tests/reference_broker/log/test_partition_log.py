@@ -1,4 +1,4 @@
-"""Logs give offsets, roll, read and recover: nothing acknowledged is lost, nothing torn is kept.
+"""Logs give offsets, roll and recover: nothing acknowledged is lost, nothing torn is kept.
 
 Method: batches appended to real files; crashes are copies of the files cut at every byte of the last batch.
 """
@@ -8,57 +8,19 @@ import shutil
 
 import pytest
 
-from kafkawire.reference_broker.disk.machine import MachineDisk
-from kafkawire.reference_broker.log.batches import parse_header, records_in
-from kafkawire.reference_broker.log.config import log_config
-from kafkawire.reference_broker.log.partition_log import PartitionLog
-from kafkawire.reference_broker.log.services import LogServices, at_once
-from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.records import RecordBatch, walk
+from kafkawire.sdk.records import walk
+from tests.reference_broker.log.filled_logs import (
+    CONFIG,
+    SMALL,
+    append,
+    batches_read,
+    damage_a_length,
+    filled,
+    opened,
+    values,
+)
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
-
-CONFIG = dataclasses.replace(log_config({}), index_interval_bytes=100)
-SMALL = dataclasses.replace(CONFIG, segment_bytes=500)
-
-
-def opened(folder, config, background=at_once, **arguments):
-    disk = MachineDisk(folder.parent)
-    disk.make_folder(folder.name)
-    return PartitionLog(LogServices(disk, background), folder.name, config, **arguments)
-
-
-def append(log, *values, now_ms=NOW_MS, **fields):
-    """Append a batch; return the result, or raise the error."""
-    data = produced(*values, **fields)
-    results = []
-    log.append(data, parse_header(data), now_ms, results.append)
-    (result,) = results
-    if isinstance(result, BrokerError):
-        raise result
-    return result
-
-
-def filled(folder, config=SMALL, batches=30):
-    log = opened(folder, config)
-    for number in range(batches):
-        append(log, b"%d" % number, b"x" * 20, timestamps=(NOW_MS + number, NOW_MS + number))
-    return log
-
-
-def values(log):
-    found = []
-    for _, value in records_in(log):
-        assert value is not None
-        found.append(bytes(value))
-    return found
-
-
-def batches_read(read):
-    """Return the batches that were read, of which there has to be at least one."""
-    assert read.records is not None
-    return list(walk(read.records.read()))
 
 
 def test_offsets_and_epoch_are_stamped(tmp_path):
@@ -83,28 +45,6 @@ def test_log_append_time(tmp_path):
     assert latest.timestamp == NOW_MS + 77
 
 
-@pytest.mark.parametrize("config", [CONFIG, SMALL])
-def test_every_offset_can_be_read(tmp_path, config):
-    log = filled(tmp_path / "t-0", config)
-    for offset in range(60):
-        read = log.read(offset, 1, at_least_one=True)
-        (batch,) = batches_read(read)
-        assert read.is_first_whole
-        assert batch.base_offset == offset - offset % 2
-    assert log.read(60, 100, at_least_one=True).records is None
-    for offset in (-1, 61):
-        with pytest.raises(BrokerError) as caught:
-            log.read(offset, 100, at_least_one=True)
-        assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
-
-
-def test_small_limit_without_at_least_one(tmp_path):
-    log = filled(tmp_path / "t-0")
-    read = log.read(0, 10, at_least_one=False)
-    assert read.records is not None
-    assert (len(read.records), read.is_first_whole) == (10, False)
-
-
 def test_segments_are_rolled_and_named_by_their_first_offset(tmp_path):
     log = filled(tmp_path / "t-0")
     names = sorted(path.stem for path in (tmp_path / "t-0").glob("*.log"))
@@ -114,25 +54,6 @@ def test_segments_are_rolled_and_named_by_their_first_offset(tmp_path):
         assert len(content) <= SMALL.segment_bytes
         assert next(walk(content)).base_offset == int(name)
     assert log.size_bytes == sum(path.stat().st_size for path in (tmp_path / "t-0").glob("*.log"))
-
-
-def test_offset_for_timestamp(tmp_path):
-    log = filled(tmp_path / "t-0")
-    for number in range(30):
-        found = log.offset_for_timestamp(NOW_MS + number)
-        assert found == (NOW_MS + number, 2 * number, 0)
-    earliest = log.offset_for_timestamp(0)
-    assert earliest is not None
-    assert earliest.offset == 0
-    assert log.offset_for_timestamp(NOW_MS + 30) is None
-    assert log.max_timestamp() == (NOW_MS + 29, 58, 0)
-    assert opened(tmp_path / "t-1", CONFIG).max_timestamp() is None
-
-
-def test_offset_for_timestamp_inside_a_batch(tmp_path):
-    log = opened(tmp_path / "t-0", CONFIG)
-    append(log, b"a", b"b", b"c", timestamps=(NOW_MS, NOW_MS + 10, NOW_MS + 5))
-    assert log.offset_for_timestamp(NOW_MS + 5) == (NOW_MS + 10, 1, 0)
 
 
 def test_log_closed_in_order_is_as_it_was(tmp_path):
@@ -198,33 +119,6 @@ def test_segments_before_the_recovery_point_are_not_checked(tmp_path):
     assert log.next_offset == 60
 
 
-def damage_a_length(path):
-    """Let the first batch of a segment end beyond the end of its file."""
-    content = bytearray(path.read_bytes())
-    content[8] ^= 1
-    path.write_bytes(content)
-
-
-def test_damage_in_the_middle_of_a_closed_log_is_told(tmp_path, caplog):
-    filled(tmp_path / "t-0").close()
-    files = sorted((tmp_path / "t-0").glob("*.log"))
-    batch = next(walk(files[1].read_bytes()))
-    assert isinstance(batch, RecordBatch)
-    timestamp = batch.base_timestamp
-    damage_a_length(files[1])
-    log = opened(tmp_path / "t-0", SMALL, is_clean=True, recovery_point=60)
-    assert (log.next_offset, log.truncated_bytes) == (60, 0)
-    first = int(files[1].stem)
-    assert log.read(first - 1, 10_000, at_least_one=True).is_first_whole
-    with pytest.raises(BrokerError, match=f"segment {first}: batch at byte 0: partial batch") as caught:
-        log.read(first, 10_000, at_least_one=True)
-    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
-    assert f"t-0, segment {first}: batch at byte 0: partial batch" in caplog.text
-    with pytest.raises(BrokerError) as caught:
-        log.offset_for_timestamp(timestamp)
-    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
-
-
 def test_a_length_that_takes_in_the_last_batches_is_noticed_when_a_closed_log_is_opened(tmp_path):
     """Its header looks good, only the checksum shows that the batch ends elsewhere."""
     log = opened(tmp_path / "t-0", dataclasses.replace(CONFIG, index_interval_bytes=300))
@@ -257,16 +151,6 @@ def test_indexes_without_a_segment_are_removed(tmp_path):
     orphan.write_bytes(b"")
     opened(tmp_path / "t-0", SMALL)
     assert not orphan.exists()
-
-
-def test_watchers_hear_of_readable_bytes(tmp_path):
-    log = opened(tmp_path / "t-0", CONFIG)
-    heard = []
-    log.watch(heard.append)
-    data = produced(b"x")
-    log.append(data, parse_header(data), NOW_MS, lambda result: None)
-    assert heard == [len(data)]
-    log.unwatch(heard.append)
 
 
 def test_create_time_is_told_as_no_append_time(tmp_path):
