@@ -24,6 +24,10 @@ __all__ = ["TOPIC_DEFAULTS", "BrokerOptions", "read_options"]
 #: Broker options that are defaults of topic configurations, by Kafka's dotted name.
 TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
     "compression.type": "compression.type",
+    "log.cleaner.delete.retention.ms": "delete.retention.ms",
+    "log.cleaner.max.compaction.lag.ms": "max.compaction.lag.ms",
+    "log.cleaner.min.cleanable.ratio": "min.cleanable.dirty.ratio",
+    "log.cleaner.min.compaction.lag.ms": "min.compaction.lag.ms",
     "log.cleanup.policy": "cleanup.policy",
     "log.flush.interval.messages": "flush.messages",
     "log.flush.interval.ms": "flush.ms",
@@ -34,8 +38,10 @@ TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
     "log.message.timestamp.type": "message.timestamp.type",
     "log.retention.bytes": "retention.bytes",
     "log.retention.ms": "retention.ms",
+    "log.roll.jitter.ms": "segment.jitter.ms",
     "log.roll.ms": "segment.ms",
     "log.segment.bytes": "segment.bytes",
+    "log.segment.delete.delay.ms": "file.delete.delay.ms",
     "message.max.bytes": "max.message.bytes",
     "min.insync.replicas": "min.insync.replicas",
 }
@@ -92,6 +98,11 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: how often a member of a KIP-848 group is told to send a heartbeat.
         group_consumer_max_size: most members of a KIP-848 group.
+        log_cleaner_enable: whether compacted topics are compacted.
+        log_cleaner_backoff_ms: how often logs are looked at for what may be compacted.
+        log_cleaner_dedupe_buffer_size: memory for the keys of a log while it is compacted; if they do not fit, it takes
+            several rounds.
+        log_retention_check_interval_ms: how often logs are looked at for segments that may be removed.
         fetch_max_bytes: most bytes in one fetch response, whatever the client asks for.
         max_incremental_fetch_session_cache_slots: most fetch sessions (KIP-227); 0 for none.
         listeners: where to listen, as `INTERNAL://:9093,EXTERNAL://0.0.0.0:9092`; empty for the one address that the
@@ -104,6 +115,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
             requests beyond it wait; one may exceed it.
         max_connections: most clients at once; further connections are refused.
         max_connections_per_ip: most clients at once from the same address.
+        max_connections_per_ip_overrides: the same for single addresses, as `10.0.0.7:100,client.example.com:5`.
         connections_max_idle_ms: a connection on which nothing moves for this long is closed, unless the broker owes it
             a response.
         memory_disk_bytes: what a broker without files may hold; beyond that its disk is full.
@@ -126,6 +138,10 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     group_consumer_session_timeout_ms: int = number(45_000, 1, kafka="group.consumer.session.timeout.ms")
     group_consumer_heartbeat_interval_ms: int = number(5_000, 1, kafka="group.consumer.heartbeat.interval.ms")
     group_consumer_max_size: int = number(INT32_MAX, 1, kafka="group.consumer.max.size")
+    log_cleaner_enable: bool = flag(True, kafka="log.cleaner.enable")
+    log_cleaner_backoff_ms: int = number(15_000, 1, kafka="log.cleaner.backoff.ms")
+    log_cleaner_dedupe_buffer_size: int = number(32 * 1024 * 1024, 1, kafka="log.cleaner.dedupe.buffer.size")
+    log_retention_check_interval_ms: int = number(300_000, 1, kafka="log.retention.check.interval.ms")
     fetch_max_bytes: int = number(55 * 1024 * 1024, 1024, kafka="fetch.max.bytes")
     max_incremental_fetch_session_cache_slots: int = number(1_000, 0, kafka="max.incremental.fetch.session.cache.slots")
     listeners: str = text("", kafka="listeners")
@@ -135,6 +151,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     queued_max_request_bytes: int = number(32 * 1024 * 1024, 1, kafka="queued.max.request.bytes")
     max_connections: int = number(10_000, 1, kafka="max.connections")
     max_connections_per_ip: int = number(INT32_MAX, 0, kafka="max.connections.per.ip")
+    max_connections_per_ip_overrides: str = text("", kafka="max.connections.per.ip.overrides")
     connections_max_idle_ms: int = number(600_000, 1, kafka="connections.max.idle.ms")
     memory_disk_bytes: int = number(1024 * 1024 * 1024, 1, 2**62)
     event_loop: str = choice("asyncio", "asyncio", "uvloop")

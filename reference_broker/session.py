@@ -59,6 +59,7 @@ class Session:
 
     Attributes:
         peer: the client.
+        has_dropped: whether requests came that are not taken any more.
         take: takes the next frame, as a request; a login that sends bare SASL tokens has its own.
         on_pause: called with True to pause reading, with False to resume it.
         on_answer: called after a response that was delayed: `held_bytes` are fewer.
@@ -92,6 +93,7 @@ class Session:
         self._is_muted = False
         self._is_paused = False
         self._is_ending = False
+        self.has_dropped = False
         self.on_pause: Callable[[bool], None] | None = None
         self.on_answer: Callable[[], None] | None = None
 
@@ -126,7 +128,9 @@ class Session:
 
     def receive_frames(self, frames: Iterable[Buffer]) -> None:
         """Handle whole frames that came together."""
-        if not self._is_ending:
+        if self._is_ending:
+            self.has_dropped = True
+        else:
             self._frames.extend(frames)
             self._work()
 
@@ -146,6 +150,7 @@ class Session:
     def begin_end(self) -> None:
         """Take no more requests; a response that is delayed is still sent."""
         self._is_ending = True
+        self.has_dropped = bool(self._frames)
         self._frames.clear()
 
     # The rest.

@@ -113,6 +113,10 @@ class ApacheKafka:
         listeners: addresses beside that of PLAINTEXT, by name.
         users: names and passwords for SCRAM.
         features: levels of features, by name, other than those of the release.
+
+    Attributes:
+        port: see above.
+        started_at: when the node's process was started, by `time.perf_counter`.
     """
 
     def __init__(
@@ -123,7 +127,8 @@ class ApacheKafka:
         users: dict[str, str] | None = None,
         features: dict[str, int] | None = None,
     ) -> None:
-        self._port = port or free_port()
+        self.port = port or free_port()
+        self.started_at = 0.0
         self._settings = settings or {}
         self._listeners = listeners or {}
         self._users = users or {}
@@ -134,13 +139,19 @@ class ApacheKafka:
     @property
     def bootstrap(self) -> str:
         """The address that clients connect to."""
-        return f"127.0.0.1:{self._port}"
+        return f"127.0.0.1:{self.port}"
 
     @property
     def data_dir(self) -> Path:
         """Where its logs are."""
         assert self._folder is not None, "the node was not started"
         return self._folder / "data"
+
+    @property
+    def pid(self) -> int:
+        """The node's process."""
+        assert self._process is not None, "the node was not started"
+        return self._process.pid
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the node, SIGSTOP or SIGCONT."""
@@ -199,11 +210,12 @@ class ApacheKafka:
             format_command += ["--feature", f"{feature}={level}"]
         subprocess.run(format_command, check=True, capture_output=True)
         log = folder / "server.log"
+        self.started_at = time.perf_counter()
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [*java, "kafka.Kafka", str(properties)], stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
-        await_node(self._port, self._process, log)
+        await_node(self.port, self._process, log)
 
 
 def await_node(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
