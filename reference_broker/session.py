@@ -45,6 +45,32 @@ WRITE_BYTES = 64 * 1024
 TURN_MS = 10
 
 
+class _Lost:
+    """The wire of a session whose connection is gone."""
+
+    is_open = is_congested = has_unsent = False
+
+    def write(self, parts: Iterable[object]) -> None:
+        """Nobody reads it."""
+
+    def close(self) -> None:
+        """It is closed."""
+
+    abort = close
+
+    async def drain(self) -> None:
+        """Nothing is sent."""
+
+    sent = drain
+
+
+_LOST = _Lost()
+
+
+def _ignore(frame: Buffer) -> None:
+    """Nothing comes any more."""
+
+
 class Session:
     """The broker's side of one connection.
 
@@ -76,7 +102,7 @@ class Session:
         sends_files: bool = False,
     ) -> None:
         self._core = core
-        self._wire = wire
+        self._wire: Wire = wire
         self.peer = peer
         self._clock = clock
         self._defer = defer
@@ -140,6 +166,10 @@ class Session:
         if self._delayed is not None:
             self._delayed.cancel()
             self._delayed = None
+        # Nothing here refers to itself any more: a broker that makes little garbage would keep it for long.
+        self._wire = _LOST
+        self.on_pause = self.on_answer = None
+        self.take = _ignore
 
     def writing_blocked(self, is_blocked: bool) -> None:
         """Note that the client has stopped or resumed reading its responses."""

@@ -133,10 +133,15 @@ class ClientWire(asyncio.BufferedProtocol):
             self._end(self._transport)
 
     def _end(self, transport: asyncio.Transport) -> None:
-        if self._is_finishing and (self.session.has_dropped or self._has_unread()):
-            self._socket.shutdown(socket.SHUT_WR)
-        else:
-            transport.close()
+        if transport.is_closing():
+            return
+        try:
+            if self._is_finishing and (self.session.has_dropped or self._has_unread()):
+                self._socket.shutdown(socket.SHUT_WR)
+                return
+        except OSError:
+            pass  # the client is gone
+        transport.close()
 
     def _has_unread(self) -> bool:
         count = array("i", [0])
@@ -235,6 +240,7 @@ class ClientWire(asyncio.BufferedProtocol):
         if self._linger is not None:
             self._linger.cancel()
         self._outgoing.clear()
+        self._frames.clear()
         self.session.connection_lost(exc)
         self._budget.received(-self._held_bytes)
         self._budget.unsent(self, 0)
@@ -281,7 +287,8 @@ class ClientWire(asyncio.BufferedProtocol):
         if self._is_blocked or self._unsent_bytes:
             self._count_unsent(transport)
         if self._is_ending and not self.has_unsent:
-            self._end(transport)
+            # Not now: a transport that is about to say that it has sent everything would end twice.
+            asyncio.get_running_loop().call_soon(self._end, transport)
 
     def _send_buffers(self, transport: asyncio.Transport, part: Buffer) -> None:
         """Send a buffer, and those that follow it."""

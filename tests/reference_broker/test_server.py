@@ -6,11 +6,13 @@ Method: a broker on a free port of this machine; everything that is waited for h
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import select
 import socket
 import sys
 import time
+import weakref
 from contextlib import ExitStack
 from mmap import PAGESIZE
 from pathlib import Path
@@ -168,6 +170,24 @@ def test_large_announcements_take_no_memory(tmp_path):
 
 def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGESIZE
+
+
+def test_nothing_is_left_of_a_connection(broker):
+    """Without waiting for the garbage collector, which has little to do in a broker."""
+    gc.collect()
+    gc.disable()
+    try:
+        with Client(broker.bootstrap) as client:
+            client.topic()
+            client.send(fetch(wait=60_000), 12)
+            client.socket.send((900_000).to_bytes(4, "big") + bytes(100_000))  # a part of Produce
+            wires = broker._broker._wires
+            left = [weakref.ref(part) for wire in wires for part in (wire, wire.session)]
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while any(reference() is not None for reference in left):
+            assert time.monotonic() < deadline, [reference() for reference in left]
+    finally:
+        gc.enable()
 
 
 def test_too_many_connections_from_one_address(tmp_path, caplog):

@@ -9,7 +9,9 @@ import contextlib
 import os
 import signal
 import socket
+import struct
 import threading
+import time
 
 import pytest
 
@@ -156,3 +158,20 @@ def test_serve_runs_until_a_signal(tmp_path):
     host, _, port = found[0].rpartition(":")
     with pytest.raises(OSError, match="refused"):
         socket.create_connection((host, int(port)), TIMEOUT_SECONDS)
+
+
+def test_stop_while_clients_reset_their_connections(tmp_path):
+    """The broker has not noticed yet, because it does not read while a request waits."""
+    broker = BackgroundBroker(tmp_path)
+    broker.start()
+    for _ in range(5):
+        with Client(broker.bootstrap) as client:
+            client.topic()
+            for _ in range(3):
+                client.send(fetch(wait=60_000), 12)
+            while not all(wire.session.is_waiting for wire in list(broker._broker._wires)):
+                time.sleep(0)
+            linger = struct.pack("ii", 1, 0)
+            client.socket._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    broker.stop()
+    assert not broker._broker._wires

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import resource
 import signal
 from collections.abc import Iterable, Mapping
 from multiprocessing.connection import Connection
@@ -41,8 +42,15 @@ _processes.set_forkserver_preload([__name__])
 M = TypeVar("M", bound=Message)
 
 
-def _serve(data: str | None, options: Mapping[str, object], ready: Connection) -> None:
-    logging.getLogger("kafkawire").setLevel(logging.CRITICAL)
+def _serve(
+    data: str | None, options: Mapping[str, object], log: str | None, files_max: int | None, ready: Connection
+) -> None:
+    if files_max is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
+    if log is None:
+        logging.getLogger("kafkawire").setLevel(logging.CRITICAL)
+    else:
+        logging.basicConfig(filename=log, level=logging.INFO)
     serve(Address("127.0.0.1", 0), data, options, lambda broker: ready.send(broker.bootstrap))
 
 
@@ -51,6 +59,8 @@ class BrokerProcess:
 
     Args:
         data: the folder of its files; None for a broker that keeps everything in memory.
+        log: the file of its log lines; None for none.
+        files_max: how many descriptors it may have; None for as many as this process.
         options: see `BrokerOptions`.
 
     Attributes:
@@ -58,10 +68,12 @@ class BrokerProcess:
         pid: of the process.
     """
 
-    def __init__(self, data: Path | None, **options: object) -> None:
+    def __init__(
+        self, data: Path | None, *, log: Path | None = None, files_max: int | None = None, **options: object
+    ) -> None:
         ready, told = _processes.Pipe(duplex=False)
-        folder = None if data is None else str(data)
-        self._process = _processes.Process(target=_serve, args=(folder, options, told), daemon=True)
+        folder, lines = (None if path is None else str(path) for path in (data, log))
+        self._process = _processes.Process(target=_serve, args=(folder, options, lines, files_max, told), daemon=True)
         self._process.start()
         told.close()
         self.bootstrap: str = ready.recv()
