@@ -4,6 +4,7 @@ Method: the machine alone, and histories with Kafka's answers on a broker withou
 """
 
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -53,10 +54,11 @@ class Waiting:
         self._session.waiting = None
 
 
-def wanted(*numbers, topic="t", offset=0, **fields):
+def wanted(*numbers: int, topic: str = "t", offset: int = 0, **fields: Any) -> FetchRequest:
     partitions = [FetchRequest.FetchPartition(number, fetch_offset=offset) for number in numbers]
     topics = [FetchRequest.FetchTopic(topic, partitions=partitions)] if partitions else []
-    return FetchRequest(topics=topics, **({"session_epoch": 0} | fields))
+    given: dict[str, Any] = {"session_epoch": 0} | fields
+    return FetchRequest(topics=topics, **given)
 
 
 def sessions(slots=2):
@@ -64,7 +66,7 @@ def sessions(slots=2):
     return FetchSessions(slots, lambda: f"id{next(ids)}")
 
 
-def kept(cache, *numbers, now_ms=0, **fields):
+def kept(cache: FetchSessions, *numbers: int, now_ms: int = 0, **fields: Any) -> Any:
     session = cache.begin(wanted(*numbers, **fields), now_ms, by_id=False)
     return session if cache.keep(session, now_ms) else None
 
@@ -312,6 +314,11 @@ def read_logs(monkeypatch):
     return found
 
 
+def is_watched(bench):
+    log = bench.core.directory.log("t", 0)
+    return log is not None and log.is_watched
+
+
 def opened(bench, *numbers, **fields):
     """Begin a session from the ends of partitions; return what its next requests begin with."""
     response = bench.ask(wanted(*numbers, **fields), 12)
@@ -355,7 +362,7 @@ def test_session_outlives_its_connection(bench):
     bench.create()
     session = opened(bench, 0)
     bench.ask(wanted(**session, session_epoch=1), 12).cancel()
-    assert bench.core.directory.log("t", 0).is_watched
+    assert is_watched(bench)
     bench.produce(produced(b"x"))
     assert bench.ask(wanted(**session, session_epoch=2), 12).responses
 
@@ -377,7 +384,7 @@ def test_closed_session_answers_the_one_that_waits(bench):
     waiting = bench.ask(wanted(**session, session_epoch=1), 12)
     bench.ask(wanted(session_id=session["session_id"], session_epoch=-1), 12)
     assert waiting.response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert not bench.core.directory.log("t", 0).is_watched
+    assert not is_watched(bench)
 
 
 def test_topic_that_comes_again_under_its_name(bench):
@@ -401,18 +408,19 @@ def test_log_that_begins_later_is_news(bench):
     for _ in range(2):
         bench.produce(produced(b"x"), partition=1)
     response = bench.ask(wanted(0, 1, offset=0), 12)
-    session = {"session_id": response.session_id, "max_wait_ms": 500, "min_bytes": 1}
+    session: dict[str, Any] = {"session_id": response.session_id, "max_wait_ms": 500, "min_bytes": 1}
     waiting = bench.ask(wanted(1, offset=2, **session, session_epoch=1), 12)
     bench.core.directory.log("t", 1).begin_at(1)
     assert waiting.response is None
     bench.advance(500)
     (topic,) = bench.through(waiting.response, 12).responses
     assert [(data.partition_index, data.log_start_offset) for data in topic.partitions] == [(1, 1)]
-    assert not bench.ask(wanted(**(session | {"max_wait_ms": 0}), session_epoch=2), 12).responses
+    session["max_wait_ms"] = 0
+    assert not bench.ask(wanted(**session, session_epoch=2), 12).responses
 
 
 def test_no_slots(tmp_path):
     bench = BrokerBench(tmp_path / "data", max_incremental_fetch_session_cache_slots=0)
     bench.create()
     assert bench.ask(wanted(0), 12).session_id == 0
-    assert not bench.core.directory.log("t", 0).is_watched
+    assert not is_watched(bench)
