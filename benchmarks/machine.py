@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -29,11 +30,12 @@ _PACKAGES = (
 )
 
 
-def description(command: str) -> str:
+def description(command: str, more: Mapping[str, str] | None = None) -> str:
     """Return date, machine, versions and load as a table in Markdown.
 
     Args:
         command: the command line of the run.
+        more: rows that only this run has.
     """
     rows = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -46,6 +48,7 @@ def description(command: str) -> str:
         "packages": ", ".join(f"{name} {version}" for name, version in _versions().items()),
         "load when it began": ", ".join(f"{load:.1f}" for load in os.getloadavg()) + " (1, 5, 15 minutes)",
     }
+    rows |= more or {}
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
 
 

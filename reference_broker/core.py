@@ -17,10 +17,12 @@ from kafkawire.reference_broker.groups.consumer.heartbeats import TopicFacts
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
 from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
+from kafkawire.reference_broker.log.services import Each, in_order
 from kafkawire.reference_broker.log.upkeep import Upkeep, UpkeepLimits
 from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.reference_broker.request_path import ELEMENTS, chain
+from kafkawire.reference_broker.transaction_verification import NoCoordinator, Verifier
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
@@ -51,6 +53,7 @@ class Core:
     Attributes:
         fetch_sessions: what consumers fetch.
         producer_ids: gives ids to idempotent producers.
+        transactions: the transaction coordinator, as Produce sees it.
         served: the versions of each API that are served.
         advertised: the versions of each API that clients are told.
         lines: what the parts of the broker write to the log, repetitions held back.
@@ -83,6 +86,7 @@ class Core:
         self.groups = GroupCoordinator(self.timers, new_id, limits, self._offsets_logs, _TopicsOf(directory))
         self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id)
         self.producer_ids = ProducerIds(directory.reserve_producer_ids, directory.services.background)
+        self.transactions: Verifier = NoCoordinator()
         self._expire_producers(now_ms)
         upkeep = UpkeepLimits(
             options.log_initial_task_delay_ms,
@@ -125,10 +129,18 @@ class Core:
         """Begin nothing any more that clients have not asked for."""
         self.upkeep.stop()
 
-    def close(self) -> None:
-        """Sync everything to disk."""
+    def unload(self) -> None:
+        """Answer everything that waits for a coordinator: this broker is none any more."""
+        self.groups.unload()
+
+    def close(self, each: Each = in_order) -> None:
+        """Sync everything to disk.
+
+        Args:
+            each: see `LogDirectory.close`.
+        """
         self.begin_end()
-        self.directory.close()
+        self.directory.close(each)
 
     # Topics.
 

@@ -44,6 +44,7 @@ class BrokerKeywords(TypedDict, total=False):
     queued_max_request_bytes: int
     max_connections: int
     max_connections_per_ip: int
+    max_connections_per_ip_overrides: str
     connections_max_idle_ms: int
     memory_disk_bytes: int
     event_loop: Literal["asyncio", "uvloop"]

@@ -118,6 +118,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
             requests beyond it wait; one may exceed it.
         max_connections: most clients at once; further connections are refused.
         max_connections_per_ip: most clients at once from the same address.
+        max_connections_per_ip_overrides: the same for single addresses, as `10.0.0.7:100,client.example.com:5`.
         connections_max_idle_ms: a connection on which nothing moves for this long is closed, unless the broker owes it
             a response.
         memory_disk_bytes: what a broker without files may hold; beyond that its disk is full.
@@ -155,6 +156,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     queued_max_request_bytes: int = number(32 * 1024 * 1024, 1, kafka="queued.max.request.bytes")
     max_connections: int = number(10_000, 1, kafka="max.connections")
     max_connections_per_ip: int = number(INT32_MAX, 0, kafka="max.connections.per.ip")
+    max_connections_per_ip_overrides: str = text("", kafka="max.connections.per.ip.overrides")
     connections_max_idle_ms: int = number(600_000, 1, kafka="connections.max.idle.ms")
     memory_disk_bytes: int = number(1024 * 1024 * 1024, 1, 2**62)
     event_loop: str = choice("asyncio", "asyncio", "uvloop")

@@ -32,7 +32,7 @@ from kafkawire.reference_broker.log.checkpoints import (
 from kafkawire.reference_broker.log.config import LogConfig, log_config
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.properties import properties_text
-from kafkawire.reference_broker.log.services import LogServices
+from kafkawire.reference_broker.log.services import Each, LogServices, in_order
 from kafkawire.reference_broker.log.steps import Steps
 from kafkawire.reference_broker.log.topic_files import TopicFile, TopicFiles, UndecidedError, folder_of
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
@@ -398,11 +398,14 @@ class LogDirectory:
 
         return work
 
-    def close(self) -> None:
-        """Sync everything, mark a clean shutdown, and release the files."""
+    def close(self, each: Each = in_order) -> None:
+        """Sync everything, mark a clean shutdown, and release the files.
+
+        Args:
+            each: closes the logs; a disk syncs several at once in less time than one after the other.
+        """
         self.steps.close()
-        for _, _, log in self.logs():
-            log.close()
+        each(log.close for _, _, log in self.logs())
         try:
             self._checkpoint_work()()
             # A log that is offline has to be checked at the next start.

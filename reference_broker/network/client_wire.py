@@ -8,9 +8,12 @@ and says when to go on. What is held of requests and responses counts against th
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import socket
 import struct
+import termios
+from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
@@ -81,6 +84,7 @@ class ClientWire(asyncio.BufferedProtocol):
         self._outgoing: deque[Buffer | FileSlice] = deque()
         self._is_blocked = False
         self._is_ending = False
+        self._is_finishing = False
         self._linger: asyncio.TimerHandle | None = None
         self._held_bytes = 0
         self._is_paused_by_session = False
@@ -122,15 +126,40 @@ class ClientWire(asyncio.BufferedProtocol):
         if self._transport is None or self._is_ending:
             return
         self._is_ending = True
+        self._set_reading()
         if self.has_unsent:
-            self._set_reading()
             self._linger = asyncio.get_running_loop().call_later(CLOSE_LINGER_SECONDS, self.abort)
         else:
-            self._transport.close()
+            self._end(self._transport)
+
+    def _end(self, transport: asyncio.Transport) -> None:
+        if transport.is_closing():
+            return
+        try:
+            if self._is_finishing and (self.session.has_dropped or self._has_unread()):
+                self._socket.shutdown(socket.SHUT_WR)
+                return
+        except OSError:
+            pass  # the client is gone
+        transport.close()
+
+    def _has_unread(self) -> bool:
+        count = array("i", [0])
+        fcntl.ioctl(self._socket.fileno(), termios.FIONREAD, count)
+        return count[0] > 0
 
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+
+    def finish(self) -> None:
+        """Close as `close` does, and let a client that is still sending read its responses.
+
+        A socket that is closed with something unread in it resets the connection, and what is on its way to the client
+        is lost. So what comes is read and dropped, until the client has seen the end or the broker aborts.
+        """
+        self._is_finishing = True
+        self.close()
 
     # What the broker asks.
 
@@ -180,6 +209,8 @@ class ClientWire(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._received_bytes += nbytes
+        if self._is_finishing:
+            return
         frames = self._frames.filled(nbytes)
         was_held = self._held_bytes
         if frames:
@@ -209,6 +240,7 @@ class ClientWire(asyncio.BufferedProtocol):
         if self._linger is not None:
             self._linger.cancel()
         self._outgoing.clear()
+        self._frames.clear()
         self.session.connection_lost(exc)
         self._budget.received(-self._held_bytes)
         self._budget.unsent(self, 0)
@@ -232,7 +264,7 @@ class ClientWire(asyncio.BufferedProtocol):
 
     def _set_reading(self) -> None:
         """Read while nothing speaks against it."""
-        should_read = not (self._is_paused_by_session or self._lacks_memory or self._is_ending)
+        should_read = self._is_finishing or not (self._is_paused_by_session or self._lacks_memory or self._is_ending)
         if should_read != self._is_reading and self._transport is not None and not self._transport.is_closing():
             self._is_reading = should_read
             if should_read:
@@ -255,7 +287,8 @@ class ClientWire(asyncio.BufferedProtocol):
         if self._is_blocked or self._unsent_bytes:
             self._count_unsent(transport)
         if self._is_ending and not self.has_unsent:
-            transport.close()
+            # Not now: a transport that is about to say that it has sent everything would end twice.
+            asyncio.get_running_loop().call_soon(self._end, transport)
 
     def _send_buffers(self, transport: asyncio.Transport, part: Buffer) -> None:
         """Send a buffer, and those that follow it."""

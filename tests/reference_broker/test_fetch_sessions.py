@@ -26,13 +26,15 @@ class Log:
 
     def __init__(self):
         self.watchers = []
+        self.stable_watchers = []
 
-    def watch(self, watcher):
-        self.watchers.append(watcher)
+    def watch(self, watcher, *, is_committed=False):
+        (self.stable_watchers if is_committed else self.watchers).append(watcher)
 
     def unwatch(self, watcher):
-        if watcher in self.watchers:
-            self.watchers.remove(watcher)
+        for watchers in (self.watchers, self.stable_watchers):
+            if watcher in watchers:
+                watchers.remove(watcher)
 
 
 class Waiting:
@@ -83,6 +85,10 @@ def is_known(cache, session):
 
 
 # The cache.
+
+
+def test_two_minutes_as_in_kafka():
+    assert EVICTION_MS == 120_000
 
 
 def test_ids_are_positive_and_differ():
@@ -232,6 +238,27 @@ def test_another_isolation_level_makes_everything_ready():
         session.was_read(partition, Log(), is_at_end=True)
     next_of(cache, session, isolation_level=1)
     assert session.to_read() == []
+
+
+def test_committed_records_are_waited_for_and_the_high_watermark_is_news():
+    cache, log = sessions(), Log()
+    session = kept(cache, 0)
+    (partition,) = session.to_read()
+    session.was_read(partition, log, is_at_end=True)
+    session.follow()
+    assert (len(log.watchers), len(log.stable_watchers)) == (1, 0)
+    next_of(cache, session, isolation_level=1)
+    session.was_read(partition, log, is_at_end=True)
+    session.follow()
+    (moved,), (changed,) = log.watchers, log.stable_watchers
+    waiting = Waiting(session)
+    moved(7)
+    assert (session.to_read(), waiting.told) == ([partition], [0])
+    session.was_read(partition, log, is_at_end=True)
+    changed(7)
+    assert (session.to_read(), waiting.told) == ([partition], [0, 7])
+    session.end()
+    assert not log.watchers + log.stable_watchers
 
 
 @pytest.mark.parametrize(

@@ -69,3 +69,13 @@ def test_killed_work_tells_nobody():
         assert not told
 
     asyncio.run(run())
+
+
+def test_several_at_once_from_another_thread():
+    async def run() -> None:
+        background, both = BackgroundWork(), threading.Barrier(2)
+        works = [lambda: both.wait(TIMEOUT_SECONDS)] * 4
+        await asyncio.get_running_loop().run_in_executor(None, background.each, works)
+        background.close()
+
+    asyncio.run(run())
