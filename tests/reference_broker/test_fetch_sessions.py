@@ -87,6 +87,10 @@ def is_known(cache, session):
 # The cache.
 
 
+def test_two_minutes_as_in_kafka():
+    assert EVICTION_MS == 120_000
+
+
 def test_ids_are_positive_and_differ():
     cache = sessions(100)
     found = {kept(cache, 0).id for _ in range(100)}
