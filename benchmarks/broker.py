@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import mmap
+import os
 import shlex
 import statistics
 import sys
@@ -37,7 +37,7 @@ from benchmarks.broker_servers import (
 )
 from benchmarks.document import write_section
 from benchmarks.goals import Goal, goal_table
-from benchmarks.machine import description
+from benchmarks.machine import description, touch_free_memory
 from kafkawire import Admin, NewTopic
 
 __all__ = ["main"]
@@ -55,6 +55,9 @@ _FETCH_DEPTH = 2
 
 #: KiB of a fetch: what a consumer gets that keeps up, and one that has to catch up.
 _FETCHED = (64, 1024)
+
+#: How often this project's broker is started for its time alone, besides the start that everything else follows.
+_STARTS = 4
 
 #: How many small requests are.
 DEPTHS = (1, 2, 10, 100)
@@ -200,6 +203,7 @@ def _measure_small(server: Server, figures: Figures, plan: Plan, topic: str) -> 
 
 def _measure_syncs(server: Server, figures: Figures, seconds: float) -> None:
     """Count how often a broker syncs for producers of which each waits for its acknowledgement."""
+    os.sync()
     topic = _create(server, {"flush.messages": "1"})
     batch, _ = batch_of(100, _KIB)
     frame = produce(topic, batch)
@@ -214,7 +218,11 @@ def _measure_syncs(server: Server, figures: Figures, seconds: float) -> None:
 
 
 def _measure_latency(server: Server, figures: Figures, rate: float, seconds: float) -> None:
-    """Produce at a steady rate, and look at the slowest responses."""
+    """Produce at a steady rate, and look at the slowest responses.
+
+    What was stored before is written to the disk first: a system that has too much to write makes writers wait.
+    """
+    os.sync()
     topic = _create(server)
     batch, _ = batch_of(100, 16 * _KIB)
     frame = produce(topic, batch)
@@ -270,15 +278,22 @@ def _delete(server: Server, topic: str) -> None:
 # Everything.
 
 
-def _measure(servers: Sequence[Server], plan: Plan) -> Figures:
+def _measure(servers: Sequence[Server], starts: Sequence[Server], plan: Plan) -> Figures:
+    """Measure everything.
+
+    Args:
+        servers: that run.
+        starts: of this project's broker, which are over.
+        plan: how much is done.
+    """
     figures = Figures(servers)
-    for server in servers:
+    for server in (*servers, *starts):
         figures.add("start to first Metadata, s", server, server.start_seconds)
         figures.add("resident memory, idle, MB", server, server.idle_mb)
     _warm_up(servers, plan)
     topics = {server.name: _create(server) for server in servers}
     for number in range(plan.rounds):
-        _touch_free_memory()
+        touch_free_memory(_TOUCHED)
         for size, batch_kib, _ in PRODUCED:
             for server in servers:
                 _measure_records(server, figures, size, batch_kib, plan.produced_mb)
@@ -322,18 +337,6 @@ def _warm_up(servers: Sequence[Server], plan: Plan) -> None:
             while time.monotonic() < until:
                 step(server, Figures([server]))
     _say("warm")
-
-
-def _touch_free_memory() -> None:
-    """Use most of the memory that is free, once.
-
-    The host gives a virtual machine a page when it is used first. Whichever broker's records come to lie there would
-    pay for that, 2 to 3 s of CPU for each GB.
-    """
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    free_kb = next(int(line.split()[1]) for line in lines if line.startswith("MemFree"))
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
-    mmap.mmap(-1, int(free_kb * _KIB * _TOUCHED), flags).close()
 
 
 def _say(text: str) -> None:
@@ -417,15 +420,23 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="where its files go; a temporary folder by default")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this document")
     options = parser.parse_args(arguments)
-    machine = description(shlex.join(["python", "-m", "benchmarks", "broker", *arguments]), {"Java": java_release()})
+    shown = ("PROGRAM" if argument == str(options.kfake) else argument for argument in arguments)
+    machine = description(shlex.join(["python", "-m", "benchmarks", "broker", *shown]), {"Java": java_release()})
     print(machine, flush=True)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=options.data)))
-        ours = reference_broker(folder, *(["event_loop=uvloop"] if options.uvloop else []))
-        servers = [stack.enter_context(ours)._replace(name=OURS), stack.enter_context(apache_kafka())]
+        settings = ["event_loop=uvloop"] if options.uvloop else []
+        starts = []
+        for number in range(_STARTS):
+            with reference_broker(OURS, folder / f"start-{number}", *settings) as started:
+                starts.append(started)
+        servers = [
+            stack.enter_context(reference_broker(OURS, folder / "data", *settings)),
+            stack.enter_context(apache_kafka()),
+        ]
         if options.kfake:
             servers.append(stack.enter_context(kfake(options.kfake)))
-        figures = _measure(servers, QUICK if options.quick else NORMAL)
+        figures = _measure(servers, starts, QUICK if options.quick else NORMAL)
     text = f"{goal_table(_goals(figures))}\n\n{_tables(figures)}"
     print(f"\n{text}")
     if options.write:

@@ -114,17 +114,18 @@ def _process(name: str, command: list[str], port: int) -> Iterator[Server]:
             process.wait()
 
 
-def reference_broker(folder: Path, *options: str) -> contextlib.AbstractContextManager[Server]:
+def reference_broker(name: str, folder: Path, *options: str) -> contextlib.AbstractContextManager[Server]:
     """Run this project's broker.
 
     Args:
+        name: for the tables.
         folder: for its files.
         options: as `event_loop=uvloop`.
     """
     port = free_port()
     command = [sys.executable, "-m", "kafkawire", "broker", "--listen", f"127.0.0.1:{port}", "--data", str(folder)]
     command += [part for option in options for part in ("--option", option)]
-    return _process(" ".join((OURS, *options)), command, port)
+    return _process(name, command, port)
 
 
 @contextlib.contextmanager

@@ -103,6 +103,7 @@ class ReadableLog:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.epochs.begin_at(offset)
+            self._high_watermark.watchers.tell(0)
 
     def drop_first(self, count: int) -> tuple[Segment, ...]:
         """Begin the log with a later segment; return those before it, whose files nobody needs any more.

@@ -396,6 +396,21 @@ def test_topic_that_comes_again_under_its_name(bench):
     assert values_in(topic.partitions[0].records) == [b"x"]
 
 
+def test_log_that_begins_later_is_news(bench):
+    bench.create(partitions=2)
+    for _ in range(2):
+        bench.produce(produced(b"x"), partition=1)
+    response = bench.ask(wanted(0, 1, offset=0), 12)
+    session = {"session_id": response.session_id, "max_wait_ms": 500, "min_bytes": 1}
+    waiting = bench.ask(wanted(1, offset=2, **session, session_epoch=1), 12)
+    bench.core.directory.log("t", 1).begin_at(1)
+    assert waiting.response is None
+    bench.advance(500)
+    (topic,) = bench.through(waiting.response, 12).responses
+    assert [(data.partition_index, data.log_start_offset) for data in topic.partitions] == [(1, 1)]
+    assert not bench.ask(wanted(**(session | {"max_wait_ms": 0}), session_epoch=2), 12).responses
+
+
 def test_no_slots(tmp_path):
     bench = BrokerBench(tmp_path / "data", max_incremental_fetch_session_cache_slots=0)
     bench.create()
