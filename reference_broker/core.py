@@ -34,12 +34,8 @@ _log = logging.getLogger("kafkawire.broker")
 #: Topics that the broker writes itself.
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
 
-#: Configuration of the offsets topic: compacted, in segments that a restart reads quickly.
-_OFFSETS_TOPIC_CONFIGS = {
-    "cleanup.policy": "compact",
-    "compression.type": "producer",
-    "segment.bytes": str(100 * 1024 * 1024),
-}
+#: Configuration of the offsets topic, beside the size of its segments.
+_OFFSETS_TOPIC_CONFIGS = {"cleanup.policy": "compact", "compression.type": "producer"}
 
 #: How often logs forget idle producers, Kafka's `producer.id.expiration.check.interval.ms`.
 _PRODUCER_EXPIRATION_CHECK_MS = 600_000
@@ -93,6 +89,7 @@ class Core:
         self.transactions: Verifier = NoCoordinator()
         self._expire_producers(now_ms)
         upkeep = UpkeepLimits(
+            options.log_initial_task_delay_ms,
             options.log_retention_check_interval_ms,
             options.log_cleaner_backoff_ms,
             options.log_cleaner_dedupe_buffer_size,
@@ -173,7 +170,8 @@ class Core:
             done(topic)
         else:
             partitions = self.options.offsets_topic_num_partitions
-            self.create_topic(CONSUMER_OFFSETS_TOPIC, partitions, _OFFSETS_TOPIC_CONFIGS, done)
+            segment_bytes = {"segment.bytes": str(self.options.offsets_topic_segment_bytes)}
+            self.create_topic(CONSUMER_OFFSETS_TOPIC, partitions, _OFFSETS_TOPIC_CONFIGS | segment_bytes, done)
 
     # Groups.
 

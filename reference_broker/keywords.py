@@ -18,6 +18,7 @@ class BrokerKeywords(TypedDict, total=False):
     num_partitions: int
     auto_create_topics: bool
     offsets_topic_num_partitions: int
+    offsets_topic_segment_bytes: int
     offset_metadata_max_bytes: int
     offsets_retention_minutes: int
     offsets_retention_check_interval_ms: int
@@ -32,6 +33,7 @@ class BrokerKeywords(TypedDict, total=False):
     log_cleaner_enable: bool
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
+    log_initial_task_delay_ms: int
     log_retention_check_interval_ms: int
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int

@@ -17,7 +17,6 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -33,14 +32,15 @@ from kafkawire.reference_broker.network.background import BackgroundWork
 from kafkawire.reference_broker.network.client_wire import ClientWire, Shared
 from kafkawire.reference_broker.network.clock import BrokerClock
 from kafkawire.reference_broker.network.connection_limits import ConnectionLimits, read_overrides
+from kafkawire.reference_broker.network.event_loop import loop_factory
 from kafkawire.reference_broker.network.listeners import read_listeners
 from kafkawire.reference_broker.network.memory_budget import MemoryBudget
 from kafkawire.reference_broker.network.peer import Peer
 from kafkawire.reference_broker.network.request_frames import shared_buffer
-from kafkawire.reference_broker.options import BrokerOptions, read_options
+from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.session import Session
 from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.errors import Closed, ConfigurationError
+from kafkawire.sdk.errors import Closed
 from kafkawire.sdk.transport.wire import Address, Wire
 
 __all__ = ["BackgroundBroker", "Broker", "serve"]
@@ -53,6 +53,9 @@ _log = logging.getLogger("kafkawire.broker")
 #: Longest time between two looks for connections on which nothing moves, and how many looks that takes at the least.
 _IDLE_CHECK_MS = 60_000
 _IDLE_CHECKS = 2
+
+#: How often to look for clients that are gone, among those that are not read at the moment.
+_ENDS_SECONDS = 1.0
 
 #: A timer is not waited for more exactly; one that sets itself again for now leaves time for requests.
 _TICK_MS = 1
@@ -103,6 +106,7 @@ class Broker:
         self._background = BackgroundWork()
         self._timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
+        self._ends_timer: asyncio.TimerHandle | None = None
         self._clock = BrokerClock()
         self.is_stuck = False
 
@@ -172,6 +176,7 @@ class Broker:
         core.timers.on_earlier = self._wake_at
         self._wake_next()
         self._check_idle()
+        self._look_for_ends()
         # With the ports that were found, so that a restarted broker listens where its clients expect it.
         self._listeners = [acceptor.listener for acceptor in acceptors]
         self._acceptors = acceptors
@@ -234,8 +239,9 @@ class Broker:
         for acceptor in self._acceptors:
             await acceptor.stop()
         self._acceptors = []
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
+        for timer in (self._idle_timer, self._ends_timer):
+            if timer is not None:
+                timer.cancel()
         if self._timer is not None:
             self._timer.cancel()
         self.core.timers.on_earlier = None
@@ -269,6 +275,11 @@ class Broker:
                 wire.expire()
         delay_ms = min(limit_ms / _IDLE_CHECKS, _IDLE_CHECK_MS)
         self._idle_timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._check_idle)
+
+    def _look_for_ends(self) -> None:
+        for wire in list(self._wires):
+            wire.look_for_end()
+        self._ends_timer = asyncio.get_running_loop().call_later(_ENDS_SECONDS, self._look_for_ends)
 
     # Time.
 
@@ -324,7 +335,7 @@ class BackgroundBroker:
             ConfigurationError: the data directory belongs to another broker.
             OSError: the address is in use, or the directory cannot be written.
         """
-        self._loop = _loop_factory(self._broker.options)()
+        self._loop = loop_factory(self._broker.options.event_loop)()
         self._thread = threading.Thread(target=self._loop.run_forever, name="kafkawire-broker", daemon=True)
         self._thread.start()
         try:
@@ -421,7 +432,7 @@ def serve(
 
     before = [signal.getsignal(number) for number in _STOP_SIGNALS]
     try:
-        with asyncio.Runner(loop_factory=_loop_factory(broker.options)) as runner:
+        with asyncio.Runner(loop_factory=loop_factory(broker.options.event_loop)) as runner:
             runner.run(run())
     finally:
         for number, handler in zip(_STOP_SIGNALS, before, strict=True):
@@ -430,19 +441,3 @@ def serve(
 
 def _address_of(host: str) -> str:
     return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
-
-
-def _loop_factory(options: BrokerOptions) -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return what makes the event loop that the options ask for.
-
-    Raises:
-        ConfigurationError: it is not installed.
-    """
-    if options.event_loop == "asyncio":
-        return asyncio.new_event_loop
-    try:
-        made: Callable[[], asyncio.AbstractEventLoop] = import_module(options.event_loop).new_event_loop
-    except ImportError:
-        reason = "it is not installed: pip install uvloop"
-        raise ConfigurationError("event_loop", options.event_loop, reason) from None
-    return made

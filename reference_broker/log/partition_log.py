@@ -131,8 +131,9 @@ class PartitionLog(ReadableLog):
         segments, self.truncated_bytes = open_segments(disk, self.folder, self.config, places, is_clean=is_clean)
         self.segments = Segments(segments)
         self._unstored = [segment for segment in segments if segment.is_sealed and not segment.is_stored]
-        self._has_new_names = not all(segment.is_stored for segment in segments)
         self.next_offset = segments[-1].next_offset
+        # Nobody has synced the folder of a log that was closed empty.
+        self._has_new_names = not self.next_offset or not all(segment.is_stored for segment in segments)
         self.log_start_offset = min(max(log_start_offset, segments[0].base_offset), self.next_offset)
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
         self.epochs = load_epochs(disk, self.folder, self.next_offset, self.segments.headers())

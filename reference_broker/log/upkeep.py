@@ -25,9 +25,6 @@ __all__ = ["Upkeep", "UpkeepLimits"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: How long after the start logs are looked at for the first time.
-_FIRST_CHECK_MS = 30_000
-
 
 class _Dirty(NamedTuple):
     """A log that is worth to be compacted."""
@@ -40,12 +37,14 @@ class UpkeepLimits(NamedTuple):
     """When the upkeep does what.
 
     Attributes:
-        retention_check_interval_ms: how often logs are looked at for segments that may go.
+        retention_check_delay_ms: how long after the start logs are first looked at for segments that may go.
+        retention_check_interval_ms: how often that follows.
         cleaner_backoff_ms: how long after a look for logs to compact the next one follows.
         cleaner_keys_bytes: how much memory the keys of a log may take while it is compacted.
         is_cleaner_enabled: whether logs are compacted.
     """
 
+    retention_check_delay_ms: int
     retention_check_interval_ms: int
     cleaner_backoff_ms: int
     cleaner_keys_bytes: int
@@ -70,7 +69,7 @@ class Upkeep:
         self._failed: set[PartitionLog] = set()
         self._is_checking = False
         self._checkpoint = CleanerCheckpoint(directory)
-        self._timers.at(now_ms + _FIRST_CHECK_MS, self._check_retention)
+        self._timers.at(now_ms + limits.retention_check_delay_ms, self._check_retention)
         if limits.is_cleaner_enabled:
             self._timers.at(now_ms + limits.cleaner_backoff_ms, self._check_compaction)
 

@@ -40,6 +40,10 @@ _JOINED_BYTES_MAX = 64 * 1024
 #: What is read of a file when the socket has no room for more of it.
 _PIECE_BYTES = 64 * 1024
 
+#: States of a connection in `struct tcp_info`: reset by the client, and closed by it.
+_TCP_CLOSE = 7
+_TCP_CLOSE_WAIT = 8
+
 #: For SO_LINGER: closing discards what is unsent and resets the connection.
 _NO_LINGER = struct.pack("ii", 1, 0)
 
@@ -90,6 +94,7 @@ class ClientWire(asyncio.BufferedProtocol):
         self._is_paused_by_session = False
         self._lacks_memory = False
         self._is_reading = True
+        self._was_ended = False
         self._received_bytes = 0
         self._sent_bytes = 0
         self._unsent_bytes = 0
@@ -168,6 +173,20 @@ class ClientWire(asyncio.BufferedProtocol):
         if self.has_unsent:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self.abort()
+
+    def look_for_end(self) -> None:
+        """End a connection that its client has closed, which nobody notices while nothing is read.
+
+        A reset is final. What came before an orderly end may still have its turn; it is not waited for twice.
+        """
+        transport = self._transport
+        if self._is_reading or transport is None or transport.is_closing():
+            self._was_ended = False
+            return
+        state = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+        if state == _TCP_CLOSE or (state == _TCP_CLOSE_WAIT and self._was_ended):
+            self.abort()
+        self._was_ended = state == _TCP_CLOSE_WAIT
 
     @property
     def progress(self) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import gc
 import os
 import select
 import socket
+import struct
 import sys
 import time
 import weakref
@@ -170,6 +171,23 @@ def test_large_announcements_take_no_memory(tmp_path):
 
 def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGESIZE
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_clients_that_go_while_nobody_reads_them_are_noticed(broker, is_reset):
+    """Their connections would count until the longest poll has ended."""
+    with Client(broker.bootstrap) as client:
+        client.topic()
+        for _ in range(3):
+            client.send(fetch(wait=2**31 - 1), 12)
+        (wire,) = broker._broker._wires
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while wire._is_reading:
+            assert time.monotonic() < deadline
+        if is_reset:
+            client.socket._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    while broker._broker._wires:
+        assert time.monotonic() < deadline
 
 
 def test_nothing_is_left_of_a_connection(broker):

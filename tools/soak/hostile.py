@@ -27,7 +27,7 @@ from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.server_connection import HEADER_START
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
-from tools.fuzz_targets import VECTORS
+from tools.fuzz_cases import VECTORS
 from tools.mutation import mutate
 from tools.soak.broker_process import (
     FETCH_VERSION,

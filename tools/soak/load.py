@@ -168,7 +168,9 @@ def _commit(broker: BrokerProcess, count: int, groups: int) -> None:
         requests = -(-count // COMMIT_PARTITIONS)
         for number in range(requests):
             places = [Place(at, number) for at in range(COMMIT_PARTITIONS)]
-            request = OffsetCommitRequest(f"commits-{number % groups}", -1, "", topics=[Topic("load-0", places)])
+            request = OffsetCommitRequest(
+                f"commits-{number % groups}", -1, "", topics=[Topic("load-0", partitions=places)]
+            )
             client.send(request, _COMMIT_VERSION)
             if number >= _IN_FLIGHT:
                 _committed(client)
@@ -210,6 +212,7 @@ def _started(folder: Path, what: str, groups: int) -> tuple[BrokerProcess, float
 
 def _few_descriptors(folder: Path) -> None:
     """Start again with as few descriptors as a broker ran with."""
+    used = 0
     for turn in range(2):
         with BrokerProcess(folder, files_max=FEW_DESCRIPTORS) as broker, RawClient(broker.bootstrap) as client:
             if not turn:

@@ -402,3 +402,15 @@ def test_roll_on_request_ends_with_the_log():
     bench.log.roll(lambda: told.append("second"))
     assert told == ["first", "second"]
     assert bench.log.is_offline
+
+
+def test_first_record_after_an_empty_log_was_closed_makes_its_names_durable():
+    bench = Bench(SYNCING)
+    bench.disk.sync_folder("")
+    bench.log.close()
+    again = Bench(SYNCING, bench.disk)
+    again.append(b"a")
+    again.work.run()
+    assert again.reached == [(1, None)]
+    for seed in range(10):
+        assert Bench(SYNCING, again.disk.crash(seed), is_clean=False).values() == [b"a"]

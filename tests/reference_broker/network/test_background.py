@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
+from typing import Any
 
 from kafkawire.reference_broker.network.background import BackgroundWork
 
@@ -74,7 +76,7 @@ def test_killed_work_tells_nobody():
 def test_several_at_once_from_another_thread():
     async def run() -> None:
         background, both = BackgroundWork(), threading.Barrier(2)
-        works = [lambda: both.wait(TIMEOUT_SECONDS)] * 4
+        works: list[Callable[[], Any]] = [lambda: both.wait(TIMEOUT_SECONDS)] * 4
         await asyncio.get_running_loop().run_in_executor(None, background.each, works)
         background.close()
 
