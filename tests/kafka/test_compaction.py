@@ -155,11 +155,12 @@ def opened_copy(folder: Path, to: Path) -> PartitionLog:
     return opened(to / folder.name)
 
 
-def said_by(folder: Path, to: Path) -> list[tuple[object, ...]]:
+def said_by(folder: Path, to: Path) -> list[object]:
     """Return all that the batches of a partition say, but for their sizes and checksums."""
     log = opened_copy(folder, to)
     aborted = [entry for segment in log.segments for entry in segment.transactions]
-    return [tuple(aborted)] + [
+    said: list[object] = [tuple(aborted)]
+    said += [
         (
             batch.base_offset,
             batch.last_offset_delta,
@@ -174,6 +175,7 @@ def said_by(folder: Path, to: Path) -> list[tuple[object, ...]]:
         )
         for batch in batches_of(log)
     ]
+    return said
 
 
 def content_of(path: Path) -> bytes:

@@ -22,7 +22,7 @@ from tests.kafka.apache import ApacheKafka
 from tests.kafka.cleaning import until
 from tests.kafka.test_group_sequences import Line
 
-SETTINGS = {"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "100"}
+SETTINGS: dict[str, Any] = {"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "100"}
 START_MS = 1_700_000_000_000
 BATCHES = 8
 SEGMENTED = {"segment.ms": "1", "retention.ms": "-1"}

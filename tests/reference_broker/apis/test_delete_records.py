@@ -133,5 +133,5 @@ def test_failed_checkpoint_is_told():
     bench.produce(produced(b"a", b"b"))
     disk.plan = fail_at(disk.calls + 1)
     assert ask(bench, ("t", 0, 1)) == [(0, -1, ErrorCode.KAFKA_STORAGE_ERROR)]
-    bench.core.directory.log("t", 0).fail(OSError("gone"))
+    bench.core.directory.topics["t"].logs[0].fail(OSError("gone"))
     assert ask(bench, ("t", 0, 1)) == [(0, -1, ErrorCode.KAFKA_STORAGE_ERROR)]

@@ -3,6 +3,8 @@
 Method: batches by hand, with the latest offsets of their keys.
 """
 
+from typing import Any
+
 import pytest
 
 from kafkawire.reference_broker.log.cleaned_batch import Cleaning, LastRecord
@@ -32,7 +34,7 @@ def marker(is_commit, **options):
     return RecordBatch(builder.build())
 
 
-def left_of(batch, latest=None, now_ms=NOW_MS, end_offset=99, producers=None, aborted=()):
+def left_of(batch, latest=None, now_ms=NOW_MS, end_offset=99, producers=None, aborted=()) -> Any:
     keys = KeyOffsets(2**20)
     for key, offset in sorted((latest or {}).items(), key=lambda entry: entry[1]):
         keys.put(key, offset)
@@ -79,6 +81,7 @@ def test_what_was_not_read_stays():
     keys.put(b"a", 11)
     keys.end_offset = 11
     left = Cleaning(keys, CleanedTransactions([]), {}, 99, RETENTION_MS, NOW_MS).left_of(batch)
+    assert left is not None
     assert [(record.offset, record.key) for record in RecordBatch(bytes(left)).records()] == [(11, None)]
 
 

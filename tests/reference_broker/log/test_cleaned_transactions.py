@@ -3,6 +3,8 @@
 Method: a log with interleaved transactions; its batches are given one after the other, all or some of them.
 """
 
+from collections.abc import Collection
+
 from kafkawire.reference_broker.log.cleaned_transactions import CleanedTransactions
 from kafkawire.sdk.records import empty_batch
 from kafkawire.sdk.records.engine import RecordBatch
@@ -25,7 +27,7 @@ def interleaved():
     return log.log
 
 
-def given(log, offsets=range(10)):
+def given(log, offsets: Collection[int] = range(10)):
     transactions = CleanedTransactions([entry for segment in log.segments for entry in segment.transactions])
     said = {}
     for batch in batches_of(log):

@@ -16,6 +16,7 @@ from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.producer_snapshots import encode_snapshot
 from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.sdk.errors import BrokerError, DecodeError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.log.committed_records import committed_in
 from tests.reference_broker.log.compacting import batches_of, compact, entries_of, latest_of
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
@@ -216,7 +217,9 @@ def state_of(log):
 def test_random_histories(seed):
     """Whatever was committed last stays, aborted records never come back, and producers are known as before."""
     log, chance = random_history(seed)
-    services = LogServices(log.disk)
+    memory = log.disk
+    assert isinstance(memory, MemoryDisk)
+    services = LogServices(memory)
     before, producers = state_of(log.log), encode_snapshot(log.log.producers)
     offsets = [entry[0] for entry in entries_of(log.log)]
     active = log.log.segments.last.base_offset
@@ -229,13 +232,13 @@ def test_random_histories(seed):
         assert state_of(log.log) == before
         assert {entry[0] for entry in entries_of(log.log)} <= set(offsets)
         offsets = [entry[0] for entry in entries_of(log.log)]
-        crashed = log.opened(is_clean=False, disk=log.disk.crash(), recovery_point=log.log.recovery_point)
+        crashed = log.opened(is_clean=False, disk=memory.crash(), recovery_point=log.log.recovery_point)
         assert state_of(crashed) == before
         assert encode_snapshot(crashed.producers) == producers
         assert aborted_in(crashed) == aborted_in(log.log)
         now_ms += 600
     # Without snapshots, producers are found in what is left.
-    disk = log.disk.crash()
+    disk = memory.crash()
     for name in [name for name in disk.names("t-0") if name.endswith((".snapshot", ".txnindex"))]:
         disk.remove(f"t-0/{name}")
     bare = log.opened(is_clean=False, disk=disk, recovery_point=log.log.recovery_point)
@@ -315,7 +318,7 @@ def test_damaged_batch_is_not_copied():
 
 def test_log_that_ends_meanwhile_is_left_alone():
     bench = filled()
-    gone = BrokerError((BrokerError.__init__.__defaults__ and 3) or 3, "gone")
+    gone = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "gone")
     bench.disk.plan = lambda call: bench.log.end(gone) if call.name == "append" else None
     with pytest.raises(BrokerError):
         bench.compact()

@@ -3,6 +3,8 @@
 Method: a broker without sockets on a disk in memory, and time that the test lets pass.
 """
 
+from typing import Any
+
 from kafkawire.reference_broker.disk.disk import read_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.batches import records_in
@@ -11,9 +13,13 @@ from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.log.produced_batches import produced
 
 #: Rolls after every batch.
-ROLLING = {"index_interval_bytes": "0", "segment_index_bytes": "12"}
+ROLLING: Any = {"index_interval_bytes": "0", "segment_index_bytes": "12"}
 FIRST_MS = 30_000
 CHECK_MS = 300_000
+
+
+def log_of(bench, topic="t") -> Any:
+    return bench.core.directory.log(topic, 0)
 
 
 def bases(bench, suffix=".log"):
@@ -57,7 +63,7 @@ def test_young_and_compacted_logs_stay():
     assert bases(bench)[0] == 0
     bench.advance(1000)
     assert bases(bench) == [5]
-    assert bench.core.directory.log("compacted", 0).log_start_offset == 0
+    assert log_of(bench, "compacted").log_start_offset == 0
 
 
 def test_failure_concerns_its_log_and_is_told_once(caplog):
@@ -72,8 +78,8 @@ def test_failure_concerns_its_log_and_is_told_once(caplog):
     fill(bench, 2)
     bench.advance(CHECK_MS)
     assert caplog.text.count("memory:t-0: upkeep failed") == 1
-    assert bench.core.directory.log("other", 0).log_start_offset == 2
-    assert bench.core.directory.log("t", 0).log_start_offset == 4
+    assert log_of(bench, "other").log_start_offset == 2
+    assert log_of(bench, "t").log_start_offset == 4
 
 
 def test_topic_of_the_same_name_keeps_its_files():
@@ -113,7 +119,7 @@ BACKOFF_MS = 15_000
 
 
 def values(bench, topic="t"):
-    log = bench.core.directory.log(topic, 0)
+    log = log_of(bench, topic)
     return [bytes(value) for _, value in records_in(log) if value is not None]
 
 
@@ -155,7 +161,7 @@ def test_compacted_logs_may_have_retention_too():
     assert len(values(bench)) < 6
     bench.advance(100_000)
     assert values(bench) == []
-    assert bench.core.directory.log("t", 0).log_start_offset == 12
+    assert log_of(bench, "t").log_start_offset == 12
 
 
 def test_compaction_can_be_turned_off():
@@ -184,7 +190,7 @@ def test_log_that_cannot_be_compacted_is_left_out_and_told_once(caplog):
     assert caplog.text.count("memory:t-0: upkeep failed: crc") == 1
     assert len(values(bench, "other")) < 6
     bench.produce(produced(b"still works"))
-    assert bench.core.directory.log("t", 0).next_offset == 13
+    assert log_of(bench, "t").next_offset == 13
 
 
 def test_stop_in_the_middle_of_a_compaction():
