@@ -41,12 +41,7 @@ class Watched(Protocol):
     """What a session needs to know of a log."""
 
     def watch(self, watcher: Callable[[int], None], *, is_committed: bool = False) -> None:
-        """Call `watcher` with a number of bytes whenever more can be read or anything else has changed.
-
-        Args:
-            watcher: see above.
-            is_committed: whether only what is committed counts.
-        """
+        """Call `watcher` with a number of bytes whenever more can be read, or more committed records."""
         ...
 
     def unwatch(self, watcher: Callable[[int], None]) -> None:
@@ -88,11 +83,11 @@ class SessionPartition:
         self._log: Watched | None = None
 
     def changed(self, size_bytes: int) -> None:
-        """Take note that the log has changed; what logs call."""
+        """Take note that the client can read more; what logs call."""
         self._session.changed(self, size_bytes)
 
-    def touched(self, size_bytes: int) -> None:
-        """Take note that the log has changed in what cannot be read here before it is committed."""
+    def moved(self, size_bytes: int) -> None:
+        """Take note of a new high watermark before which the client cannot read more; what logs call."""
         self._session.changed(self, 0)
 
     def is_news(self, data: PartitionData) -> bool:
@@ -119,18 +114,21 @@ class SessionPartition:
         return True
 
     def follow(self, *, is_committed: bool) -> None:
-        """Have the log tell what changes; `is_committed` says which records count."""
-        if self._log is None:
-            return
-        self._log.watch(self.changed, is_committed=is_committed)
-        if is_committed:  # the high watermark is news, too
-            self._log.watch(self.touched)
+        """Have the log tell what changes.
+
+        Args:
+            is_committed: whether the client reads committed records only.
+        """
+        if self._log is not None and is_committed:
+            self._log.watch(self.moved)
+        if self._log is not None:
+            self._log.watch(self.changed, is_committed=is_committed)
 
     def unfollow(self) -> None:
         """Stop following the log."""
         if self._log is not None:
+            self._log.unwatch(self.moved)
             self._log.unwatch(self.changed)
-            self._log.unwatch(self.touched)
 
 
 class FetchSession:
@@ -178,9 +176,8 @@ class FetchSession:
             # What is at its end for one level may not be for the other.
             self._isolation_level = request.isolation_level
             self._ready = dict.fromkeys(self._partitions.values())
-            for partition in self._ready:
-                partition.unfollow()
-            self._unfollowed = list(self._ready)
+            self.end()
+            self._unfollowed = list(self._partitions.values())
 
     def _want(self, request: FetchRequest) -> None:
         for topic in request.topics:
@@ -228,8 +225,9 @@ class FetchSession:
 
     def follow(self) -> None:
         """Have the logs of all partitions say what changes from now on."""
+        is_committed = self._isolation_level == IsolationLevel.READ_COMMITTED
         for partition in self._unfollowed:
-            partition.follow(is_committed=self._isolation_level == IsolationLevel.READ_COMMITTED)
+            partition.follow(is_committed=is_committed)
         self._unfollowed.clear()
 
     def tell(self, found: Iterable[tuple[SessionPartition, PartitionData]]) -> None:

@@ -17,6 +17,7 @@ from kafkawire.reference_broker.log.epochs import LeaderEpochs
 from kafkawire.reference_broker.log.high_watermark import HighWatermark, Reached, Watcher
 from kafkawire.reference_broker.log.last_stable_offset import LastStableOffset
 from kafkawire.reference_broker.log.producers import Producers
+from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import DamagedSegment, Read, Segments, TimestampAndOffset
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
@@ -90,6 +91,29 @@ class ReadableLog:
     def is_offline(self) -> bool:
         """Whether the disk has failed."""
         return self.error is not None and self.error.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    # Its start.
+
+    def begin_at(self, offset: int) -> None:
+        """Move the start of the log; what is before it is not read any more.
+
+        Args:
+            offset: up to the high watermark; a lower one than before changes nothing.
+        """
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.begin_at(offset)
+            self._high_watermark.watchers.tell(0)
+
+    def drop_first(self, count: int) -> tuple[Segment, ...]:
+        """Begin the log with a later segment; return those before it, whose files nobody needs any more.
+
+        Args:
+            count: how many go; they are durable, and before the high watermark.
+        """
+        dropped, self.segments = self.segments.without_first(count)
+        self.begin_at(self.segments.first.base_offset)
+        return dropped
 
     # Waiting.
 

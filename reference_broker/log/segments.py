@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from kafkawire.reference_broker.disk.disk import File, FileSlice
@@ -93,6 +93,15 @@ class Segments:
     def rolled(self, segment: Segment) -> Segments:
         """Return these segments and one more at the end."""
         return Segments((*self._segments, segment))
+
+    def without_first(self, count: int) -> tuple[tuple[Segment, ...], Segments]:
+        """Return the first segments, and those after them, of which there must be one."""
+        return self._segments[:count], Segments(self._segments[count:])
+
+    def replaced(self, old: Collection[Segment], new: Segment) -> Segments:
+        """Return these segments with one in the place of some that follow each other."""
+        at = next(number for number, segment in enumerate(self._segments) if segment in old)
+        return Segments((*self._segments[:at], new, *self._segments[at + len(old) :]))
 
     def since(self, offset: int) -> tuple[Segment, ...]:
         """Return the segment that holds an offset, and those after it."""

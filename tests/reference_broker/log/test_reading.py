@@ -8,6 +8,7 @@ import random
 import pytest
 
 from kafkawire.reference_broker.log.batches import parse_header
+from kafkawire.reference_broker.log.producers import Producer
 from kafkawire.reference_broker.log.reading import storage_error
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -93,6 +94,14 @@ def test_watchers_hear_of_readable_bytes(tmp_path):
 def test_storage_error_says_what_failed():
     error = storage_error(OSError(5, "gone"))
     assert (error.code, str(error)) == (ErrorCode.KAFKA_STORAGE_ERROR, "KAFKA_STORAGE_ERROR: [Errno 5] gone")
+
+
+def test_last_stable_offset_is_not_before_the_start(tmp_path):
+    log = filled(tmp_path / "t-0")
+    log.producers.restore([Producer(1, 0, transaction_start=5)], 60)
+    assert log.last_stable_offset == 5
+    log.begin_at(9)
+    assert log.last_stable_offset == 9
 
 
 # What is committed.
