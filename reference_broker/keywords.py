@@ -27,6 +27,7 @@ class BrokerKeywords(TypedDict, total=False):
     group_initial_rebalance_delay_ms: int
     group_max_size: int
     producer_id_expiration_ms: int
+    transaction_partition_verification_enable: bool
     group_consumer_session_timeout_ms: int
     group_consumer_heartbeat_interval_ms: int
     group_consumer_max_size: int

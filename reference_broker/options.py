@@ -97,6 +97,8 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         group_initial_rebalance_delay_ms: how long an empty group waits for more members after the first.
         group_max_size: most members of a group.
         producer_id_expiration_ms: a log forgets an idempotent producer that has been idle for this long.
+        transaction_partition_verification_enable: whether the transaction coordinator is asked before a transaction
+            begins in a partition (KIP-890).
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: how often a member of a KIP-848 group is told to send a heartbeat.
         group_consumer_max_size: most members of a KIP-848 group.
@@ -139,6 +141,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     group_initial_rebalance_delay_ms: int = number(0, 0, kafka="group.initial.rebalance.delay.ms")
     group_max_size: int = number(INT32_MAX, 1, kafka="group.max.size")
     producer_id_expiration_ms: int = number(86_400_000, 1, kafka="producer.id.expiration.ms")
+    transaction_partition_verification_enable: bool = flag(True, kafka="transaction.partition.verification.enable")
     group_consumer_session_timeout_ms: int = number(45_000, 1, kafka="group.consumer.session.timeout.ms")
     group_consumer_heartbeat_interval_ms: int = number(5_000, 1, kafka="group.consumer.heartbeat.interval.ms")
     group_consumer_max_size: int = number(INT32_MAX, 1, kafka="group.consumer.max.size")

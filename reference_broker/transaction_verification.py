@@ -115,7 +115,7 @@ def transaction_version(produce_version: int) -> TransactionVersion:
 
 
 def verify(
-    verifier: Verifier,
+    verifier: Verifier | None,
     transactional_id: str,
     batches: Sequence[Unverified],
     version: TransactionVersion,
@@ -124,7 +124,7 @@ def verify(
     """Append the batches that belong to an open transaction, and refuse the others.
 
     Args:
-        verifier: the transaction coordinator.
+        verifier: the transaction coordinator; None to believe the producer.
         transactional_id: of the producer.
         batches: of one producer and one request.
         version: see `transaction_version`.
@@ -140,11 +140,11 @@ def verify(
         except BrokerError as error:
             batch.refuse(error)
             continue
-        if verification is None:
-            batch.append(None)
+        if verification is None or verifier is None:
+            batch.append(verification)
         else:
             asked.append((batch, verification))
-    if not asked:
+    if verifier is None or not asked:
         return
 
     def answered(refused: Mapping[Place, BrokerError]) -> None:

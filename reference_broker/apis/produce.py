@@ -63,7 +63,14 @@ def handle(call: Call, request: ProduceRequest) -> ProduceResponse | DelayedOper
         )
     if transactional:
         version = transaction_version(call.version)
-        verify(call.core.transactions, request.transactional_id or "", transactional, version, call.now_ms)
+        is_asked = call.core.options.transaction_partition_verification_enable
+        verify(
+            call.core.transactions if is_asked else None,
+            request.transactional_id or "",
+            transactional,
+            version,
+            call.now_ms,
+        )
     response = ProduceResponse(responses)
     if request.acks == Acks.NONE:
         _close_on_error(response)

@@ -18,7 +18,7 @@ from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records import crc32c
 
-__all__ = ["SNAPSHOT_SUFFIX", "decode_snapshot", "encode_snapshot"]
+__all__ = ["SNAPSHOT_SUFFIX", "decode_snapshot", "encode_snapshot", "in_order"]
 
 SNAPSHOT_SUFFIX = ".snapshot"
 
@@ -37,7 +37,7 @@ _BUCKETS = 16
 def encode_snapshot(producers: Iterable[Producer]) -> bytes:
     """Return the content of a snapshot, with the producers in Kafka's order."""
     entries = []
-    for producer in _in_order(list(producers)):
+    for producer in in_order(list(producers)):
         last = producer.batches[-1] if producer.batches else None
         entries.append(
             ProducerSnapshot.ProducerEntry(
@@ -93,8 +93,8 @@ def _offset(offset: int | None) -> int:
     return _NO_OFFSET if offset is None else offset
 
 
-def _in_order(producers: list[Producer]) -> list[Producer]:
-    """Return the producers as Kafka's hash table orders them, so that the same state gives the same bytes."""
+def in_order(producers: list[Producer]) -> list[Producer]:
+    """Return producers as Kafka's hash table orders them, so that the same state gives the same bytes."""
     buckets = _BUCKETS
     while len(producers) * 4 > buckets * 3:
         buckets *= 2

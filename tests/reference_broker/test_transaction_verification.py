@@ -55,7 +55,7 @@ class Partitions:
         return [ErrorCode.NONE if isinstance(answer, Appended) else answer for answer in last]
 
 
-def send(verifier: Verifier, *batches: Unverified, version: TransactionVersion = V2) -> None:
+def send(verifier: Verifier | None, *batches: Unverified, version: TransactionVersion = V2) -> None:
     verify(verifier, ID, batches, version, NOW_MS)
 
 
@@ -134,3 +134,11 @@ def test_two_batches_for_one_partition_are_both_answered() -> None:
     desk.answer()
     assert len(partitions.answers[0]) == 2
     assert partitions.codes() == [ErrorCode.NONE]
+
+
+def test_producers_are_believed_if_nobody_is_asked() -> None:
+    partitions = Partitions(0)
+    send(None, partitions.batch(0))
+    send(None, partitions.batch(0, sequence=1))
+    assert partitions.codes() == [ErrorCode.NONE]
+    assert partitions.logs[0].log.last_stable_offset == 0

@@ -288,3 +288,9 @@ def test_refused_transaction_without_acknowledgement_closes_the_connection(bench
     desk.refused["t", 0] = ErrorCode.TRANSACTION_ABORTABLE
     with pytest.raises(RemoteProtocolError, match="TRANSACTION_ABORTABLE"):
         transact(bench, in_transaction(0), acks=0)
+
+
+def test_producers_are_believed_if_the_options_say_so(tmp_path):
+    bench = BrokerBench(tmp_path, transaction_partition_verification_enable=False)
+    bench.create()
+    assert transact(bench, in_transaction(0)) == [ErrorCode.NONE]

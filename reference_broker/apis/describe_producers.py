@@ -1,0 +1,63 @@
+"""DescribeProducers: what logs know of their producers, to find transactions that hang.
+
+0: the only version (KIP-664).
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.log.producer_snapshots import in_order
+from kafkawire.reference_broker.topics import check_characters
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_OFFSET
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["handle"]
+
+PartitionResponse = DescribeProducersResponse.PartitionResponse
+ProducerState = DescribeProducersResponse.ProducerState
+
+
+@serves(ApiKey.DESCRIBE_PRODUCERS)
+def handle(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    """Handle DescribeProducers."""
+    return DescribeProducersResponse(
+        topics=[
+            DescribeProducersResponse.TopicResponse(
+                topic.name, [_describe(call, topic.name, number) for number in topic.partition_indexes]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe(call: Call, name: str, number: int) -> PartitionResponse:
+    try:
+        check_characters(name)
+        topic = call.core.directory.topics.get(name)
+        if topic is None:
+            reason = "This server does not host this topic-partition."
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
+        if not 0 <= number < len(topic.logs):
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        log = topic.logs[number]
+        if log.error is not None:
+            raise BrokerError(log.error.code)
+    except BrokerError as error:
+        return PartitionResponse(number, error.code, error.detail or None)
+    return PartitionResponse(
+        number,
+        active_producers=[
+            ProducerState(
+                producer.producer_id,
+                producer.epoch,
+                producer.last_sequence,
+                producer.last_timestamp,
+                producer.coordinator_epoch,
+                UNKNOWN_OFFSET if producer.transaction_start is None else producer.transaction_start,
+            )
+            for producer in in_order(list(log.producers))
+        ],
+    )

@@ -1,0 +1,72 @@
+"""WriteTxnMarkers: end transactions in partitions, for a coordinator, or by hand where one hangs.
+
+1: lowest version of Kafka 4, flexible. 2: whether each transaction has an epoch of its own (KIP-1228).
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.log.partition_log import Appended
+from kafkawire.reference_broker.log.producers import Marker
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["handle"]
+
+MarkerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
+TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
+PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
+
+
+@serves(ApiKey.WRITE_TXN_MARKERS)
+def handle(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse | DelayedOperation:
+    """Handle WriteTxnMarkers; the response waits until all markers can be read."""
+    parts: Parts[WriteTxnMarkersResponse] = Parts()
+    results: dict[int, MarkerResult] = {}
+    for wanted in request.markers:
+        marker = Marker(wanted.producer_id, wanted.producer_epoch, wanted.transaction_result, wanted.coordinator_epoch)
+        for topic in wanted.topics:
+            if topic.partition_indexes:
+                result = results.setdefault(marker.producer_id, MarkerResult(marker.producer_id, []))
+                partitions = [
+                    _write(call, topic.name, number, marker, wanted.transaction_version, parts)
+                    for number in topic.partition_indexes
+                ]
+                result.topics = [*result.topics, TopicResult(topic.name, partitions)]
+    return parts.respond(WriteTxnMarkersResponse(list(results.values())))
+
+
+def _write(
+    call: Call,
+    topic: str,
+    number: int,
+    marker: Marker,
+    transaction_version: int,
+    parts: Parts[WriteTxnMarkersResponse],
+) -> PartitionResult:
+    result = PartitionResult(number)
+    log = call.core.directory.log(topic, number)
+    if log is None:
+        result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return result
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # as in Kafka: no batch can be made of it
+        return result
+    parts.expect()
+
+    def appended(outcome: Appended | BrokerError) -> None:
+        if isinstance(outcome, BrokerError):
+            written(outcome)
+        else:
+            log.when_reached(outcome.last_offset + 1, written)
+
+    def written(error: BrokerError | None) -> None:
+        if error is not None:
+            result.error_code = error.code
+        parts.arrived()
+
+    log.append_marker(marker, transaction_version, call.now_ms, appended)
+    return result
