@@ -227,7 +227,7 @@ def strict() -> Iterator[list[Server]]:
     """Apache Kafka and the reference broker, which make no topic because somebody asks for it."""
     with (
         ApacheKafka(settings={"auto.create.topics.enable": "false"}) as kafka,
-        Broker(**BROKER_OPTIONS, auto_create_topics=False) as broker,
+        Broker(**{**BROKER_OPTIONS, "auto_create_topics": False}) as broker,
     ):
         for server in (kafka, broker):
             create(server.bootstrap, "small", partitions=1, **{"max.message.bytes": "1000"})

@@ -29,7 +29,7 @@ def admin(bootstrap: str, topic: str) -> dict[str, Any]:
 
 def produce(bootstrap: str, topic: str, codec: str, kind: str) -> dict[str, Any]:
     """Store records."""
-    options = {"bootstrap.servers": bootstrap, "compression.type": codec}
+    options: dict[str, Any] = {"bootstrap.servers": bootstrap, "compression.type": codec}
     if kind == "idempotent":
         options["enable.idempotence"] = True
     producer = confluent.Producer(options)

@@ -18,6 +18,9 @@ from kafkawire.reference_broker.groups.consumer.records import (
     replay,
     target_record,
 )
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_current_member_assignment import (
+    ConsumerGroupCurrentMemberAssignmentValue as CurrentValue,
+)
 
 T = b"t" * 16
 MEMBER = ConsumerMember(
@@ -77,6 +80,7 @@ def test_group_goes():
 
 def test_partitions_of_an_older_record_are_had_since_its_epoch():
     record = current_record("g", MEMBER)
+    assert isinstance(record.value, CurrentValue)
     for part in (*record.value.assigned_partitions, *record.value.partitions_pending_revocation):
         part.assignment_epochs = None
     assert stored(record)["g"].members["m"].since == {(T, 1): 7, (T, 2): 7, (T, 3): 7}
