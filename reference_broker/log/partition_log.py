@@ -19,7 +19,9 @@ from kafkawire.reference_broker.log.batches import BatchHeader
 from kafkawire.reference_broker.log.config import NEVER_MS, LogConfig
 from kafkawire.reference_broker.log.epochs import load_epochs
 from kafkawire.reference_broker.log.high_watermark import HighWatermark
+from kafkawire.reference_broker.log.markers import build_marker
 from kafkawire.reference_broker.log.producer_state import Snapshots, load_producers
+from kafkawire.reference_broker.log.producers import Marker, Verification
 from kafkawire.reference_broker.log.reading import ReadableLog, storage_error
 from kafkawire.reference_broker.log.recovery import Places, open_segments
 from kafkawire.reference_broker.log.segment import Segment
@@ -53,8 +55,19 @@ class Appended(NamedTuple):
 #: Called once with what became of an append.
 Done = Callable[[Appended | BrokerError], None]
 
-#: The arguments of an append that has not been made.
-_Append = tuple[bytearray | memoryview, BatchHeader, int, Done]
+
+class _Append(NamedTuple):
+    """An append that waits for a new segment.
+
+    Attributes:
+        batch: its header.
+        done: see `append`.
+        make: makes it.
+    """
+
+    batch: BatchHeader
+    done: Done
+    make: Callable[[], None]
 
 
 class PartitionLog(ReadableLog):
@@ -135,7 +148,16 @@ class PartitionLog(ReadableLog):
 
     # Writing.
 
-    def append(self, data: bytearray | memoryview, batch: BatchHeader, now_ms: int, done: Done) -> None:
+    def append(
+        self,
+        data: bytearray | memoryview,
+        batch: BatchHeader,
+        now_ms: int,
+        done: Done,
+        *,
+        is_client: bool = True,
+        verification: Verification | None = None,
+    ) -> None:
         """Assign offsets to a batch and append it.
 
         Args:
@@ -145,27 +167,77 @@ class PartitionLog(ReadableLog):
             now_ms: the current time.
             done: called once: when the batch is in the log, usually before `append` returns, or with the error; it
                 may be acknowledged when the high watermark has passed it.
+            is_client: whether a client produced it; coordinators write without sequence numbers.
+            verification: what begins a transaction here, see `Producers.verify`.
         """
+        if self._takes(batch):
+            self._append(data, batch, now_ms, done, is_client, verification)
+        else:
+            self._wait(batch, done, lambda: self._append(data, batch, now_ms, done, is_client, verification))
+
+    def append_marker(self, marker: Marker, transaction_version: int, now_ms: int, done: Done) -> None:
+        """Append the marker that ends a transaction; a marker that finds none open is appended as well.
+
+        Args:
+            marker: what the coordinator writes.
+            transaction_version: the coordinator's, see `Producers.check_marker`.
+            now_ms: the current time.
+            done: see `append`; the error may be INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
+        """
+        data, batch = build_marker(marker, now_ms)
+        if self._takes(batch):
+            self._append_marker(data, batch, now_ms, done, marker, transaction_version)
+        else:
+            self._wait(batch, done, lambda: self._append_marker(data, batch, now_ms, done, marker, transaction_version))
+
+    def _takes(self, batch: BatchHeader) -> bool:
+        """Return whether a batch can be appended now."""
+        if self.error is not None or self._is_rolling or self._waiting:
+            return False
+        return not self.segments.last.is_full_for(batch)
+
+    def _wait(self, batch: BatchHeader, done: Done, make: Callable[[], None]) -> None:
+        """Make an append when there is a segment for it."""
         if self.error is not None:
             done(self.error)
             return
-        if self._is_rolling or self._waiting:
-            self._waiting.append((data, batch, now_ms, done))
-        elif self.segments.last.is_full_for(batch):
-            self._waiting.append((data, batch, now_ms, done))
+        self._waiting.append(_Append(batch, done, make))
+        if not self._is_rolling and len(self._waiting) == 1:
             self._roll()
-        else:
-            self._append(data, batch, now_ms, done)
 
-    def _append(self, data: bytearray | memoryview, batch: BatchHeader, now_ms: int, done: Done) -> None:
+    def _append(
+        self,
+        data: bytearray | memoryview,
+        batch: BatchHeader,
+        now_ms: int,
+        done: Done,
+        is_client: bool,
+        verification: Verification | None,
+    ) -> None:
         try:
-            found = self.producers.check(batch)
+            found = self.producers.check(batch, is_client=is_client, verification=verification)
         except BrokerError as error:
             done(error)
             return
         if found is not None:  # what its producer has sent again keeps its place
             done(Appended(found.first_offset, found.last_offset, found.timestamp))
-            return
+        else:
+            self._write(data, batch, now_ms, done, None)
+
+    def _append_marker(
+        self, data: memoryview, batch: BatchHeader, now_ms: int, done: Done, marker: Marker, transaction_version: int
+    ) -> None:
+        try:
+            self.producers.check_marker(marker, transaction_version)
+        except BrokerError as error:
+            done(error)
+        else:
+            self._write(data, batch, now_ms, done, marker)
+
+    def _write(
+        self, data: bytearray | memoryview, batch: BatchHeader, now_ms: int, done: Done, marker: Marker | None
+    ) -> None:
+        """Append what has been checked: records, or a marker."""
         base_offset, log_append_time_ms = self.next_offset, NO_TIMESTAMP
         if self.config.is_log_append_time:
             log_append_time_ms = now_ms
@@ -181,7 +253,10 @@ class PartitionLog(ReadableLog):
             done(self.error or storage_error(error))
             return
         self.next_offset = segment.next_offset
-        self.producers.note(batch, base_offset)
+        if marker is None:
+            self.producers.note(batch, base_offset)
+        else:
+            self.producers.note_marker(marker, base_offset, batch.max_timestamp)
         self._high_watermark.appended(self.next_offset, batch.size_bytes)
         done(Appended(base_offset, self.next_offset - 1, log_append_time_ms))
         self._advance()
@@ -225,10 +300,10 @@ class PartitionLog(ReadableLog):
 
     def _append_waiting(self) -> None:
         while self._waiting and not self._is_rolling and self.error is None:
-            if self.segments.last.is_full_for(self._waiting[0][1]):
+            if self.segments.last.is_full_for(self._waiting[0].batch):
                 self._roll()
             else:
-                self._append(*self._waiting.popleft())
+                self._waiting.popleft().make()
 
     # Syncing.
 
@@ -312,6 +387,6 @@ class PartitionLog(ReadableLog):
             if self._flush_timer is not None:
                 self._flush_timer.cancel()
             waiting, self._waiting = self._waiting, deque()
-            for *_, done in waiting:
-                done(error)
+            for append in waiting:
+                append.done(error)
             self._high_watermark.fail(error)

@@ -8,32 +8,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable
-from typing import Protocol
 
 from kafkawire.reference_broker.disk.disk import Disk, read_file
 from kafkawire.reference_broker.log.batches import BatchHeader
+from kafkawire.reference_broker.log.markers import ReadableFile, markers_in
 from kafkawire.reference_broker.log.producer_snapshots import SNAPSHOT_SUFFIX, decode_snapshot, encode_snapshot
-from kafkawire.reference_broker.log.producers import CompletedTransaction, Marker, Producers
+from kafkawire.reference_broker.log.producers import CompletedTransaction, Producers
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.messages.records.control.end_txn_marker import EndTxnMarker
-from kafkawire.sdk.protocol.tables.enums import ControlRecordType
-from kafkawire.sdk.records import walk
-from kafkawire.sdk.records.control import control_record
 
-__all__ = ["ReadableFile", "Snapshots", "load_producers", "note_stored"]
+__all__ = ["Snapshots", "load_producers", "note_stored"]
 
 logger = logging.getLogger("kafkawire.broker")
 
 #: Of the offset in the name of a snapshot.
 _NAME_DIGITS = 20
-
-
-class ReadableFile(Protocol):
-    """A file with batches."""
-
-    def read(self, position: int, size_bytes: int) -> bytes:
-        """Return a part of it."""
-        ...
 
 
 #: The batches of a log from an offset on, with the file that each is in.
@@ -137,15 +125,7 @@ def note_stored(producers: Producers, file: ReadableFile, header: BatchHeader) -
     if not header.is_control:
         producers.note(header, header.base_offset)
         return []
-    ended = []
-    for batch in walk(file.read(header.position, header.size_bytes)):
-        for record in batch.records():
-            found = control_record(record)
-            if isinstance(found.body, EndTxnMarker):
-                is_commit = found.key.type == ControlRecordType.COMMIT
-                epoch = found.body.coordinator_epoch
-                marker = Marker(header.producer_id, header.producer_epoch, is_commit, epoch)
-                ended.append(producers.note_marker(marker, record.offset, record.timestamp))
+    ended = [producers.note_marker(*stored) for stored in markers_in(file, header)]
     return [transaction for transaction in ended if transaction is not None]
 
 

@@ -20,10 +20,16 @@ def produced(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
+    is_transactional: bool = False,
 ) -> bytearray:
     """Return a batch of these values; each is a millisecond younger than the one before unless `timestamps` says so."""
     builder = BatchBuilder(
-        2**31 - 1, compression, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence
+        2**31 - 1,
+        compression,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        is_transactional=is_transactional,
     )
     for number, value in enumerate(values):
         builder.append(timestamps[number] if timestamps else NOW_MS + number, key, value)
