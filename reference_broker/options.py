@@ -92,6 +92,15 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: how often a member of a KIP-848 group is told to send a heartbeat.
         group_consumer_max_size: most members of a KIP-848 group.
+        transaction_state_log_num_partitions: partitions of `__transaction_state`, fixed when it is created.
+        transaction_max_timeout_ms: longest time for which a producer may ask to keep a transaction open.
+        transaction_abort_timed_out_transaction_cleanup_interval_ms: how often transactions that are open for too long
+            are looked for and aborted.
+        transactional_id_expiration_ms: how long a transactional id is kept with which nothing happens.
+        transaction_remove_expired_transaction_cleanup_interval_ms: how often such ids are looked for.
+        add_partitions_to_txn_retry_backoff_ms: pause before a partition is again added to a transaction while the
+            producer's transaction before is still completing.
+        add_partitions_to_txn_retry_backoff_max_ms: how long that goes on before the client has to try again.
         fetch_max_bytes: most bytes in one fetch response, whatever the client asks for.
         listeners: where to listen, as `INTERNAL://:9093,EXTERNAL://0.0.0.0:9092`; empty for the one address that the
             broker is started with.
@@ -124,6 +133,17 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     group_consumer_session_timeout_ms: int = number(45_000, 1, kafka="group.consumer.session.timeout.ms")
     group_consumer_heartbeat_interval_ms: int = number(5_000, 1, kafka="group.consumer.heartbeat.interval.ms")
     group_consumer_max_size: int = number(INT32_MAX, 1, kafka="group.consumer.max.size")
+    transaction_state_log_num_partitions: int = number(50, 1, kafka="transaction.state.log.num.partitions")
+    transaction_max_timeout_ms: int = number(900_000, 1, kafka="transaction.max.timeout.ms")
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = number(
+        10_000, 1, kafka="transaction.abort.timed.out.transaction.cleanup.interval.ms"
+    )
+    transactional_id_expiration_ms: int = number(604_800_000, 1, kafka="transactional.id.expiration.ms")
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = number(
+        3_600_000, 1, kafka="transaction.remove.expired.transaction.cleanup.interval.ms"
+    )
+    add_partitions_to_txn_retry_backoff_ms: int = number(20, 1, kafka="add.partitions.to.txn.retry.backoff.ms")
+    add_partitions_to_txn_retry_backoff_max_ms: int = number(100, 0, kafka="add.partitions.to.txn.retry.backoff.max.ms")
     fetch_max_bytes: int = number(55 * 1024 * 1024, 1024, kafka="fetch.max.bytes")
     listeners: str = text("", kafka="listeners")
     advertised_listeners: str = text("", kafka="advertised.listeners")

@@ -1,8 +1,8 @@
 """Writes the markers of transactions that end, into every partition of each.
 
-A marker that cannot be written is tried again, after pauses that grow, until it is there or its topic is gone: a log may
-be offline, or a group coordinator still loading. Where a later marker of the same producer has been written, ours is
-not missing.
+A marker that cannot be written is tried again, after pauses that grow, until it is there or its topic is gone: a log
+may be offline, or a group coordinator still loading. Where a later marker of the same producer has been written, ours
+is not missing.
 
 Source: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler` in Apache Kafka, where a refused
 epoch leaves the transaction unfinished until the coordinator moves.
@@ -133,7 +133,7 @@ class Markers:
         return list(self._sending)
 
     def _step(self, sending: _Sending, now_ms: int) -> None:
-        sending.timer = None
+        sending.in_flight += 1  # the step itself: the round is not over before it is
         for _ in range(min(len(sending.todo), _STEP_MARKERS)):
             partition = sending.todo.popleft()
             sending.in_flight += 1
@@ -141,29 +141,19 @@ class Markers:
             self._write(partition, sending.marker, sending.transaction.client_version, done, now_ms)
         if sending.todo and not sending.is_cancelled:
             sending.timer = self._timers.at(now_ms, partial(self._step, sending))
-        elif not sending.in_flight:
-            self._end_round(sending, now_ms)
+        self._settle(sending, now_ms)
 
     def _written(self, sending: _Sending, partition: Partition, now_ms: int, error: BrokerError | None) -> None:
-        sending.in_flight -= 1
         if error is None or error.code in _DONE_ANYWAY:
             sending.remaining.discard(partition)
         if error is not None:
             self._report(sending, partition, error, now_ms)
-        if not sending.in_flight and not sending.todo:
-            # A step that is still running is not over yet; it looks itself.
-            sending.timer = sending.timer or self._timers.at(now_ms, partial(self._end_round_later, sending))
+        self._settle(sending, now_ms)
 
-    def _end_round_later(self, sending: _Sending, now_ms: int) -> None:
-        sending.timer = None
-        self._end_round(sending, now_ms)
-
-    def _end_round(self, sending: _Sending, now_ms: int) -> None:
-        if sending.is_cancelled:
+    def _settle(self, sending: _Sending, now_ms: int) -> None:
+        sending.in_flight -= 1
+        if sending.in_flight or sending.todo or sending.is_cancelled:
             return
-        if sending.timer is not None:
-            sending.timer.cancel()
-            sending.timer = None
         if not sending.remaining:
             del self._sending[sending.transaction.transactional_id]
             sending.done(now_ms)

@@ -32,7 +32,7 @@ from kafkawire.sdk.protocol.messages.coordinator.transaction_state.transaction_l
     TransactionLogKey,
     TransactionLogValue,
 )
-from kafkawire.sdk.protocol.tables.enums import TransactionState
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, TransactionState
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["TransactionShard"]
@@ -80,7 +80,7 @@ class TransactionShard:
                 raise DecodeError("transaction_status", 0, reason)
         return record
 
-    def replay(self, record: CoordinatorRecord) -> None:
+    def replay(self, record: CoordinatorRecord, offset: int = 0, producer_id: int = NO_PRODUCER_ID) -> None:
         key, value = record.key, record.value
         if not isinstance(key, TransactionLogKey):
             return
@@ -98,6 +98,9 @@ class TransactionShard:
             self._open.pop(key.transactional_id, None)
         if self._is_loaded:
             self._follow(transaction, transaction.updated_ms)
+
+    def end_transaction(self, producer_id: int, is_commit: bool) -> None:
+        """Nothing here belongs to a transaction."""
 
     def loaded(self, now_ms: int) -> None:
         self._is_loaded = True

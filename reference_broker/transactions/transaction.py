@@ -24,6 +24,7 @@ __all__ = [
     "Partition",
     "ProducerIdAndEpoch",
     "Transaction",
+    "state_name",
 ]
 
 #: A partition: topic and number.
@@ -51,6 +52,11 @@ class NeedsProducerId(BrokerError):
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no producer id is left")
+
+
+def state_name(state: TransactionState) -> str:
+    """Return the name of a state in Kafka's APIs, such as `PrepareCommit`."""
+    return "".join(word.title() for word in state.name.split("_"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +291,10 @@ class Transaction:
             next_producer_id=NO_PRODUCER_ID,
             partitions=frozenset(),
         )
+
+    def without_others(self, partitions: frozenset[Partition]) -> Transaction:
+        """Return it with fewer partitions, for showing it."""
+        return replace(self, partitions=partitions)
 
     def _moved(self, state: TransactionState, now_ms: int) -> Transaction:
         return replace(self, state=state, updated_ms=now_ms, previous_producer_id=self.producer_id)

@@ -22,6 +22,9 @@ Partitions = Mapping[bytes, frozenset[int]]
 
 NOTHING: Partitions = {}
 
+#: What a producer says that knows nothing of a member.
+_NO_EPOCH = -1
+
 
 class ConsumerGroupState(StrEnum):
     """The state of a group; the values are those of ConsumerGroupDescribe."""
@@ -195,3 +198,18 @@ class ConsumerGroup:
             raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id!r} is unknown")
         if epoch != member.epoch:
             raise BrokerError(ErrorCode.STALE_MEMBER_EPOCH, f"epoch {epoch}, the member's is {member.epoch}")
+
+    def check_commit_in_transaction(self, member_id: str, epoch: int, instance_id: str | None) -> None:
+        """Check that offsets may be committed with a transaction, by a member or by who names none.
+
+        Raises:
+            BrokerError: UNKNOWN_MEMBER_ID, or ILLEGAL_GENERATION, the only name for another epoch that producers know.
+        """
+        if epoch == _NO_EPOCH and not member_id and instance_id is None:
+            return
+        try:
+            self.check_commit(member_id, epoch)
+        except BrokerError as error:
+            if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
+                raise
+            raise BrokerError(ErrorCode.ILLEGAL_GENERATION, error.detail) from None
