@@ -13,6 +13,7 @@ from typing import Any
 
 from kafkawire.reference_broker.apis.registry import Answer, Call, Handler, load
 from kafkawire.reference_broker.coordinators.topic_log import TopicLog
+from kafkawire.reference_broker.fetch_sessions import FetchSessions
 from kafkawire.reference_broker.groups.consumer.heartbeats import TopicFacts
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
@@ -60,12 +61,13 @@ class Core:
     Args:
         directory: topics and logs; its timers and its background are those of the whole broker.
         options: see `BrokerOptions`.
-        new_id: returns the random part of a member id.
+        new_id: returns a text that does not come again, for the ids of members and of fetch sessions.
         now_ms: the current time.
 
     Attributes:
         groups: see `GroupCoordinator`.
         transactions: see `TransactionCoordinator`.
+        fetch_sessions: what consumers fetch.
         producer_ids: gives ids to producers.
         served: the versions of each API that are served.
         advertised: the versions of each API that clients are told.
@@ -103,6 +105,7 @@ class Core:
             _TopicsOf(directory),
             partial(verify_offsets, self),
         )
+        self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id)
         self.producer_ids = ProducerIds(directory.reserve_producer_ids, directory.services.background)
         self.transactions = TransactionCoordinator(
             self.timers,

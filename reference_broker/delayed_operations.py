@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from kafkawire.reference_broker.timers import Timer, Timers
 from kafkawire.sdk.protocol.schema import Message
 
 __all__ = ["DelayedOperation", "Parts"]
@@ -74,12 +75,13 @@ class DelayedOperation:
 class Parts(Generic[M]):
     """The parts of one response that may come later: partitions that are appended to, topics that are created."""
 
-    __slots__ = ("_delayed", "_missing", "_response")
+    __slots__ = ("_deadline", "_delayed", "_missing", "_response")
 
     def __init__(self) -> None:
         self._missing = 0
         self._response: M | None = None
         self._delayed: DelayedOperation | None = None
+        self._deadline: Timer | None = None
 
     def expect(self) -> None:
         """Expect one more part."""
@@ -90,6 +92,8 @@ class Parts(Generic[M]):
         self._missing -= 1
         if not self._missing and self._delayed is not None and self._response is not None:
             self._delayed.complete(self._response)
+            if self._deadline is not None:
+                self._deadline.cancel()
 
     def respond(self, response: M) -> M | DelayedOperation:
         """Return the response, delayed until all parts have arrived."""
@@ -97,3 +101,16 @@ class Parts(Generic[M]):
             return response
         self._response, self._delayed = response, DelayedOperation()
         return self._delayed
+
+    def respond_by(self, deadline_ms: int, timers: Timers, response: M) -> M | DelayedOperation:
+        """Return the response, delayed until all parts have arrived or the deadline has passed.
+
+        Args:
+            deadline_ms: when the client gets what there is; the parts that are missing then must say so themselves.
+            timers: the broker's timers.
+            response: see `respond`.
+        """
+        answer = self.respond(response)
+        if isinstance(answer, DelayedOperation):
+            self._deadline = timers.at(deadline_ms, lambda now_ms: answer.complete(response))
+        return answer

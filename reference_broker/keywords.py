@@ -37,6 +37,7 @@ class BrokerKeywords(TypedDict, total=False):
     add_partitions_to_txn_retry_backoff_ms: int
     add_partitions_to_txn_retry_backoff_max_ms: int
     fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
     listeners: str
     advertised_listeners: str
     listener_security_protocol_map: str
@@ -45,6 +46,7 @@ class BrokerKeywords(TypedDict, total=False):
     max_connections: int
     max_connections_per_ip: int
     connections_max_idle_ms: int
+    memory_disk_bytes: int
     event_loop: Literal["asyncio", "uvloop"]
     compression_type: Literal["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]
     log_cleanup_policy: str

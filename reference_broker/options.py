@@ -1,9 +1,9 @@
 """The options of a broker: names, defaults, ranges.
 
 Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. The broker-wide defaults of
-topic configurations (`log.segment.bytes`, …) are options like the others. Defaults are Kafka's, except for three that
-suit a broker for tests: one partition in the offsets topic, no initial rebalance delay, and session timeouts from 1 s;
-and two limits that Kafka does not set: 10,000 connections, and 32 MiB for what they have not sent or read to its end.
+topic configurations (`log.segment.bytes`, …) are options like the others. Defaults are Kafka's, except for two that
+suit a broker for tests: no initial rebalance delay, and session timeouts from 1 s; and for two limits that Kafka does
+not set: 10,000 connections, and 32 MiB for what they have not sent or read to its end.
 
 Source: Apache Kafka, `KafkaConfig`, `ServerLogConfigs`, `GroupCoordinatorConfig`, `SocketServerConfigs`.
 """
@@ -102,6 +102,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
             producer's transaction before is still completing.
         add_partitions_to_txn_retry_backoff_max_ms: how long that goes on before the client has to try again.
         fetch_max_bytes: most bytes in one fetch response, whatever the client asks for.
+        max_incremental_fetch_session_cache_slots: most fetch sessions (KIP-227); 0 for none.
         listeners: where to listen, as `INTERNAL://:9093,EXTERNAL://0.0.0.0:9092`; empty for the one address that the
             broker is started with.
         advertised_listeners: where the clients of each listener are told to connect to, in the same form; a listener
@@ -114,6 +115,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         max_connections_per_ip: most clients at once from the same address.
         connections_max_idle_ms: a connection on which nothing moves for this long is closed, unless the broker owes it
             a response.
+        memory_disk_bytes: what a broker without files may hold; beyond that its disk is full.
         event_loop: what runs the broker; uvloop must be installed.
     """
 
@@ -121,7 +123,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     advertised_host: str = text("")
     num_partitions: int = number(1, 1, kafka="num.partitions")
     auto_create_topics: bool = flag(True, kafka="auto.create.topics.enable")
-    offsets_topic_num_partitions: int = number(1, 1, kafka="offsets.topic.num.partitions")
+    offsets_topic_num_partitions: int = number(50, 1, kafka="offsets.topic.num.partitions")
     offset_metadata_max_bytes: int = number(4096, 0, kafka="offset.metadata.max.bytes")
     offsets_retention_minutes: int = number(10_080, 1, kafka="offsets.retention.minutes")
     offsets_retention_check_interval_ms: int = number(600_000, 1, kafka="offsets.retention.check.interval.ms")
@@ -145,6 +147,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     add_partitions_to_txn_retry_backoff_ms: int = number(20, 1, kafka="add.partitions.to.txn.retry.backoff.ms")
     add_partitions_to_txn_retry_backoff_max_ms: int = number(100, 0, kafka="add.partitions.to.txn.retry.backoff.max.ms")
     fetch_max_bytes: int = number(55 * 1024 * 1024, 1024, kafka="fetch.max.bytes")
+    max_incremental_fetch_session_cache_slots: int = number(1_000, 0, kafka="max.incremental.fetch.session.cache.slots")
     listeners: str = text("", kafka="listeners")
     advertised_listeners: str = text("", kafka="advertised.listeners")
     listener_security_protocol_map: str = text("", kafka="listener.security.protocol.map")
@@ -153,6 +156,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     max_connections: int = number(10_000, 1, kafka="max.connections")
     max_connections_per_ip: int = number(INT32_MAX, 0, kafka="max.connections.per.ip")
     connections_max_idle_ms: int = number(600_000, 1, kafka="connections.max.idle.ms")
+    memory_disk_bytes: int = number(1024 * 1024 * 1024, 1, 2**62)
     event_loop: str = choice("asyncio", "asyncio", "uvloop")
 
     @property

@@ -21,7 +21,9 @@ from types import TracebackType
 from typing import Self
 
 from kafkawire.reference_broker.core import Core
+from kafkawire.reference_broker.disk.disk import Disk
 from kafkawire.reference_broker.disk.machine import MachineDisk
+from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.log_directory import LogDirectory
 from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.reference_broker.network.acceptor import Acceptor
@@ -40,6 +42,9 @@ from kafkawire.sdk.errors import Closed, ConfigurationError
 from kafkawire.sdk.transport.wire import Address, Wire
 
 __all__ = ["BackgroundBroker", "Broker", "serve"]
+
+#: Where a broker keeps its files, see `Broker`.
+Data = Disk | str | Path | None
 
 _log = logging.getLogger("kafkawire.broker")
 
@@ -65,7 +70,8 @@ class Broker:
     """A broker on the running event loop.
 
     Args:
-        data_dir: the folder of its files; created if it does not exist.
+        data: the folder of its files, created if it does not exist; a disk; or None for one in memory, with
+            `memory_disk_bytes`, which lasts as long as this object.
         host: the address to listen on, unless the option `listeners` says where.
         port: the port to listen on; 0 for a free one.
         options: the fields of `BrokerOptions`; the dotted names of Kafka's documentation are accepted too.
@@ -74,9 +80,9 @@ class Broker:
         ConfigurationError: an option is unknown or out of range.
     """
 
-    def __init__(self, data_dir: str | Path, host: str = "127.0.0.1", port: int = 0, **options: object) -> None:
-        self._path = Path(data_dir)
+    def __init__(self, data: Data, host: str = "127.0.0.1", port: int = 0, **options: object) -> None:
         self.options = read_options(options)
+        self._data: Disk | str | Path = MemoryDisk(self.options.memory_disk_bytes) if data is None else data
         self._listeners = read_listeners(self.options, host, port, socket.gethostname())
         self._core: Core | None = None
         self._acceptors: list[Acceptor] = []
@@ -136,7 +142,8 @@ class Broker:
         try:
             for listener in self._listeners:
                 acceptors.append(Acceptor(listener, limits, self._connect, self._clock))
-            services = LogServices(MachineDisk(self._path), self._background)
+            disk = MachineDisk(self._data) if isinstance(self._data, str | Path) else self._data
+            services = LogServices(disk, self._background)
             directory = LogDirectory(services, options.node_id, lambda: uuid.uuid4().bytes, options.topic_defaults)
             core = Core(directory, options, lambda: str(uuid.uuid4()), self._clock())
         except BaseException:
@@ -252,7 +259,7 @@ class BackgroundBroker:
     """A broker in its own thread, for tests and synchronous programs.
 
     Args:
-        data_dir: see `Broker`.
+        data: see `Broker`.
         host: see `Broker`.
         port: see `Broker`.
         options: see `Broker`.
@@ -261,8 +268,8 @@ class BackgroundBroker:
         ConfigurationError: an option is unknown or out of range.
     """
 
-    def __init__(self, data_dir: str | Path, host: str = "127.0.0.1", port: int = 0, **options: object) -> None:
-        self._broker = Broker(data_dir, host, port, **options)
+    def __init__(self, data: Data, host: str = "127.0.0.1", port: int = 0, **options: object) -> None:
+        self._broker = Broker(data, host, port, **options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -335,7 +342,7 @@ class BackgroundBroker:
 
 def serve(
     listen: Address,
-    data_dir: str | Path,
+    data: Data,
     options: Mapping[str, object],
     started: Callable[[Broker], None] | None = None,
 ) -> None:
@@ -343,7 +350,7 @@ def serve(
 
     Args:
         listen: the address to listen on.
-        data_dir: the folder of its files; created if it does not exist.
+        data: see `Broker`.
         options: see `BrokerOptions`.
         started: called once clients can connect.
 
@@ -354,7 +361,7 @@ def serve(
     # Every partition keeps files open, every client a socket: the usual soft limit of 1,024 is soon reached.
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    broker = Broker(data_dir, listen.host, listen.port, **options)
+    broker = Broker(data, listen.host, listen.port, **options)
 
     async def run() -> None:
         stopped = asyncio.Event()

@@ -18,13 +18,21 @@ from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.tables.enums import CLUSTER_METADATA_TOPIC, TOPIC_NAME_CHARACTERS_MAX, TOPIC_NAME_PATTERN
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["PARTITIONS_MAX", "check_characters", "check_name", "create_by_default", "plan_configs", "plan_partitions"]
+__all__ = [
+    "DEFAULT",
+    "PARTITIONS_MAX",
+    "check_characters",
+    "check_name",
+    "create_by_default",
+    "plan_configs",
+    "plan_partitions",
+]
 
-#: Most partitions of one topic: each keeps files open. Kafka allows as many in one request.
+#: Most partitions that one request may create, Kafka's `MAX_PARTITIONS_PER_BATCH`.
 PARTITIONS_MAX = 10_000
 
 #: What a client sends to get the broker's default.
-_DEFAULT = -1
+DEFAULT = -1
 
 #: A single broker keeps one replica of everything.
 _REPLICAS = 1
@@ -80,12 +88,12 @@ def plan_partitions(core: Core, topic: CreateTopicsRequest.CreatableTopic) -> in
     """
     if topic.assignments:
         return _plan_assigned(core, topic)
-    if topic.replication_factor != _DEFAULT and topic.replication_factor <= 0:
+    if topic.replication_factor != DEFAULT and topic.replication_factor <= 0:
         raise BrokerError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor must be larger than 0, or -1 to use the default value.",
         )
-    if topic.num_partitions != _DEFAULT and topic.num_partitions <= 0:
+    if topic.num_partitions != DEFAULT and topic.num_partitions <= 0:
         raise BrokerError(
             ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
         )
@@ -95,21 +103,16 @@ def plan_partitions(core: Core, topic: CreateTopicsRequest.CreatableTopic) -> in
             f"Unable to replicate the partition {topic.replication_factor} time(s): The target replication factor of "
             f"{topic.replication_factor} cannot be reached because only {_REPLICAS} broker(s) are registered.",
         )
-    partitions = core.options.num_partitions if topic.num_partitions == _DEFAULT else topic.num_partitions
-    if partitions > PARTITIONS_MAX:
-        raise BrokerError(
-            ErrorCode.POLICY_VIOLATION, f"{partitions} partitions asked for, at most {PARTITIONS_MAX} are allowed"
-        )
-    return partitions
+    return core.options.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
 
 
 def _plan_assigned(core: Core, topic: CreateTopicsRequest.CreatableTopic) -> int:
-    if topic.replication_factor != _DEFAULT:
+    if topic.replication_factor != DEFAULT:
         raise BrokerError(
             ErrorCode.INVALID_REQUEST,
             "A manual partition assignment was specified, but replication factor was not set to -1.",
         )
-    if topic.num_partitions != _DEFAULT:
+    if topic.num_partitions != DEFAULT:
         raise BrokerError(
             ErrorCode.INVALID_REQUEST,
             "A manual partition assignment was specified, but numPartitions was not set to -1.",

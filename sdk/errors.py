@@ -326,6 +326,7 @@ class ConfigurationError(KafkaWireError, ValueError):
     def __init__(self, option: str, value: object, reason: str) -> None:
         super().__init__(f"{option}={shown(option, value)}: {reason}")
         self.option = option
+        self.reason = reason
 
 
 def _copied(cls: type[KafkaWireError], args: tuple[Any, ...]) -> KafkaWireError:

@@ -50,6 +50,7 @@ def _always() -> bool:
 EXPECTED = (
     # The engine in use is not the one that these test.
     ExpectedSkip("tests/sdk/protocol/*native*", "*extension is not built or not wanted", lambda: ENGINE != "native"),
+    ExpectedSkip("tests/test_fuzz_records*", "*extension is not built or not wanted", lambda: ENGINE != "native"),
     # The checkers come with the tools of development, and pyright needs a Node.js that starts.
     ExpectedSkip("tests/sdk/*", "mypy is not installed", lambda: find_spec("mypy") is None),
     ExpectedSkip("tests/sdk/*", "pyright *", _always),

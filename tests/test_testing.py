@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import ConfigurationError
+from kafkawire import sync
+from kafkawire.sdk.errors import ConfigurationError, KafkaWireError, LocalProtocolError
 from kafkawire.testing import Broker
 
 
@@ -39,6 +40,35 @@ def test_start_again_on_the_same_address(end):
         broker.start()
         assert broker.bootstrap == bootstrap
         assert reachable(bootstrap)
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_ephemeral(tmp_path, monkeypatch, end):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Broker(ephemeral=True) as broker, sync.Producer(broker.bootstrap) as producer:
+        assert producer.send("t", b"a").result().offset == 0
+        getattr(broker, end)()
+        broker.start()
+        assert producer.send("t", b"b").result().offset == 1
+        with pytest.raises(LocalProtocolError, match="has no files"):
+            _ = broker.data_dir
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ephemeral_has_a_limit():
+    with (
+        Broker(ephemeral=True, memory_disk_bytes=100_000) as broker,
+        sync.Producer(broker.bootstrap, delivery_timeout_ms=1_000, request_timeout_ms=500, linger_ms=0) as producer,
+    ):
+        assert producer.send("t", bytes(10_000)).result().offset == 0
+        with pytest.raises(KafkaWireError):
+            producer.send("t", bytes(100_000)).result()
+
+
+def test_ephemeral_with_a_folder(tmp_path):
+    with pytest.raises(ConfigurationError, match="an ephemeral broker has no files"):
+        Broker(tmp_path, ephemeral=True)
 
 
 def test_listeners_with_their_addresses():

@@ -25,7 +25,8 @@ from random import Random
 from time import monotonic
 from typing import NamedTuple
 
-from tools.fuzz_targets import TARGETS, Case, Target
+from tools.fuzz_cases import Case, Target
+from tools.fuzz_targets import TARGETS
 
 __all__ = ["Finding", "main", "make_case", "run_case", "shorten"]
 

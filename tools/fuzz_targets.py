@@ -6,16 +6,11 @@ cuts or samples, so a failed case fails again. It returns what is wrong; any exc
 
 from __future__ import annotations
 
-import gzip
-import json
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
-from itertools import zip_longest
-from pathlib import Path
+from collections.abc import Sequence
+from functools import cache
 from random import Random
-from typing import Any, NamedTuple
-from zlib import crc32
+from typing import Any
 
 from kafkawire.sdk.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.codec import Codec, codec
@@ -25,66 +20,16 @@ from kafkawire.sdk.protocol.frames import FrameBuffer, FrameTooLarge, frame
 from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
-from kafkawire.sdk.protocol.tables.record_formats import (
-    BATCH_ATTRIBUTES_AT,
-    BATCH_BATCH_LENGTH_AT,
-    BATCH_BATCH_LENGTH_COUNTS_FROM,
-    BATCH_COMPRESSION_MASK,
-    BATCH_CRC_AT,
-    BATCH_CRC_COVERS_FROM,
-    BATCH_HEADER_BYTES,
-    BATCH_MAGIC,
-    BATCH_MAGIC_AT,
-    MESSAGE_V0_ATTRIBUTES_AT,
-    MESSAGE_V0_CRC_AT,
-    MESSAGE_V0_CRC_COVERS_FROM,
-    MESSAGE_V0_HEADER_BYTES,
-    MESSAGE_V0_MAGIC,
-    MESSAGE_V1_HEADER_BYTES,
-    Compression,
-)
-from kafkawire.sdk.records import Batch, compress, crc32c, decompress, walk
-from kafkawire.sdk.records.engines import python_batch
-from kafkawire.sdk.records.engines import selection as records_engine
+from tools.fuzz_cases import Case, Target, engines_of, vectors
+from tools.fuzz_records import check_produced, check_records, damage_records, produced_inputs, record_inputs
 from tools.mutation import mutate
 
-__all__ = ["TARGETS", "Case", "Target"]
-
-VECTORS = Path(__file__).parent.parent / "conformance" / "vectors"
-
-#: One case in this many also runs on the construct engine, which takes a hundred times as long as the others.
-CONSTRUCT_EVERY = 50
+__all__ = ["TARGETS"]
 
 #: Largest frame in the checks of frames: mutated lengths fall on both sides of it.
 FRAME_BYTES_MAX = 1024
 
 _FRAMES_OF_A_STREAM_MAX = 5
-
-
-class Case(NamedTuple):
-    """One input.
-
-    Attributes:
-        label: what the bytes are taken for, as the target's check reads it.
-        data: the bytes.
-    """
-
-    label: str
-    data: bytes
-
-
-class Target(NamedTuple):
-    """One place where bytes from outside come in.
-
-    Attributes:
-        inputs: gives the undamaged inputs; called once.
-        damage: makes a case of them.
-        check: returns what is wrong with what the product does, or None.
-    """
-
-    inputs: Callable[[], Sequence[Case]]
-    damage: Callable[[Random, Sequence[Case]], Case]
-    check: Callable[[Case], str | None]
 
 
 # --- the message codecs -----------------------------------------------------------------------------------------------
@@ -96,7 +41,7 @@ def message_inputs() -> list[Case]:
     """Return the golden messages, and those that the vectors damaged already."""
     cases = []
     for name in _MESSAGE_FILES:
-        for vector in _vectors(name):
+        for vector in vectors(name):
             if vector.get("target") != "records" and vector.get("kind") != "unsupported-version":
                 cases.append(Case(f"{vector['name']} {vector['version']}", bytes.fromhex(vector["hex"])))
     return cases
@@ -112,7 +57,7 @@ def damage_message(random: Random, inputs: Sequence[Case]) -> Case:
 def check_message(case: Case) -> str | None:
     """Decode on every engine to the same message or the same error, and encode what was decoded."""
     name, version = case.label.split()
-    codecs = [codec(name, int(version), engine) for engine in _engines(case, codec_engine.native)]
+    codecs = [codec(name, int(version), engine) for engine in engines_of(case, codec_engine.native)]
     answers = [_decoded(each, case.data) for each in codecs]
     for each, answer in zip(codecs[1:], answers[1:], strict=True):
         if not _same(answer, answers[0]):
@@ -178,7 +123,7 @@ def _comparable(value: Any) -> Any:
 
 def frame_inputs() -> list[Case]:
     """Return whole requests and responses, each with its length in front."""
-    return [Case("stream", bytes.fromhex(vector["hex"])) for vector in _vectors("frames")]
+    return [Case("stream", bytes.fromhex(vector["hex"])) for vector in vectors("frames")]
 
 
 def damage_stream(random: Random, inputs: Sequence[Case]) -> Case:
@@ -224,7 +169,7 @@ _SUPPORTED = {key: APIS[key].versions for key in APIS}
 def connection_inputs() -> list[Case]:
     """Return the content of whole requests and responses, the latter as answers to the first request."""
     cases = []
-    for vector in _vectors("frames"):
+    for vector in vectors("frames"):
         content = bytes.fromhex(vector["hex"])[4:]
         if vector["type"] == "request":
             cases.append(Case("request", content))
@@ -274,177 +219,10 @@ def _asked(key: ApiKey, version: int) -> ClientConnection | None:
     return client
 
 
-# --- records ---------------------------------------------------------------------------------------------------------
-
-#: Most bytes of the decompressed records of a batch in these checks: the vectors stay below it, bombs do not.
-DECOMPRESSED_BYTES_MAX = 1 << 20
-
-
-def record_inputs() -> list[Case]:
-    """Return the golden record sets, and those that the vectors damaged already."""
-    vectors = [*_vectors("record_batches"), *(each for each in _vectors("corrupt") if each["target"] == "records")]
-    return [Case("checked", bytes.fromhex(vector["hex"])) for vector in vectors if "hex" in vector]
-
-
-def damage_records(random: Random, inputs: Sequence[Case]) -> Case:
-    """Return a damaged record set, mostly with checksums that fit so that the damage is not found by them."""
-    data, other = random.choice(inputs).data, random.choice(inputs).data
-    label = random.choice(("checked", "checked", "unchecked"))
-    if random.random() < 0.1:
-        return Case(label, mutate(random, data, other))
-    if random.random() < 0.4:
-        return Case(label, _resealed(mutate(random, data, other)))
-    content = _first_content(data)
-    if content is None:
-        return Case(label, _resealed(mutate(random, data, other)))
-    damaged = mutate(random, content.plain, other)
-    compression = random.choice((content.compression, *Compression))
-    if random.random() < 0.2:
-        return Case(label, content.in_batch(mutate(random, content.compressed(damaged, compression)), compression))
-    return Case(label, content.in_batch(content.compressed(damaged, compression), compression))
-
-
-def check_records(case: Case) -> str | None:
-    """Walk on every engine: the same batches with the same records, or the same errors at the same places."""
-    engines = _engines(case, records_engine.native)
-    answers = [_walked(case, engine) for engine in engines]
-    for engine, answer in zip(engines[1:], answers[1:], strict=True):
-        for number, (left, right) in enumerate(zip_longest(answers[0], answer)):
-            if left != right:
-                return f"step {number}: {engines[0]} gives {left!r}, {engine} {right!r}"
-    return None
-
-
-def _walked(case: Case, engine: str) -> list[tuple[Any, ...]]:
-    """Return what comes out of a walk: header and records of each batch, or the place of an error instead."""
-    found: list[tuple[Any, ...]] = []
-    try:
-        for batch in walk(case.data, case.label == "checked", limit=DECOMPRESSED_BYTES_MAX, engine=engine):
-            found.append(tuple(_answer(partial(getattr, batch, name)) for name in _BATCH_ATTRIBUTES))
-            records, views, rows = _answer(batch.records), list(_viewed(batch)), _answer(partial(_rows, batch))
-            found += [("records", records), ("views", views), ("columns", rows)]
-            if isinstance(records, list):
-                if views != records:
-                    raise AssertionError(f"the views are {views!r}, the records {records!r}")
-                if rows != [(each.offset, each.timestamp, each.key, each.value) for each in records]:
-                    raise AssertionError(f"the columns hold {rows!r}, the records are {records!r}")
-    except DecodeError as error:
-        found.append(("error", error.path.split(".")[0], error.offset))
-    except Exception as error:
-        error.add_note(f"walking on {engine}")
-        raise
-    return found
-
-
-#: What batches of all magics have.
-_BATCH_ATTRIBUTES = (
-    "position", "size_in_bytes", "magic", "crc", "attributes", "base_offset", "last_offset", "next_offset",
-    "max_timestamp", "compression", "timestamp_type", "producer_id", "producer_epoch", "base_sequence",
-    "last_sequence", "is_transactional", "is_control", "delete_horizon_ms", "partition_leader_epoch",
-    "records_count",
-)  # fmt: skip
-
-
-def _answer(ask: Callable[[], Any]) -> Any:
-    """Return a value, or path and offset of the error; the construct form alone says which field of a record it is."""
-    try:
-        return ask()
-    except DecodeError as error:
-        return error.path.split(".")[0], error.offset
-
-
-def _rows(batch: Batch) -> list[tuple[int, int, bytes | None, bytes | None]]:
-    """Return the rows of the columns of a batch."""
-    columns = batch.columns()
-    numbers = memoryview(columns.offsets).cast("q"), memoryview(columns.timestamps).cast("q")
-    contents = ([column.at(index) for index in range(columns.count)] for column in (columns.keys, columns.values))
-    return list(zip(*numbers, *contents, strict=True))
-
-
-def _viewed(batch: Batch) -> Iterator[object]:
-    """Give the records one after the other, and in the end path and offset of the error if there is one."""
-    try:
-        yield from batch.views()
-    except DecodeError as error:
-        yield error.path.split(".")[0], error.offset
-
-
-class _Content(NamedTuple):
-    """The decompressed records of a batch or a wrapper, and the header that goes before them."""
-
-    header: bytes
-    magic: int
-    compression: Compression
-    plain: bytes
-
-    def compressed(self, plain: bytes, compression: Compression) -> bytes:
-        """Return other records as they stand in a batch."""
-        return compress(compression, plain, magic=self.magic)
-
-    def in_batch(self, content: bytes, compression: Compression) -> bytes:
-        """Return a batch with other content and a checksum that fits."""
-        size = b"" if self.magic == BATCH_MAGIC else len(content).to_bytes(4, "big")
-        batch = bytearray(self.header + size + content)
-        attributes_at = BATCH_ATTRIBUTES_AT + 1 if self.magic == BATCH_MAGIC else MESSAGE_V0_ATTRIBUTES_AT
-        batch[attributes_at] = batch[attributes_at] & ~BATCH_COMPRESSION_MASK | compression
-        length = len(batch) - BATCH_BATCH_LENGTH_COUNTS_FROM
-        batch[BATCH_BATCH_LENGTH_AT : BATCH_BATCH_LENGTH_AT + 4] = length.to_bytes(4, "big")
-        return _resealed(bytes(batch))
-
-
-def _first_content(data: bytes) -> _Content | None:
-    """Return the content of the first batch or wrapper, None if it cannot be read."""
-    try:
-        batch = next(walk(data, check_crc=False, engine="python"), None)
-        if isinstance(batch, python_batch.RecordBatch):
-            return _Content(data[:BATCH_HEADER_BYTES], batch.magic, batch.compression, bytes(batch.payload()))
-        if batch is None or batch.compression == Compression.NONE:
-            return None
-        # A wrapper has no key; its header ends with the size of that, and the size of its value follows.
-        header_bytes = 4 + (MESSAGE_V0_HEADER_BYTES if batch.magic == MESSAGE_V0_MAGIC else MESSAGE_V1_HEADER_BYTES)
-        value = bytes(batch.data[header_bytes + 4 :])
-        plain = decompress(batch.compression, value, DECOMPRESSED_BYTES_MAX, batch.magic)
-        return _Content(data[:header_bytes], batch.magic, batch.compression, plain)
-    except DecodeError:
-        return None
-
-
-def _resealed(data: bytes) -> bytes:
-    """Return a record set with the right checksum in every batch and outer message that is whole."""
-    sealed = bytearray(data)
-    position = 0
-    while position + BATCH_HEADER_BYTES <= len(sealed):
-        size_at = position + BATCH_BATCH_LENGTH_AT
-        end = position + BATCH_BATCH_LENGTH_COUNTS_FROM + int.from_bytes(sealed[size_at : size_at + 4], "big")
-        if sealed[position + BATCH_MAGIC_AT] == BATCH_MAGIC:
-            covered, at, checksum = BATCH_CRC_COVERS_FROM, BATCH_CRC_AT, crc32c
-        else:
-            covered, at, checksum = MESSAGE_V0_CRC_COVERS_FROM, MESSAGE_V0_CRC_AT, crc32
-        if not position + covered <= end <= len(sealed):
-            break
-        sealed[position + at : position + at + 4] = checksum(bytes(sealed[position + covered : end])).to_bytes(4, "big")
-        position = end
-    return bytes(sealed)
-
-
-# --- what the targets share -------------------------------------------------------------------------------------------
-
-
-def _engines(case: Case, extension: object) -> list[str]:
-    """Return the engines that check a case; apart from what is built, the choice depends on the bytes only."""
-    native = ["native"] if extension is not None else []
-    construct = ["construct"] if crc32(case.data) % CONSTRUCT_EVERY == 0 else []
-    return [*native, "python", *construct]
-
-
-def _vectors(name: str) -> Iterator[dict[str, Any]]:
-    with gzip.open(VECTORS / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
-
-
 TARGETS: dict[str, Target] = {
     "codec": Target(cache(message_inputs), damage_message, check_message),
     "frames": Target(cache(frame_inputs), damage_stream, check_stream),
     "records": Target(cache(record_inputs), damage_records, check_records),
+    "produced": Target(cache(produced_inputs), damage_records, check_produced),
     "connection": Target(cache(connection_inputs), damage_content, check_content),
 }

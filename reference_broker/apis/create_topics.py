@@ -7,18 +7,19 @@ throttled. 7: topic ids.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.log.config import TOPIC_CONFIGS
 from kafkawire.reference_broker.log.log_directory import Topic
-from kafkawire.reference_broker.topics import check_name, plan_configs, plan_partitions
+from kafkawire.reference_broker.topics import DEFAULT, PARTITIONS_MAX, check_name, plan_configs, plan_partitions
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import ConfigSource
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["handle"]
 
@@ -27,20 +28,38 @@ _REPLICATION_FACTOR = 1
 
 @serves(ApiKey.CREATE_TOPICS)
 def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse | DelayedOperation:
-    """Handle CreateTopics; the response is delayed until the topics are on the disk."""
+    """Handle CreateTopics; the response is delayed until the topics are on the disk, or for as long as it may take."""
     parts: Parts[CreateTopicsResponse] = Parts()
+    counts = Counter(topic.name for topic in request.topics)
+    topics = {topic.name: topic for topic in request.topics}
+    refusal = _refusal(call, request, [topic for name, topic in topics.items() if counts[name] == 1])
     results = []
-    for name, count in Counter(topic.name for topic in request.topics).items():
+    for name, topic in topics.items():
         try:
-            if count > 1:
+            if counts[name] > 1:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            topic = next(topic for topic in request.topics if topic.name == name)
+            if refusal is not None:
+                raise refusal
             results.append(_create(call, topic, parts, request.validate_only))
         except BrokerError as error:
-            results.append(
-                CreateTopicsResponse.CreatableTopicResult(name, error_code=error.code, error_message=error.detail)
-            )
-    return parts.respond(CreateTopicsResponse(topics=results))
+            result = CreateTopicsResponse.CreatableTopicResult(name)
+            _refuse(result, error)
+            results.append(result)
+    deadline_ms = call.now_ms + request.timeout_ms
+    return parts.respond_by(deadline_ms, call.core.timers, CreateTopicsResponse(topics=results))
+
+
+def _refusal(
+    call: Call, request: CreateTopicsRequest, topics: Sequence[CreateTopicsRequest.CreatableTopic]
+) -> BrokerError | None:
+    """Return why none of the topics is created, if there is a reason."""
+    default = call.core.options.num_partitions
+    asked = (len(topic.assignments) or topic.num_partitions for topic in topics)
+    if sum(default if count == DEFAULT else max(count, 0) for count in asked) > PARTITIONS_MAX:
+        return BrokerError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    if request.timeout_ms <= 0:
+        return BrokerError(ErrorCode.REQUEST_TIMED_OUT)
+    return None
 
 
 def _create(
@@ -50,28 +69,33 @@ def _create(
     check_name(core, topic.name)
     configs = plan_configs(topic.configs)
     partitions = plan_partitions(core, topic)
-    result = CreateTopicsResponse.CreatableTopicResult(
-        topic.name,
-        error_message=None,
-        num_partitions=partitions,
-        replication_factor=_REPLICATION_FACTOR,
-        configs=_configs(configs, core.options.topic_defaults),
-    )
-    if validate_only:
-        return result
+    result = CreateTopicsResponse.CreatableTopicResult(topic.name)
+
+    def fill(topic_id: bytes) -> None:
+        result.topic_id = topic_id
+        result.error_code, result.error_message = ErrorCode.NONE, None
+        result.num_partitions, result.replication_factor = partitions, _REPLICATION_FACTOR
+        result.configs = _configs(configs, core.options.topic_defaults)
 
     def created(made: Topic | BrokerError) -> None:
         if isinstance(made, BrokerError):
-            result.error_code, result.error_message = made.code, made.detail
-            result.num_partitions = result.replication_factor = -1
-            result.configs = []
+            _refuse(result, made)
         else:
-            result.topic_id = made.topic_id
+            fill(made.topic_id)
         parts.arrived()
 
+    if validate_only:
+        fill(ZERO_UUID)
+        return result
+    # What the client is told if the topic is not there in time; it is still created.
+    _refuse(result, BrokerError(ErrorCode.REQUEST_TIMED_OUT))
     parts.expect()
     core.create_topic(topic.name, partitions, configs, created)
     return result
+
+
+def _refuse(result: CreateTopicsResponse.CreatableTopicResult, error: BrokerError) -> None:
+    result.error_code, result.error_message = error.code, error.detail or None
 
 
 def _configs(own: Mapping[str, str], of_broker: Mapping[str, str]) -> list[CreateTopicsResponse.CreatableTopicConfigs]:

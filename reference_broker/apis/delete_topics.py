@@ -19,14 +19,16 @@ __all__ = ["handle"]
 
 @serves(ApiKey.DELETE_TOPICS)
 def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse | DelayedOperation:
-    """Handle DeleteTopics; the response is delayed until the topics cannot come back."""
+    """Handle DeleteTopics; the response is delayed until the topics cannot come back, or for as long as it may take."""
     parts: Parts[DeleteTopicsResponse] = Parts()
     wanted = request.topics or [DeleteTopicsRequest.DeleteTopicState(name) for name in request.topic_names]
-    return parts.respond(DeleteTopicsResponse(responses=[_delete(call, state, parts) for state in wanted]))
+    results = [_delete(call, state, parts, is_late=request.timeout_ms <= 0) for state in wanted]
+    deadline_ms = call.now_ms + request.timeout_ms
+    return parts.respond_by(deadline_ms, call.core.timers, DeleteTopicsResponse(responses=results))
 
 
 def _delete(
-    call: Call, state: DeleteTopicsRequest.DeleteTopicState, parts: Parts[DeleteTopicsResponse]
+    call: Call, state: DeleteTopicsRequest.DeleteTopicState, parts: Parts[DeleteTopicsResponse], *, is_late: bool
 ) -> DeleteTopicsResponse.DeletableTopicResult:
     result = DeleteTopicsResponse.DeletableTopicResult(state.name, state.topic_id)
     directory = call.core.directory
@@ -46,15 +48,20 @@ def _delete(
         result.name, result.topic_id = topic.name, topic.topic_id
         if topic.name in INTERNAL_TOPICS:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"{topic.name} is an internal topic.")
+        if is_late:
+            raise BrokerError(ErrorCode.REQUEST_TIMED_OUT)
     except BrokerError as error:
-        result.error_code, result.error_message = error.code, error.detail
+        result.error_code, result.error_message = error.code, error.detail or None
         return result
 
     def deleted(error: BrokerError | None) -> None:
-        if error is not None:
-            result.error_code, result.error_message = error.code, error.detail
+        result.error_code, result.error_message = (
+            (ErrorCode.NONE, None) if error is None else (error.code, error.detail)
+        )
         parts.arrived()
 
+    # What the client is told if that takes too long.
+    result.error_code = ErrorCode.REQUEST_TIMED_OUT
     parts.expect()
     call.core.delete_topic(topic, call.now_ms, deleted)
     return result

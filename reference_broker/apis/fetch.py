@@ -4,21 +4,25 @@
 clients. 11: rack. 12: flexible, divergence from the leader's epochs. 13: topic ids instead of names. 15: replica state.
 16: the current leader's address. 17: directory id. 18: high watermark of a follower.
 
-There are no fetch sessions: every response has session id 0, which makes clients send all partitions each time.
+Every fetch has a session, most of them one that lasts: so there is one way to read and to wait, and what it costs
+depends on how many partitions have something new.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from itertools import groupby
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.fetch_sessions import FetchSession, SessionPartition
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import NO_FETCH_SESSION_ID, UNKNOWN_OFFSET
+from kafkawire.sdk.protocol.tables.enums import INITIAL_FETCH_SESSION_EPOCH, UNKNOWN_OFFSET
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["check_leader_epoch", "handle"]
@@ -27,82 +31,155 @@ _BY_ID_SINCE = since(FetchRequest.FetchTopic, "topic_id")
 
 PartitionData = FetchResponse.PartitionData
 
+#: What cannot be read for these reasons is named after everything else, in this order.
+_LAST: dict[int, int] = {ErrorCode.UNKNOWN_TOPIC_ID: 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 2}
 
-class _Result(NamedTuple):
-    """The result of one pass over the partitions."""
-
-    response: FetchResponse
-    size_bytes: int
-    has_errors: bool
+_Found = tuple[SessionPartition, PartitionData]
 
 
 @serves(ApiKey.FETCH)
 def handle(call: Call, request: FetchRequest) -> FetchResponse | DelayedOperation:
     """Handle Fetch: respond at once with enough bytes or any error, otherwise delay the response."""
-    if request.session_id != NO_FETCH_SESSION_ID:
-        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    result = _read(call, request)
-    if result.has_errors or result.size_bytes >= request.min_bytes or request.max_wait_ms <= 0 or not request.topics:
-        return result.response
-    return _delay(call, request, request.min_bytes - result.size_bytes)
+    try:
+        session = call.core.fetch_sessions.begin(request, call.now_ms, by_id=call.version >= _BY_ID_SINCE)
+    except BrokerError as error:
+        return FetchResponse(error_code=error.code)
+    fetch = _Fetch(call, request, session)
+    fetch.read()
+    return fetch.wait() if fetch.may_wait else fetch.response()
 
 
-def _delay(call: Call, request: FetchRequest, missing_bytes: int) -> DelayedOperation:
-    """Delay a fetch until `missing_bytes` more can be read from its partitions, or `max_wait_ms` has passed."""
-    delayed_fetch = DelayedOperation()
-    logs = [
-        topic.logs[partition.partition]
-        for wanted in request.topics
-        if (topic := _find(call, wanted)) is not None
-        for partition in wanted.partitions
-    ]
+class _Fetch:
+    """One request: what was found so far, and the wait for more."""
 
-    def readable(size_bytes: int) -> None:
-        nonlocal missing_bytes
-        missing_bytes -= size_bytes
-        if missing_bytes <= 0:
-            finish(call.now_ms)
+    def __init__(self, call: Call, request: FetchRequest, session: FetchSession) -> None:
+        self._call = call
+        self._request = request
+        self._session = session
+        #: What the response will say unless it is read again.
+        self._found: dict[SessionPartition, PartitionData] = {}
+        self._size_bytes = 0
+        self._has_errors = False
+        self._delayed: DelayedOperation | None = None
+        self._timer: Timer | None = None
 
-    def release() -> None:
-        timer.cancel()
-        for log in logs:
-            log.unwatch(readable)
-
-    def finish(now_ms: int) -> None:
-        release()
-        delayed_fetch.complete_by(lambda: _read(call, request).response)
-
-    for log in logs:
-        log.watch(readable)
-    timer = call.core.timers.at(call.now_ms + request.max_wait_ms, finish)
-    delayed_fetch.on_cancel = release
-    return delayed_fetch
-
-
-def _read(call: Call, request: FetchRequest) -> _Result:
-    left = max(min(request.max_bytes, call.core.options.fetch_max_bytes), 0)
-    size_bytes, has_errors = 0, False
-    responses = []
-    for wanted in request.topics:
-        topic = _find(call, wanted)
-        partitions = []
-        for partition in wanted.partitions:
+    def read(self) -> None:
+        """Read the partitions that may have something new."""
+        call, request, session, found = self._call, self._request, self._session, self._found
+        left = max(min(request.max_bytes, call.core.options.fetch_max_bytes), 0)
+        self._size_bytes, self._has_errors = 0, False
+        for partition in session.to_read():
+            topic = _find(call, partition)
             # The first partition with data returns at least one batch; otherwise a large one could never be read.
-            data = _read_partition(call, topic, partition, left, at_least_one=not size_bytes)
-            has_errors |= data.error_code != ErrorCode.NONE
+            data = _read_partition(call, topic, partition.wanted, left, at_least_one=not self._size_bytes)
             size = len(data.records or b"")
-            size_bytes += size
+            self._size_bytes += size
             left = max(left - size, 0)
-            partitions.append(data)
-        responses.append(FetchResponse.FetchableTopicResponse(wanted.topic, wanted.topic_id, partitions))
-    return _Result(FetchResponse(responses=responses), size_bytes, has_errors)
+            is_error = data.error_code != ErrorCode.NONE
+            self._has_errors |= is_error
+            end = data.last_stable_offset if request.isolation_level else data.high_watermark
+            is_at_end = not size and not is_error and partition.wanted.fetch_offset >= end
+            session.was_read(partition, None if is_error else _log(topic, partition), is_at_end=is_at_end)
+            if session.is_full or partition.is_news(data):
+                found[partition] = data
+            else:
+                found.pop(partition, None)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether the client would rather wait than have a response now."""
+        request = self._request
+        is_enough = self._has_errors or self._size_bytes >= request.min_bytes
+        return not is_enough and request.max_wait_ms > 0 and bool(self._session)
+
+    def response(self) -> FetchResponse:
+        """Return what was found."""
+        session, sessions, request = self._session, self._call.core.fetch_sessions, self._request
+        found = _in_order(self._found.items())
+        if session.is_full and not (
+            request.session_epoch == INITIAL_FETCH_SESSION_EPOCH and sessions.keep(session, self._call.now_ms)
+        ):
+            session.end()
+        else:
+            session.follow()
+            session.tell(found)
+        return FetchResponse(session_id=session.id, responses=_topics(found))
+
+    # Waiting.
+
+    def wait(self) -> DelayedOperation:
+        """Delay the response until `min_bytes` can be read, or `max_wait_ms` has passed."""
+        call = self._call
+        self._delayed = DelayedOperation()
+        self._delayed.on_cancel = self._cancel
+        self._timer = call.core.timers.at(call.now_ms + self._request.max_wait_ms, self._finish)
+        self._session.waiting = self
+        self._session.follow()
+        return self._delayed
+
+    def more(self, size_bytes: int) -> None:
+        """Take note that more can be read."""
+        self._size_bytes += size_bytes
+        if self._size_bytes >= self._request.min_bytes:
+            self._finish(self._call.now_ms)
+
+    def interrupted(self, code: ErrorCode) -> None:
+        """Respond with an error: the session has gone on, or has ended."""
+        self._stop_waiting()
+        if self._delayed is not None:
+            self._delayed.complete(FetchResponse(error_code=code, session_id=self._session.id))
+
+    def _finish(self, now_ms: int) -> None:
+        self._stop_waiting()
+        if self._delayed is not None:
+            self._delayed.complete_by(self._read_again)
+
+    def _read_again(self) -> FetchResponse:
+        self.read()
+        return self.response()
+
+    def _cancel(self) -> None:
+        self._stop_waiting()
+        if self._session.is_full:
+            self._session.end()
+
+    def _stop_waiting(self) -> None:
+        self._session.waiting = None
+        if self._timer is not None:
+            self._timer.cancel()
 
 
-def _find(call: Call, wanted: FetchRequest.FetchTopic) -> Topic | None:
+def _find(call: Call, partition: SessionPartition) -> Topic | None:
     directory = call.core.directory
     if call.version >= _BY_ID_SINCE:
-        return directory.topics_by_id.get(wanted.topic_id)
-    return directory.topics.get(wanted.topic)
+        return directory.topics_by_id.get(partition.topic_id)
+    return directory.topics.get(partition.topic)
+
+
+def _log(topic: Topic | None, partition: SessionPartition) -> PartitionLog | None:
+    return None if topic is None else topic.logs[partition.wanted.partition]
+
+
+def _in_order(found: Iterable[_Found]) -> list[_Found]:
+    """Return what was found in the order of the session, what is unknown after the rest, as in Kafka."""
+    return sorted(found, key=_place)
+
+
+def _place(entry: _Found) -> tuple[int, int]:
+    partition, data = entry
+    return _LAST.get(data.error_code, 0), partition.turn
+
+
+def _topics(found: Iterable[_Found]) -> list[FetchResponse.FetchableTopicResponse]:
+    """Return the partitions by topics, in the order in which they are."""
+    return [
+        FetchResponse.FetchableTopicResponse(*topic, [data for _, data in entries])
+        for topic, entries in groupby(found, key=_topic)
+    ]
+
+
+def _topic(entry: _Found) -> tuple[str, bytes]:
+    return entry[0].topic, entry[0].topic_id
 
 
 def _read_partition(

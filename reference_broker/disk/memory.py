@@ -267,7 +267,8 @@ class _MemoryFile:
             room = len(view) if disk.capacity_bytes is None else max(disk.capacity_bytes - disk.used_bytes, 0)
             self._append(view[:room])
             if room < len(view):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
+                reason = f"{os.strerror(errno.ENOSPC)}: {disk.capacity_bytes} bytes of memory are in use"
+                raise OSError(errno.ENOSPC, reason, self._path)
 
     def _append(self, data: memoryview) -> None:
         self._inode.append(data)
@@ -275,8 +276,8 @@ class _MemoryFile:
 
     def read(self, position: int, size_bytes: int) -> bytes:
         self._disk.call("read", self._path)
-        with self._disk.mutex:
-            return bytes(self._inode.content[position : position + size_bytes])
+        with self._disk.mutex, memoryview(self._inode.content) as content:
+            return bytes(content[position : position + size_bytes])
 
     def truncate(self, size_bytes: int) -> None:
         self._disk.call("truncate", self._path)

@@ -3,16 +3,16 @@
 What cannot be read raises `DamagedFile`; whoever asked decides whether the content can be had from elsewhere.
 
 Source: `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadataFile`,
-`CleanShutdownFileHandler`, `MetaProperties` in Apache Kafka; `java.util.Properties` for escapes.
+`CleanShutdownFileHandler`, `MetaProperties` in Apache Kafka.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from kafkawire.reference_broker.disk.disk import Disk, read_file, replace_file, write_file
+from kafkawire.reference_broker.log.properties import parse_properties
 from kafkawire.sdk.protocol.uuids import format_uuid
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "DamagedFile",
     "clean_shutdown_text",
     "partition_metadata_text",
-    "properties_text",
     "read_epochs",
     "read_offsets",
     "read_properties",
@@ -105,22 +104,14 @@ def read_properties(disk: Disk, path: str) -> dict[str, str]:
         DamagedFile: it is not text, or a line has no name and value.
     """
     text = _text(disk, path)
-    entries = {}
-    for line in [] if text is None else re.split(r"\r\n|\n|\r", text):
-        line = line.strip(" \t\f")
-        if not line or line[0] in "#!":
-            continue
-        # Up to the first separator that is not escaped.
-        match = re.fullmatch(r"((?:\\.|[^\\=:])+?)\s*[=:]\s*(.*)", line, re.DOTALL)
-        if match is None:
-            raise DamagedFile(disk.describe(path), f"no name and value in the line {line!r}")
-        entries[_unescaped(match[1])] = _unescaped(match[2])
-    return entries
-
-
-def properties_text(properties: Mapping[str, object]) -> str:
-    """Return the content of a properties file; no value can end its line."""
-    return "".join(f"{_escaped(name)}={_escaped(str(value))}\n" for name, value in sorted(properties.items()))
+    try:
+        properties = [] if text is None else parse_properties(text)
+    except ValueError as error:
+        raise DamagedFile(disk.describe(path), str(error)) from None
+    for entry in properties:
+        if not entry.name or not entry.separator:
+            raise DamagedFile(disk.describe(path), f"no name and value in the line {entry.name!r}")
+    return {entry.name: entry.value for entry in properties}
 
 
 def partition_metadata_text(topic_id: bytes) -> str:
@@ -167,39 +158,3 @@ def _number(disk: Disk, path: str, text: str) -> int:
 def _checkpoint(entries: Sequence[Sequence[object]]) -> bytes:
     lines = [_CHECKPOINT_VERSION, str(len(entries)), *(" ".join(map(str, entry)) for entry in entries)]
     return "".join(f"{line}\n" for line in lines).encode()
-
-
-_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "=": "\\=", ":": "\\:"}
-_SPACE = "\\u0020"
-_UNESCAPES = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
-
-
-def _escaped(text: str) -> str:
-    """Escape as Java does; a space at either end too, which would be stripped."""
-    escaped = "".join(_ESCAPES.get(character) or _visible(character) for character in text)
-    if escaped.startswith(("#", "!")):
-        escaped = "\\" + escaped
-    if escaped.startswith(" "):
-        escaped = _SPACE + escaped[1:]
-    return escaped[:-1] + _SPACE if escaped.endswith(" ") else escaped
-
-
-def _visible(character: str) -> str:
-    """Return a character that no reader takes for the end of a line."""
-    return character if character.isprintable() else "".join(f"\\u{unit:04x}" for unit in _utf16(character))
-
-
-def _utf16(character: str) -> memoryview:
-    data = character.encode("utf-16-le", "surrogatepass")
-    return memoryview(data).cast("H")
-
-
-def _unescaped(text: str) -> str:
-    plain = re.sub(
-        r"\\(?:u([0-9a-fA-F]{4})|(.))",
-        lambda match: chr(int(match[1], 16)) if match[1] else _UNESCAPES.get(match[2], match[2]),
-        text,
-        flags=re.DOTALL,
-    )
-    # Two escaped halves are one character.
-    return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from kafkawire.sdk.errors import BrokerError
 
-__all__ = ["HighWatermark", "Reached", "Watcher"]
+__all__ = ["COMPLETES_ANY_FETCH_BYTES", "HighWatermark", "Reached", "Watcher", "Watchers"]
 
 logger = logging.getLogger("kafkawire.broker")
 
@@ -25,7 +25,32 @@ Reached = Callable[[BrokerError | None], None]
 Watcher = Callable[[int], None]
 
 #: More than the `min_bytes` of any fetch, an int32.
-_COMPLETES_ANY_FETCH_BYTES = 2**31
+COMPLETES_ANY_FETCH_BYTES = 2**31
+
+
+class Watchers:
+    """Those who are told how much has become readable."""
+
+    __slots__ = ("_watchers",)
+
+    def __init__(self) -> None:
+        self._watchers: dict[Watcher, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._watchers)
+
+    def add(self, watcher: Watcher) -> None:
+        """Tell one more."""
+        self._watchers[watcher] = None
+
+    def remove(self, watcher: Watcher) -> None:
+        """Tell one less; may be called more than once."""
+        self._watchers.pop(watcher, None)
+
+    def tell(self, size_bytes: int) -> None:
+        """Tell everybody, as it is now."""
+        for watcher in tuple(self._watchers):
+            _call(watcher, size_bytes)
 
 
 class HighWatermark:
@@ -36,15 +61,18 @@ class HighWatermark:
 
     Attributes:
         offset: the first offset that consumers may not read.
+        appended_bytes: the size of all batches that were noted.
+        readable_bytes: the size of those of them that are readable.
     """
 
     def __init__(self, offset: int) -> None:
         self.offset = offset
+        self.appended_bytes = self.readable_bytes = 0
         self._error: BrokerError | None = None
         #: (offset, number, callback); the number keeps callbacks of one offset in order.
         self._waiting: list[tuple[int, int, Reached]] = []
         self._made = 0
-        self._watchers: dict[Watcher, None] = {}
+        self._watchers = Watchers()
         #: (end offset, size) of the batches that are not readable yet.
         self._unreadable: deque[tuple[int, int]] = deque()
 
@@ -61,11 +89,11 @@ class HighWatermark:
 
     def watch(self, watcher: Watcher) -> None:
         """Call `watcher` whenever more can be read, or nothing will ever be again, until `unwatch`."""
-        self._watchers[watcher] = None
+        self._watchers.add(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
         """Stop calling a watcher; may be called more than once."""
-        self._watchers.pop(watcher, None)
+        self._watchers.remove(watcher)
 
     @property
     def is_watched(self) -> bool:
@@ -75,6 +103,7 @@ class HighWatermark:
     def appended(self, end_offset: int, size_bytes: int) -> None:
         """Note a batch that is in the log and becomes readable when the high watermark reaches its end."""
         self._unreadable.append((end_offset, size_bytes))
+        self.appended_bytes += size_bytes
 
     def advance(self, offset: int) -> None:
         """Move to `offset`; a lower one than before changes nothing."""
@@ -84,9 +113,10 @@ class HighWatermark:
         size_bytes = 0
         while self._unreadable and self._unreadable[0][0] <= offset:
             size_bytes += self._unreadable.popleft()[1]
+        self.readable_bytes += size_bytes
         while self._waiting and self._waiting[0][0] <= self.offset:
             _call(heapq.heappop(self._waiting)[2], None)
-        self._tell(size_bytes)
+        self._watchers.tell(size_bytes)
 
     def fail(self, error: BrokerError) -> None:
         """Tell everybody who waits that the high watermark will not move any more."""
@@ -94,11 +124,7 @@ class HighWatermark:
         waiting, self._waiting = self._waiting, []
         for _, _, callback in sorted(waiting, key=lambda entry: entry[:2]):
             _call(callback, error)
-        self._tell(_COMPLETES_ANY_FETCH_BYTES)
-
-    def _tell(self, size_bytes: int) -> None:
-        for watcher in tuple(self._watchers):
-            _call(watcher, size_bytes)
+        self._watchers.tell(COMPLETES_ANY_FETCH_BYTES)
 
 
 def _call(callback: Callable[..., None], argument: object) -> None:

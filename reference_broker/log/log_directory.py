@@ -27,13 +27,13 @@ from kafkawire.reference_broker.log.checkpoints import (
     RECOVERY_POINTS,
     DamagedFile,
     clean_shutdown_text,
-    properties_text,
     read_offsets,
     read_properties,
     write_offsets,
 )
 from kafkawire.reference_broker.log.config import LogConfig, log_config
 from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.log.properties import properties_text
 from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.reference_broker.log.topic_files import TopicFile, TopicFiles, UndecidedError, folder_of
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
@@ -47,6 +47,9 @@ logger = logging.getLogger("kafkawire.broker")
 _LOCK = ".lock"
 _PRODUCER_IDS = "producer-ids"
 _NEXT_PRODUCER_ID = "next.producer.id"
+
+#: No broker gives as many ids in its life; a higher one in a log is a client's invention.
+_GIVEN_IDS_MAX = 2**62
 
 #: Version of `meta.properties`, and what must be in it.
 _META_VERSION = 1
@@ -137,6 +140,7 @@ class LogDirectory:
             self.was_clean = self._take_marker()
             self._files = TopicFiles(self._disk)
             self._open_topics()
+            self._first_free_id = self._first_unknown_producer_id()
         except DamagedFile as error:
             self._lock.release()
             raise ConfigurationError("data_dir", self._disk.describe(""), str(error)) from error
@@ -368,7 +372,7 @@ class LogDirectory:
             known = read_properties(self._disk, _PRODUCER_IDS)
         except DamagedFile as error:
             raise OSError(errno.EIO, str(error)) from error
-        first = 0
+        first = self._first_free_id
         if known:
             text = known.get(_NEXT_PRODUCER_ID, "")
             if not text.isdecimal():
@@ -377,6 +381,11 @@ class LogDirectory:
             first = int(text)
         replace_file(self._disk, _PRODUCER_IDS, properties_text({_NEXT_PRODUCER_ID: first + count}).encode())
         return first
+
+    def _first_unknown_producer_id(self) -> int:
+        """Return an id after those that logs know, in case the file is lost: none of them may be given again."""
+        known = (producer.producer_id for _, _, log in self.logs() for producer in log.producers)
+        return 1 + max((number for number in known if number <= _GIVEN_IDS_MAX), default=-1)
 
     def checkpoint(self) -> None:
         """Write the checkpoints of recovery points and log start offsets, in the background."""

@@ -19,9 +19,10 @@ from kafkawire.reference_broker.log.batches import BatchHeader
 from kafkawire.reference_broker.log.config import NEVER_MS, LogConfig
 from kafkawire.reference_broker.log.epochs import load_epochs
 from kafkawire.reference_broker.log.high_watermark import HighWatermark
+from kafkawire.reference_broker.log.last_stable_offset import LastStableOffset
 from kafkawire.reference_broker.log.markers import build_marker
 from kafkawire.reference_broker.log.producer_state import Snapshots, load_producers
-from kafkawire.reference_broker.log.producers import Marker, Verification
+from kafkawire.reference_broker.log.producers import CompletedTransaction, Marker, Verification
 from kafkawire.reference_broker.log.reading import ReadableLog, storage_error
 from kafkawire.reference_broker.log.recovery import Places, open_segments
 from kafkawire.reference_broker.log.segment import Segment
@@ -126,21 +127,41 @@ class PartitionLog(ReadableLog):
         segments, self.truncated_bytes = open_segments(disk, self.folder, self.config, places, is_clean=is_clean)
         self.segments = Segments(segments)
         self._unstored = [segment for segment in segments if segment.is_sealed and not segment.is_stored]
+        self._has_new_names = not all(segment.is_stored for segment in segments)
         self.next_offset = segments[-1].next_offset
         self.log_start_offset = min(max(log_start_offset, segments[0].base_offset), self.next_offset)
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
         self.epochs = load_epochs(disk, self.folder, self.next_offset, self.segments.headers())
+        self._load_producers(is_clean=is_clean)
+        if self._unsynced_records >= self.config.flush_messages:
+            # What a crash has left becomes readable once it is durable.
+            self._sync_in_place()
+        self.producers.note_high_watermark(self.next_offset)
+        self._high_watermark = HighWatermark(self.next_offset)
+        self._last_stable_offset = LastStableOffset(self._high_watermark, self.producers.first_unstable_offset)
+
+    def _load_producers(self, *, is_clean: bool) -> None:
+        """Load what is known of producers, and find the aborted transactions that an index lacks."""
+        incomplete = [segment for segment in self.segments if not segment.transactions.is_complete]
+
+        def aborted(ended: CompletedTransaction) -> None:
+            segment = self.segments.since(ended.last_offset)[0]
+            if segment in incomplete:
+                segment.transactions.append(ended)
+
         self.producers = load_producers(
             self._snapshots,
             self.segments.base_offsets,
             self.next_offset,
             self.segments.headers_from,
             is_clean=is_clean,
+            aborted=aborted,
+            aborted_from=incomplete[0].base_offset if incomplete else None,
         )
-        if self._unsynced_records >= self.config.flush_messages:
-            # What a crash has left becomes readable once it is durable.
-            self._sync_in_place()
-        self._high_watermark = HighWatermark(self.next_offset)
+        for segment in incomplete:
+            segment.transactions.is_complete = True
+            if segment.is_stored:
+                segment.transactions.store()
 
     @property
     def _unsynced_records(self) -> int:
@@ -255,8 +276,12 @@ class PartitionLog(ReadableLog):
         self.next_offset = segment.next_offset
         if marker is None:
             self.producers.note(batch, base_offset)
+            if self.producers.has_transaction_from(base_offset):
+                self._last_stable_offset.begun(base_offset)
         else:
-            self.producers.note_marker(marker, base_offset, batch.max_timestamp)
+            ended = self.producers.note_marker(marker, base_offset, batch.max_timestamp)
+            if ended is not None and ended.is_aborted:
+                segment.transactions.append(ended)
         self._high_watermark.appended(self.next_offset, batch.size_bytes)
         done(Appended(base_offset, self.next_offset - 1, log_append_time_ms))
         self._advance()
@@ -265,12 +290,14 @@ class PartitionLog(ReadableLog):
 
     def _advance(self) -> None:
         """Move the high watermark: to the end, or to what is durable while `flush.messages` asks for a sync."""
-        if self._unsynced_records < self.config.flush_messages:
-            self._high_watermark.advance(self.next_offset)
-        else:
-            self._high_watermark.advance(self.recovery_point)
+        is_at_end = self._unsynced_records < self.config.flush_messages
+        offset = self.next_offset if is_at_end else self.recovery_point
+        for first_offset in self.producers.note_high_watermark(offset):
+            self._last_stable_offset.decided(first_offset)
+        self._high_watermark.advance(offset)
+        self._last_stable_offset.advance(self.producers.first_unstable_offset)
+        if not is_at_end:
             self._sync()
-        self.producers.note_high_watermark(self.high_watermark)
 
     def _roll(self) -> None:
         """Begin a new segment, whose file is created in the background; appends wait for it."""
@@ -368,6 +395,8 @@ class PartitionLog(ReadableLog):
             return
         self.segments.last.seal()
         self._unstored = [segment for segment in self.segments if not segment.is_stored]
+        if not self.next_offset or not (self._unstored or self._has_new_names):
+            return  # nobody has appended since the start
         try:
             self._snapshots.prepared(self.producers, is_last=True)()
             self._has_new_names = True
@@ -390,3 +419,4 @@ class PartitionLog(ReadableLog):
             for append in waiting:
                 append.done(error)
             self._high_watermark.fail(error)
+            self._last_stable_offset.fail()

@@ -86,7 +86,14 @@ class Snapshots:
 
 
 def load_producers(
-    snapshots: Snapshots, base_offsets: Collection[int], end_offset: int, batches: StoredBatches, *, is_clean: bool
+    snapshots: Snapshots,
+    base_offsets: Collection[int],
+    end_offset: int,
+    batches: StoredBatches,
+    *,
+    is_clean: bool,
+    aborted: Callable[[CompletedTransaction], None] = lambda ended: None,
+    aborted_from: int | None = None,
 ) -> Producers:
     """Return the producers of a log, and remove the snapshots that nothing needs.
 
@@ -96,6 +103,8 @@ def load_producers(
         end_offset: of the log.
         batches: see `StoredBatches`.
         is_clean: whether the log was closed in order; without a snapshot it had no producers then.
+        aborted: called with the aborted transactions whose markers are found on the way.
+        aborted_from: the offset from which on all of them have to be found; None if nobody needs them.
     """
     snapshots.find()
     for offset in snapshots.offsets[:]:
@@ -104,11 +113,27 @@ def load_producers(
             snapshots.remove(offset)
     had_snapshots = bool(snapshots.offsets)
     producers = _latest(snapshots)
-    if producers.end_offset < end_offset and (had_snapshots or not is_clean):
-        for file, header in batches(producers.end_offset):
-            note_stored(producers, file, header)
+    if aborted_from is not None and aborted_from < producers.end_offset:
+        _note_all(_latest(snapshots, aborted_from), batches, producers.end_offset, aborted)
+    if producers.end_offset < end_offset and (had_snapshots or not is_clean or aborted_from is not None):
+        _note_all(producers, batches, end_offset, aborted)
     producers.end_offset = end_offset
     return producers
+
+
+def _note_all(
+    producers: Producers, batches: StoredBatches, end_offset: int, aborted: Callable[[CompletedTransaction], None]
+) -> None:
+    """Take account of the batches up to `end_offset`; what is damaged there is left out, with a log line."""
+    for file, header in batches(producers.end_offset):
+        if header.base_offset >= end_offset:
+            break
+        try:
+            for ended in note_stored(producers, file, header):
+                if ended.is_aborted:
+                    aborted(ended)
+        except DecodeError as error:
+            logger.error("the marker at offset %d is damaged: %s", header.base_offset, error)
 
 
 def note_stored(producers: Producers, file: ReadableFile, header: BatchHeader) -> list[CompletedTransaction]:
@@ -129,11 +154,12 @@ def note_stored(producers: Producers, file: ReadableFile, header: BatchHeader) -
     return [transaction for transaction in ended if transaction is not None]
 
 
-def _latest(snapshots: Snapshots) -> Producers:
-    """Return what the latest snapshot says; damaged ones are removed."""
+def _latest(snapshots: Snapshots, up_to: int | None = None) -> Producers:
+    """Return what the latest snapshot, or the latest up to an offset, says; damaged ones are removed."""
     producers = Producers()
-    while snapshots.offsets:
-        offset = snapshots.offsets[-1]
+    for offset in sorted(snapshots.offsets, reverse=True):
+        if up_to is not None and offset > up_to:
+            continue
         try:
             producers.restore(decode_snapshot(snapshots.read(offset)), offset)
             break

@@ -330,6 +330,10 @@ class Producers:
         producer = self._producers.get(producer_id)
         return producer is not None and producer.transaction_start is not None and producer.epoch == epoch
 
+    def has_transaction_from(self, first_offset: int) -> bool:
+        """Return whether a transaction that is open begins at an offset."""
+        return first_offset in self._open
+
     def check_marker(self, marker: Marker, transaction_version: int) -> None:
         """Check a marker before it is appended.
 
@@ -381,11 +385,14 @@ class Producers:
         stable = next(iter(self._open), offset + 1)
         return CompletedTransaction(marker.producer_id, start, offset, not marker.is_commit, stable)
 
-    def note_high_watermark(self, high_watermark: int) -> None:
-        """Forget the transactions whose markers are replicated."""
+    def note_high_watermark(self, high_watermark: int) -> list[int]:
+        """Forget the transactions whose markers are replicated, and return their first offsets."""
+        if not self._unreplicated:
+            return []
         replicated = [first for first, last in self._unreplicated.items() if last < high_watermark]
         for first in replicated:
             del self._unreplicated[first]
+        return replicated
 
     @property
     def first_unstable_offset(self) -> int | None:

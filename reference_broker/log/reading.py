@@ -15,6 +15,7 @@ from kafkawire.reference_broker.disk.disk import Disk, File
 from kafkawire.reference_broker.log.batches import BatchHeader
 from kafkawire.reference_broker.log.epochs import LeaderEpochs
 from kafkawire.reference_broker.log.high_watermark import HighWatermark, Reached, Watcher
+from kafkawire.reference_broker.log.last_stable_offset import LastStableOffset
 from kafkawire.reference_broker.log.producers import Producers
 from kafkawire.reference_broker.log.segments import DamagedSegment, Read, Segments, TimestampAndOffset
 from kafkawire.sdk.errors import BrokerError
@@ -56,6 +57,7 @@ class ReadableLog:
         self.error: BrokerError | None = None
         self._disk = disk
         self._high_watermark = HighWatermark(log_start_offset)
+        self._last_stable_offset = LastStableOffset(self._high_watermark)
 
     @property
     def leader_epoch(self) -> int:
@@ -71,7 +73,9 @@ class ReadableLog:
     def last_stable_offset(self) -> int:
         """The first offset that consumers of committed records may not read."""
         unstable = self.producers.first_unstable_offset
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        if unstable is None:
+            return self._high_watermark.offset
+        return min(max(unstable, self.log_start_offset), self._high_watermark.offset)
 
     @property
     def size_bytes(self) -> int:
@@ -89,18 +93,24 @@ class ReadableLog:
         """Call back once the high watermark is at `offset` or after it, or never will be."""
         self._high_watermark.when_reached(offset, callback)
 
-    def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` with the number of bytes whenever more can be read, until `unwatch`."""
-        self._high_watermark.watch(watcher)
+    def watch(self, watcher: Watcher, *, is_committed: bool = False) -> None:
+        """Call `watcher` with the number of bytes whenever more can be read, until `unwatch`.
+
+        Args:
+            watcher: see above.
+            is_committed: whether committed records count only, up to the last stable offset.
+        """
+        (self._last_stable_offset if is_committed else self._high_watermark).watch(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
         """Stop calling a watcher; may be called more than once."""
         self._high_watermark.unwatch(watcher)
+        self._last_stable_offset.unwatch(watcher)
 
     @property
     def is_watched(self) -> bool:
         """Whether anybody watches."""
-        return self._high_watermark.is_watched
+        return self._high_watermark.is_watched or self._last_stable_offset.is_watched
 
     # Reading.
 

@@ -23,6 +23,7 @@ from kafkawire.reference_broker.log.segment import (
     segment_name,
 )
 from kafkawire.reference_broker.log.syncing import SYNC_FAILED
+from kafkawire.reference_broker.log.transaction_index import TRANSACTION_INDEX_SUFFIX
 from kafkawire.sdk.errors import DecodeError
 
 __all__ = ["Opened", "Places", "open_segments"]
@@ -30,6 +31,8 @@ __all__ = ["Opened", "Places", "open_segments"]
 logger = logging.getLogger("kafkawire.broker")
 
 _COPY_SUFFIX = ".copy"
+
+_INDEXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 #: How much is copied at once.
 _CHUNK_BYTES = 4 * 1024 * 1024
@@ -74,6 +77,7 @@ def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *,
     """
     log_start_offset, recovery_point = places
     names = _without_copies(disk, folder)
+    present = set(names)
     bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
     _remove_orphans(disk, folder, names, set(bases))
     if SYNC_FAILED in names:
@@ -89,6 +93,8 @@ def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *,
         if reason:
             truncated += _delete_from(disk, folder, config, bases[number:], reason)
             break
+        if segment_name(base).removesuffix(LOG_SUFFIX) + TRANSACTION_INDEX_SUFFIX in present:
+            segment.transactions.load()
         if not is_checked:
             truncated += _load_last(segment) if is_clean else segment.recover()
         segments.append(segment)
@@ -153,7 +159,7 @@ def _remove_orphans(disk: Disk, folder: str, names: list[str], bases: set[int]) 
     """Delete indexes whose segment is gone."""
     for name in names:
         stem, _, suffix = name.rpartition(".")
-        if f".{suffix}" in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) and base_offset_of(stem + LOG_SUFFIX) not in bases:
+        if f".{suffix}" in _INDEXES and base_offset_of(stem + LOG_SUFFIX) not in bases:
             disk.remove(f"{folder}/{name}")
 
 

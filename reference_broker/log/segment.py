@@ -18,6 +18,7 @@ from kafkawire.reference_broker.disk.disk import Disk, File
 from kafkawire.reference_broker.log.batches import BatchHeader, check_no_gap, headers_in, read_header
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
+from kafkawire.reference_broker.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
@@ -49,6 +50,7 @@ class Segment:
         next_offset: the offset after the last one in the file.
         is_sealed: whether it is complete.
         is_stored: whether the files of its indexes are complete and durable.
+        transactions: the transactions that were aborted here.
     """
 
     def __init__(
@@ -60,12 +62,13 @@ class Segment:
         self.is_sealed = self.is_stored = sealed_at is not None
         self._disk = disk
         self._path = name + LOG_SUFFIX
-        self._paths = [self._path, name + INDEX_SUFFIX, name + TIME_INDEX_SUFFIX]
+        self._paths = [self._path, name + INDEX_SUFFIX, name + TIME_INDEX_SUFFIX, name + TRANSACTION_INDEX_SUFFIX]
         self._config = config
         self._file: File | None = None
         self._size_bytes: int | None = None
         self._index = OffsetIndex(disk, name + INDEX_SUFFIX, base_offset, config.segment_index_bytes)
         self._time_index = TimeIndex(disk, name + TIME_INDEX_SUFFIX, base_offset, config.segment_index_bytes)
+        self.transactions = TransactionIndex(disk, name + TRANSACTION_INDEX_SUFFIX, base_offset)
         self._is_indexed = sealed_at is None
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
         self._bytes_since_entry = 0
@@ -136,6 +139,7 @@ class Segment:
         """
         file = self.file
         position = file.size_bytes
+        self.is_stored = False
         try:
             file.append(data)
         except OSError:
@@ -165,16 +169,20 @@ class Segment:
             if self._max_timestamp != NO_TIMESTAMP:
                 self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
 
-    def sync(self, *, with_indexes: bool) -> None:
-        """Make the batches durable, on any thread.
+    def sync(self, *, with_indexes: bool) -> bool:
+        """Make the batches durable, and which of them were aborted, on any thread.
 
         Args:
-            with_indexes: whether to write and sync the indexes too; the segment must be sealed.
+            with_indexes: whether to write and sync the other indexes too; the segment must be sealed.
+
+        Returns:
+            Whether the transaction index has a new file, or none any more.
         """
         self.file.sync()
         if with_indexes:
             self._index.store()
             self._time_index.store()
+        return self.transactions.store()
 
     def stored(self) -> None:
         """Note that the indexes are durable; they are read again when somebody needs them."""
@@ -201,6 +209,9 @@ class Segment:
         Raises:
             DecodeError: a batch after the last index entry is damaged.
         """
+        if not self.size_bytes:
+            self.is_stored = True
+            return 0
         if not (self._index.load() and self._time_index.load()):
             logger.warning("%s: an index is missing or damaged and is rebuilt", self._disk.describe(self._path))
             return self.recover()
@@ -219,15 +230,17 @@ class Segment:
             if batch.max_timestamp > self._max_timestamp:
                 self._max_timestamp, self._max_timestamp_offset = batch.max_timestamp, batch.last_offset
         self.next_offset = next_offset
+        self.is_stored = True
         return 0
 
     def recover(self) -> int:
-        """Check every batch, truncate the file after the last valid one, and rebuild the indexes.
+        """Check every batch, truncate the file after the last valid one, and rebuild the indexes by offset and time.
 
         Returns:
             The number of bytes cut off.
         """
         file = self.file
+        self.transactions.forget()
         end, problem = self._rebuild()
         if problem is not None:
             cut = file.size_bytes - end

@@ -27,7 +27,7 @@ def make_durable(
         disk: where they are.
         folder: the partition's folder.
         sealed: complete segments, which are stored with their indexes.
-        others: segments whose batches alone have to be durable.
+        others: segments whose batches have to be durable, and which of them were aborted.
         with_names: whether there are new names in the folder.
 
     Raises:
@@ -35,9 +35,9 @@ def make_durable(
     """
     try:
         for segment in sealed:
-            segment.sync(with_indexes=True)
+            with_names |= segment.sync(with_indexes=True)
         for segment in others:
-            segment.sync(with_indexes=False)
+            with_names |= segment.sync(with_indexes=False)
         if with_names:
             disk.sync_folder(folder)
     except OSError:

@@ -20,9 +20,9 @@ from kafkawire.reference_broker.log.checkpoints import (
     PARTITION_METADATA,
     DamagedFile,
     partition_metadata_text,
-    properties_text,
     read_properties,
 )
+from kafkawire.reference_broker.log.properties import properties_text
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.uuids import format_uuid, parse_uuid
 

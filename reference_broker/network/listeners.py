@@ -88,4 +88,7 @@ def _check_protocols(options: BrokerOptions, names: dict[str, Address]) -> None:
         protocols[name.upper()] = protocol.upper()
     for name in names:
         if (protocol := protocols.get(name, PLAINTEXT)) != PLAINTEXT:
-            raise ConfigurationError(option, text, f"listener {name} needs {protocol}, but there is only {PLAINTEXT}")
+            reason = f"listener {name} needs {protocol}, but there is only {PLAINTEXT}"
+            if name in _MISSING:
+                raise ConfigurationError("listeners", options.listeners, reason)
+            raise ConfigurationError(option, text, reason)

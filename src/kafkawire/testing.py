@@ -3,8 +3,8 @@
     with Broker(num_partitions=2) as broker:
         host, port = broker.bootstrap.split(":")
 
-Its files are in Kafka's own formats, on disk; `kill` and `start` show how a client copes with a crash. It has no
-idempotent producers, transactions, KIP-848 groups, TLS, SASL or retention yet; docs/roadmap.md lists what is missing.
+Its files are in Kafka's own formats, on disk, or in memory with `ephemeral=True`; `kill` and `start` show how a client
+copes with a crash. It has no TLS or SASL yet; docs/roadmap.md lists what is missing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Self, Unpack
 
 from kafkawire.reference_broker.keywords import BrokerKeywords
 from kafkawire.reference_broker.server import BackgroundBroker
+from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 
 __all__ = ["Broker", "BrokerKeywords"]
 
@@ -26,12 +27,14 @@ class Broker:
 
     Args:
         data_dir: the folder of its files, created if it does not exist; None for a temporary one, removed by `close`.
+        ephemeral: whether to keep everything in memory instead, with at most `memory_disk_bytes`; it survives `stop`
+            and `kill` as files would.
         host: the address to listen on.
         port: the port to listen on; 0 for a free one.
         options: see `BrokerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range.
+        ConfigurationError: an option is unknown or out of range, or there is a folder for an ephemeral broker.
     """
 
     def __init__(
@@ -39,15 +42,31 @@ class Broker:
         data_dir: str | Path | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
+        *,
+        ephemeral: bool = False,
         **options: Unpack[BrokerKeywords],
     ) -> None:
-        self._temporary = Path(tempfile.mkdtemp(prefix="kafkawire-")) if data_dir is None else None
-        self.data_dir = Path(data_dir) if data_dir is not None else self._temporary or Path()
+        if ephemeral and data_dir is not None:
+            raise ConfigurationError("data_dir", str(data_dir), "an ephemeral broker has no files")
+        is_temporary = data_dir is None and not ephemeral
+        self._temporary = Path(tempfile.mkdtemp(prefix="kafkawire-")) if is_temporary else None
+        self._data_dir = self._temporary if data_dir is None else Path(data_dir)
         try:
-            self._broker = BackgroundBroker(self.data_dir, host, port, **options)
+            self._broker = BackgroundBroker(self._data_dir, host, port, **options)
         except BaseException:
             self._remove_temporary()
             raise
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder of its files.
+
+        Raises:
+            LocalProtocolError: it is ephemeral and has none.
+        """
+        if self._data_dir is None:
+            raise LocalProtocolError("an ephemeral broker has no files")
+        return self._data_dir
 
     @property
     def bootstrap(self) -> str:

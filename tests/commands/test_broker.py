@@ -5,12 +5,19 @@ Method: the command in a process of its own, with a time limit.
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+
+from kafkawire import sync
 
 COMMAND = [sys.executable, "-m", "kafkawire.commands.main", "broker"]
 TIMEOUT_SECONDS = 60
@@ -41,6 +48,93 @@ def test_runs_until_it_is_stopped(tmp_path):
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
     assert "kafkawire" in loaded
     assert not loaded & NOT_LOADED
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a broker, and yield it with the line that it prints once it listens."""
+    command = [*COMMAND, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline()
+        finally:
+            process.kill()
+
+
+def test_configuration_file(tmp_path):
+    config = tmp_path / "server.properties"
+    data = tmp_path / "data"
+    config.write_text(
+        f"listeners=IN://127.0.0.1:0,OUT://127.0.0.1:0\nadvertised.listeners=OUT://example:0\n"
+        f"log.dirs={data}\nnum.io.threads=8\nnode.id=5\nno.such.thing=10\n"
+    )
+    with running("--config", str(config), "--option", "node.id=6") as (process, line):
+        assert re.fullmatch(rf"kafkawire broker on IN://127.0.0.1:\d+ OUT://example:\d+, files in {data}\n", line)
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=TIMEOUT_SECONDS)
+        assert process.returncode == 0
+    assert log.count("\n") == 1
+    assert f"{config}: without effect here: num.io.threads, no.such.thing" in log
+    assert "node.id=6" in (data / "meta.properties").read_text()
+
+
+def test_arguments_count_more_than_the_file(tmp_path):
+    config = tmp_path / "server.properties"
+    config.write_text("listeners=IN://host.invalid:0\nlog.dirs=/nowhere/at/all\n")
+    with running("--config", str(config), "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")) as (_, line):
+        assert line.startswith("kafkawire broker on 127.0.0.1:")
+
+
+def test_nothing_is_written_by_an_ephemeral_broker(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with running("--ephemeral", "--listen", "127.0.0.1:0") as (process, line):
+        assert line.endswith(", nothing on the disk\n")
+        with sync.Producer(line.split()[3].rstrip(",")) as producer:
+            assert producer.send("t", b"x").result().offset == 0
+        descriptors = [os.readlink(entry) for entry in Path(f"/proc/{process.pid}/fd").iterdir()]
+        assert not [path for path in descriptors if path.startswith("/") and not path.startswith("/dev")]
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=TIMEOUT_SECONDS)
+        assert process.returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("num.partitions=no", ":1: num.partitions='no': expected an integer"),
+        ("node.id=1\nlisteners=nonsense", ":2: listeners='nonsense': 'nonsense' is not NAME://host:port"),
+        ("\nlisteners=SSL://:0", ":2: listeners='SSL://:0': listener SSL needs SSL"),
+        ("a=\\u1", "line 1: "),
+    ],
+)
+def test_bad_configuration_file(tmp_path, text, reason):
+    config = tmp_path / "server.properties"
+    config.write_text(text)
+    command = [*COMMAND, "--ephemeral", "--config", str(config)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+    assert result.returncode == 2
+    assert reason in result.stderr
+    assert str(config) in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "text"),
+    [
+        ([], 2, "--data (or --ephemeral, or log.dirs in --config)"),
+        (["--ephemeral", "--data", "x"], 2, "leave out --data"),
+        (["--ephemeral", "--listen", ":0", "--option", "listeners=A://:0"], 2, "say the same"),
+        (["--ephemeral", "--config", "/no/such/file"], 1, "/no/such/file"),
+    ],
+)
+def test_arguments_that_do_not_fit(arguments, status, text):
+    command = [*COMMAND, *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+    assert result.returncode == status
+    assert text in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ from kafkawire.testing import Broker
 from tests.certificates import Certificates
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.cluster import KafkaCluster
+from tests.kafka.lacking import is_lacking
 from tests.kafka.secure import SecureKafka
+from tests.kafka.servers import BROKER_OPTIONS, Server
 
 if not os.environ.get("KAFKAWIRE_TEST_KAFKA"):
     collect_ignore_glob = ["test_*.py"]
@@ -35,8 +37,22 @@ def cluster() -> Iterator[KafkaCluster]:
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
     """One reference broker for all tests; each takes topics and groups of its own."""
-    with Broker() as node:
+    with Broker(**BROKER_OPTIONS) as node:
         yield node
+
+
+@pytest.fixture
+def either(request: pytest.FixtureRequest) -> Server:
+    """Apache Kafka, then the reference broker."""
+    found: Server = request.getfixturevalue(request.param)
+    return found
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what takes `either` on both, unless the reference broker lacks what it needs."""
+    if "either" in metafunc.fixturenames:
+        names = ["kafka"] if is_lacking(metafunc.definition.nodeid) else ["kafka", "broker"]
+        metafunc.parametrize("either", names, indirect=True)
 
 
 @pytest.fixture(scope="session")

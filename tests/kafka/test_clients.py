@@ -28,7 +28,8 @@ from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import Compression
-from tests.kafka.apache import ApacheKafka, run_tool
+from tests.kafka.apache import run_tool
+from tests.kafka.servers import Server
 
 TIMEOUT_SECONDS = 60
 
@@ -44,11 +45,11 @@ RECORDS: list[Content] = [
 ]
 
 
-def on(kafka: ApacheKafka, test: Callable[[str], Awaitable[None]]) -> None:
+def on(either: Server, test: Callable[[str], Awaitable[None]]) -> None:
     """Run a test with the node's address, within the time limit."""
 
     async def limited() -> None:
-        await asyncio.wait_for(test(kafka.bootstrap), TIMEOUT_SECONDS)
+        await asyncio.wait_for(test(either.bootstrap), TIMEOUT_SECONDS)
 
     asyncio.run(limited())
 
@@ -78,7 +79,7 @@ async def read_all(bootstrap: str, partition: TopicPartition, count: int) -> lis
 
 
 @pytest.mark.parametrize("codec", Compression, ids=lambda codec: codec.name.lower())
-def test_records_come_back_as_they_were(kafka: ApacheKafka, codec: Compression) -> None:
+def test_records_come_back_as_they_were(either: Server, codec: Compression) -> None:
     async def test(bootstrap: str) -> None:
         (partition,) = await create(bootstrap, f"clients-{codec.name.lower()}")
         async with Producer(bootstrap, compression=codec, batch_size=4096) as producer:
@@ -101,11 +102,11 @@ def test_records_come_back_as_they_were(kafka: ApacheKafka, codec: Compression) 
             (place.offset, place.timestamp_ms) for place in places
         ]
 
-    on(kafka, test)
+    on(either, test)
 
 
 @pytest.mark.parametrize(("acks", "offsets"), [(0, {-1}), (1, set(range(100))), ("all", set(range(100)))])
-def test_acks(kafka: ApacheKafka, acks: Literal["all", 0, 1], offsets: set[int]) -> None:
+def test_acks(either: Server, acks: Literal["all", 0, 1], offsets: set[int]) -> None:
     async def test(bootstrap: str) -> None:
         (partition,) = await create(bootstrap, f"clients-acks-{acks}")
         async with Producer(bootstrap, acks=acks) as producer:
@@ -114,10 +115,10 @@ def test_acks(kafka: ApacheKafka, acks: Literal["all", 0, 1], offsets: set[int])
         found = await read_all(bootstrap, partition, 100)
         assert [record.value for record in found] == [b"%d" % number for number in range(100)]
 
-    on(kafka, test)
+    on(either, test)
 
 
-def test_keys_go_where_kafka_sends_them(kafka: ApacheKafka) -> None:
+def test_keys_go_where_kafka_sends_them(either: Server) -> None:
     keys = [f"key-{number}" for number in range(200)] + ["a", "ab", "abc", "abcd", "\u20ac", "\U0001f600 and more"]
 
     async def places(bootstrap: str, topic: str) -> dict[bytes | None, int]:
@@ -145,7 +146,7 @@ def test_keys_go_where_kafka_sends_them(kafka: ApacheKafka) -> None:
         assert tool.returncode == 0, tool.stderr
         assert await places(bootstrap, "clients-keys-ours") == await places(bootstrap, "clients-keys-theirs")
 
-    on(kafka, test)
+    on(either, test)
 
 
 class Partitions:
@@ -175,7 +176,7 @@ class Partitions:
 
 
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-def test_group_of_two(kafka: ApacheKafka, assignor: str) -> None:
+def test_group_of_two(either: Server, assignor: str) -> None:
     topic = f"clients-group-{assignor}"
 
     async def test(bootstrap: str) -> None:
@@ -214,11 +215,11 @@ def test_group_of_two(kafka: ApacheKafka, assignor: str) -> None:
                     producer.send(topic, b"last", partition=number)
             assert [record.value for record in await read(first, 4)] == [b"last"] * 4
 
-    on(kafka, test)
+    on(either, test)
 
 
 @pytest.mark.parametrize("leader", ["ours", "theirs"])
-def test_group_with_a_member_in_java(kafka: ApacheKafka, leader: str) -> None:
+def test_group_with_a_member_in_java(either: Server, leader: str) -> None:
     """Who comes first leads, and divides the partitions for the other."""
     topic = f"clients-java-{leader}"
     options: dict[str, Any] = {"group_id": topic, "auto_offset_reset": "earliest", "heartbeat_interval_ms": 100}
@@ -253,10 +254,10 @@ def test_group_with_a_member_in_java(kafka: ApacheKafka, leader: str) -> None:
             assert sorted([*found, *map(int, tool.stdout.split())]) == list(range(40))
             await ours.has(4)
 
-    on(kafka, test)
+    on(either, test)
 
 
-def test_group_goes_on_where_it_committed(kafka: ApacheKafka) -> None:
+def test_group_goes_on_where_it_committed(either: Server) -> None:
     async def test(bootstrap: str) -> None:
         (partition,) = await create(bootstrap, "clients-commit")
         async with Producer(bootstrap) as producer:
@@ -281,10 +282,10 @@ def test_group_goes_on_where_it_committed(kafka: ApacheKafka) -> None:
         async with Consumer(bootstrap, partition.topic, **options) as consumer:
             assert [record.offset for record in await read(consumer, 30)] == list(range(70, 100))
 
-    on(kafka, test)
+    on(either, test)
 
 
-def test_offsets_for_times(kafka: ApacheKafka) -> None:
+def test_offsets_for_times(either: Server) -> None:
     async def test(bootstrap: str) -> None:
         (partition,) = await create(bootstrap, "clients-times")
         start_ms = now_ms() - 60_000
@@ -304,10 +305,10 @@ def test_offsets_for_times(kafka: ApacheKafka) -> None:
             consumer.seek_to_beginning()
             assert [record.offset for record in await read(consumer, 1)] == [0]
 
-    on(kafka, test)
+    on(either, test)
 
 
-def test_admin(kafka: ApacheKafka) -> None:
+def test_admin(either: Server) -> None:
     async def test(bootstrap: str) -> None:
         async with Admin(bootstrap) as admin:
             ids = await admin.create_topics(
@@ -321,18 +322,18 @@ def test_admin(kafka: ApacheKafka) -> None:
             assert {"clients-admin", "clients-default"} <= listed.keys()
             configs = await admin.describe_configs(ConfigResourceType.TOPIC, "clients-admin", ["retention.ms"])
             assert configs["retention.ms"].value == "-1"
-            broker = await admin.describe_configs(ConfigResourceType.BROKER, "1", ["log.retention.hours"])
-            assert broker["log.retention.hours"].value == "168"
+            broker = await admin.describe_configs(ConfigResourceType.BROKER, "1", ["log.segment.bytes"])
+            assert broker["log.segment.bytes"].value == "1073741824"
             cluster = await admin.describe_cluster()
             assert str(cluster.brokers[1].address) == bootstrap
             await admin.delete_topics(ids)
             while ids.keys() & (await admin.list_topics()).keys():
                 pass  # brokers learn a little later than the controller that a topic is gone
 
-    on(kafka, test)
+    on(either, test)
 
 
-def test_refusals(kafka: ApacheKafka) -> None:
+def test_refusals(either: Server) -> None:
     async def test(bootstrap: str) -> None:
         async def refused(call: Awaitable[object]) -> tuple[ErrorCode, bool]:
             with pytest.raises(BrokerError) as caught:
@@ -354,11 +355,11 @@ def test_refusals(kafka: ApacheKafka) -> None:
             with pytest.raises(LocalProtocolError, match="topic 'clients are': expected"):  # without asking
                 producer.send("clients are", b"")
 
-    on(kafka, test)
+    on(either, test)
 
 
 @pytest.mark.parametrize("group", [None, "clients-later"])
-def test_topic_that_comes_later(kafka: ApacheKafka, group: str | None) -> None:
+def test_topic_that_comes_later(either: Server, group: str | None) -> None:
     async def test(bootstrap: str) -> None:
         topic = f"clients-later-{group is not None}"
         async with Consumer(bootstrap, topic, group_id=group, auto_offset_reset="earliest") as consumer:
@@ -368,13 +369,13 @@ def test_topic_that_comes_later(kafka: ApacheKafka, group: str | None) -> None:
                 await producer.send(topic, b"first")
             assert [record.value for record in await reading] == [b"first"]
 
-    on(kafka, test)
+    on(either, test)
 
 
-def test_asking_for_a_topic_makes_it(kafka: ApacheKafka) -> None:
+def test_asking_for_a_topic_makes_it(either: Server) -> None:
     async def test(bootstrap: str) -> None:
         async with Producer(bootstrap) as producer:
             place = await producer.send("clients-made", b"first")
         assert (place.partition, place.offset) == (0, 0)
 
-    on(kafka, test)
+    on(either, test)

@@ -28,17 +28,18 @@ from kafkawire import (
     WaitsFor,
 )
 from kafkawire.sdk.clock import now_ms
-from tests.kafka.apache import ApacheKafka, run_tool
+from tests.kafka.apache import run_tool
+from tests.kafka.servers import Server
 
 TIMEOUT_SECONDS = 60
 
 
-def on(kafka: ApacheKafka, test: Callable[[str], Awaitable[None]]) -> None:
+def on(either: Server, test: Callable[[str], Awaitable[None]]) -> None:
     """Run a test with the address of a node."""
 
     async def run() -> None:
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            await test(kafka.bootstrap)
+            await test(either.bootstrap)
 
     asyncio.run(run())
 
@@ -76,7 +77,7 @@ def values(records: Sequence[Record]) -> list[str]:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])
-def test_a_pattern_finds_topics_that_come_later(kafka: ApacheKafka, protocol: str) -> None:
+def test_a_pattern_finds_topics_that_come_later(either: Server, protocol: str) -> None:
     """By the brokers' pattern ten seconds later; "auto" is the same, so it does not wait for that."""
     prefix = f"features-pattern-{protocol}"
 
@@ -96,10 +97,10 @@ def test_a_pattern_finds_topics_that_come_later(kafka: ApacheKafka, protocol: st
             assert values(await read(consumer, 1)) == ["second"]
             assert {partition.topic for partition in consumer.assignment} == {f"{prefix}-a", f"{prefix}-b"}
 
-    on(kafka, test)
+    on(either, test)
 
 
-def test_a_pattern_that_matches_nothing_yet(kafka: ApacheKafka) -> None:
+def test_a_pattern_that_matches_nothing_yet(either: Server) -> None:
     topic = "features-nothing"
 
     async def test(bootstrap: str) -> None:
@@ -111,10 +112,10 @@ def test_a_pattern_that_matches_nothing_yet(kafka: ApacheKafka) -> None:
             await produce(bootstrap, topic, "first")
             assert values(await read(consumer, 1)) == ["first"]
 
-    on(kafka, test)
+    on(either, test)
 
 
-def test_a_pattern_without_a_group(kafka: ApacheKafka) -> None:
+def test_a_pattern_without_a_group(either: Server) -> None:
     async def test(bootstrap: str) -> None:
         async with Consumer(bootstrap, auto_offset_reset="earliest", metadata_max_age_ms=500) as consumer:
             await consumer.subscribe(pattern="features-alone-.")
@@ -122,10 +123,10 @@ def test_a_pattern_without_a_group(kafka: ApacheKafka) -> None:
             await produce(bootstrap, "features-alone-x", "first")
             assert values(await read(consumer, 1)) == ["first"]
 
-    on(kafka, test)
+    on(either, test)
 
 
-def test_a_pattern_that_the_brokers_refuse_ends_the_membership(kafka: ApacheKafka) -> None:
+def test_a_pattern_that_the_brokers_refuse_ends_the_membership(either: Server) -> None:
     async def test(bootstrap: str) -> None:
         async with Consumer(bootstrap, group_id="features-refused", group_protocol="consumer") as consumer:
             await consumer.subscribe(pattern="(")
@@ -133,7 +134,7 @@ def test_a_pattern_that_the_brokers_refuse_ends_the_membership(kafka: ApacheKafk
                 await consumer.getmany(30_000)
             assert consumer.health().waits_for is WaitsFor.NOTHING
 
-    on(kafka, test)
+    on(either, test)
 
 
 # Assignors of the application.
@@ -162,7 +163,7 @@ class OneForAll(Assignor):
         }
 
 
-def test_an_assignor_of_the_application(kafka: ApacheKafka) -> None:
+def test_an_assignor_of_the_application(either: Server) -> None:
     topic = "features-assignor"
 
     async def test(bootstrap: str) -> None:
@@ -181,10 +182,10 @@ def test_an_assignor_of_the_application(kafka: ApacheKafka) -> None:
             while partitions not in (one.assignment, two.assignment) or one.assignment & two.assignment:
                 await asyncio.sleep(0)
 
-    on(kafka, test)
+    on(either, test)
 
 
-def test_an_assignor_that_raises(kafka: ApacheKafka) -> None:
+def test_an_assignor_that_raises(either: Server) -> None:
     topic = "features-raises"
 
     async def test(bootstrap: str) -> None:
@@ -193,13 +194,13 @@ def test_an_assignor_that_raises(kafka: ApacheKafka) -> None:
             with pytest.raises(KafkaWireError, match=r"assignor one-for-all: ValueError\('nobody'\)"):
                 await consumer.getmany(30_000)
 
-    on(kafka, test)
+    on(either, test)
 
 
 # Commits.
 
 
-def test_records_finished_in_any_order(kafka: ApacheKafka) -> None:
+def test_records_finished_in_any_order(either: Server) -> None:
     topic = "features-finish"
 
     async def test(bootstrap: str) -> None:
@@ -219,10 +220,10 @@ def test_records_finished_in_any_order(kafka: ApacheKafka) -> None:
             (offset,) = (await admin.list_group_offsets(topic)).values()
         assert offset.offset == 10
 
-    on(kafka, test)
+    on(either, test)
 
 
-def test_records_and_batches_are_committed(kafka: ApacheKafka) -> None:
+def test_records_and_batches_are_committed(either: Server) -> None:
     topic = "features-commit"
 
     async def test(bootstrap: str) -> None:
@@ -238,10 +239,10 @@ def test_records_and_batches_are_committed(kafka: ApacheKafka) -> None:
             committed = (await consumer.committed(partition))[partition]
             assert (committed.offset, committed.leader_epoch) == (10, 0)
 
-    on(kafka, test)
+    on(either, test)
 
 
-def test_a_topic_that_is_missing_holds_up_nothing(kafka: ApacheKafka, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_that_is_missing_holds_up_nothing(either: Server, caplog: pytest.LogCaptureFixture) -> None:
     topic = "features-present"
 
     async def test(bootstrap: str) -> None:
@@ -257,13 +258,13 @@ def test_a_topic_that_is_missing_holds_up_nothing(kafka: ApacheKafka, caplog: py
             await produce(bootstrap, "features-absent", "second")
             assert values(await read(consumer, 1)) == ["second"]
 
-    on(kafka, test)
+    on(either, test)
 
 
 # Positions.
 
 
-def test_times(kafka: ApacheKafka) -> None:
+def test_times(either: Server) -> None:
     async def test(bootstrap: str) -> None:
         (partition,) = await create(bootstrap, "features-times")
         start = datetime.now(UTC) - timedelta(hours=2)
@@ -288,10 +289,10 @@ def test_times(kafka: ApacheKafka) -> None:
             assert await consumer.position(partition) == 12
             assert await consumer.partitions_for(partition.topic) == [partition]
 
-    on(kafka, test)
+    on(either, test)
 
 
-def test_the_position_passes_control_records(kafka: ApacheKafka) -> None:
+def test_the_position_passes_control_records(either: Server) -> None:
     topic = "features-control"
 
     async def test(bootstrap: str) -> None:
@@ -312,10 +313,10 @@ def test_the_position_passes_control_records(kafka: ApacheKafka) -> None:
             assert await consumer.position(partition) == 6
             assert consumer.lag(partition) == 0
 
-    on(kafka, test)
+    on(either, test)
 
 
-def test_pause_and_resume(kafka: ApacheKafka) -> None:
+def test_pause_and_resume(either: Server) -> None:
     async def test(bootstrap: str) -> None:
         one, two = await create(bootstrap, "features-pause", 2)
         await produce(bootstrap, one.topic, "one")
@@ -328,14 +329,14 @@ def test_pause_and_resume(kafka: ApacheKafka) -> None:
             consumer.resume(one)
             assert values(await read(consumer, 1)) == ["one"]
 
-    on(kafka, test)
+    on(either, test)
 
 
 # Topics that change.
 
 
 @pytest.mark.parametrize("group", [False, True])
-def test_a_topic_that_is_created_again(kafka: ApacheKafka, group: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_that_is_created_again(either: Server, group: bool, caplog: pytest.LogCaptureFixture) -> None:
     topic = f"features-again-{group}"
     given: dict[str, Any] = {"group_id": topic, "heartbeat_interval_ms": 100} if group else {}
 
@@ -354,13 +355,13 @@ def test_a_topic_that_is_created_again(kafka: ApacheKafka, group: bool, caplog: 
             records = await waiting
             assert [(record.offset, record.value) for record in records] == [(0, b"d"), (1, b"e")]
 
-    on(kafka, test)
+    on(either, test)
     if not group:
         assert any("was deleted and created again: reset to earliest" in message for message in caplog.messages)
 
 
 @pytest.mark.parametrize("kind", ["no group", "classic", "consumer", "by hand"])
-def test_new_partitions_are_read(kafka: ApacheKafka, kind: str) -> None:
+def test_new_partitions_are_read(either: Server, kind: str) -> None:
     topic = f"features-growth-{kind.replace(' ', '-')}"
 
     async def test(bootstrap: str) -> None:
@@ -383,14 +384,14 @@ def test_new_partitions_are_read(kafka: ApacheKafka, kind: str) -> None:
             await produce(bootstrap, topic, "second", partition=2)
             assert values(await read(consumer, 1)) == ["second"]
 
-    on(kafka, test)
+    on(either, test)
 
 
 # Listeners and health.
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_listener_closes_its_consumer(kafka: ApacheKafka, protocol: Literal["classic", "consumer"]) -> None:
+def test_a_listener_closes_its_consumer(either: Server, protocol: Literal["classic", "consumer"]) -> None:
     topic = f"features-close-{protocol}"
     told: list[str] = []
 
@@ -419,10 +420,10 @@ def test_a_listener_closes_its_consumer(kafka: ApacheKafka, protocol: Literal["c
             while not {(topic, "Empty")} & {(each.group_id, each.state) for each in await admin.list_groups()}:
                 await asyncio.sleep(0)
 
-    on(kafka, test)
+    on(either, test)
 
 
-def test_health(kafka: ApacheKafka) -> None:
+def test_health(either: Server) -> None:
     topic = "features-health"
 
     async def test(bootstrap: str) -> None:
@@ -439,4 +440,4 @@ def test_health(kafka: ApacheKafka) -> None:
             await produce(bootstrap, topic, "second")
             await reading
 
-    on(kafka, test)
+    on(either, test)

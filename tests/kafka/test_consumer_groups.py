@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kafkawire import Admin, Consumer, NewTopic, Producer, TopicPartition
-from tests.kafka.apache import ApacheKafka
+from tests.kafka.servers import Server
 
 PARTITIONS = 6
 TIMEOUT_SECONDS = 60
@@ -126,9 +126,9 @@ async def _join_and_leave(bootstrap: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_consumers_join_and_leave_without_a_duplicate_or_a_gap(kafka: ApacheKafka, kind: str) -> None:
+def test_consumers_join_and_leave_without_a_duplicate_or_a_gap(either: Server, kind: str) -> None:
     async def run() -> None:
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            await _join_and_leave(kafka.bootstrap, kind)
+            await _join_and_leave(either.bootstrap, kind)
 
     asyncio.run(run())

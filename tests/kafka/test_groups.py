@@ -32,7 +32,7 @@ from kafkawire.sdk.transport.connection import ConnectionSettings
 from kafkawire.sdk.transport.driver import Driver
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.stream import TcpNetwork
-from tests.kafka.apache import ApacheKafka
+from tests.kafka.servers import Server
 from tests.sdk.client.groups.readers import MemoryReader
 
 PARTITIONS = 6
@@ -190,5 +190,5 @@ async def _join_and_leave(bootstrap: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_members_join_and_leave_without_a_duplicate_or_a_gap(kafka: ApacheKafka, kind: str) -> None:
-    asyncio.run(_join_and_leave(kafka.bootstrap, kind))
+def test_members_join_and_leave_without_a_duplicate_or_a_gap(either: Server, kind: str) -> None:
+    asyncio.run(_join_and_leave(either.bootstrap, kind))

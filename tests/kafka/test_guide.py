@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.kafka.apache import ApacheKafka
+from tests.kafka.servers import Server
 from tests.test_guide import blocks, run
 
 GIVEN = """
@@ -39,7 +39,7 @@ with Admin(servers) as admin:
 """
 
 
-def test_the_page_on_transactions(kafka: ApacheKafka, tmp_path: Path) -> None:
-    program = [f"servers = {kafka.bootstrap!r}", GIVEN, *blocks("transactions"), THEN]
+def test_the_page_on_transactions(either: Server, tmp_path: Path) -> None:
+    program = [f"servers = {either.bootstrap!r}", GIVEN, *blocks("transactions"), THEN]
     (tmp_path / "program.py").write_text("\n".join(program))
     run("program.py", folder=tmp_path)

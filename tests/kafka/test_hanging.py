@@ -19,11 +19,9 @@ import pytest
 from kafkawire import Consumer, Producer, TopicPartition
 from kafkawire.errors import BufferFull, Closed, DeliveryTimedOut, KafkaWireError
 from kafkawire.sdk.producer.engine import Delivery
-from kafkawire.testing import Broker
 from tests.kafka.apache import ApacheKafka
-from tests.kafka.test_troubles import create, either, on, values
-
-__all__ = ["either"]
+from tests.kafka.servers import Server
+from tests.kafka.test_troubles import create, on, values
 
 GRACE_MS = 100 + 150
 
@@ -139,7 +137,7 @@ def test_without_acknowledgements_memory_is_bounded(hanging: ApacheKafka, io: An
 
 
 @pytest.mark.parametrize("io", ["loop", "thread"])
-def test_without_acknowledgements_close_sends_everything(either: ApacheKafka | Broker, io: Any) -> None:
+def test_without_acknowledgements_close_sends_everything(either: Server, io: Any) -> None:
     async def test(bootstrap: str) -> None:
         topic = f"troubles-everything-{io}"
         await create(bootstrap, topic)

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from kafkawire import Producer
+from kafkawire.reference_broker.disk.disk import read_file
 from kafkawire.reference_broker.disk.machine import MachineDisk
+from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.batches import headers_in
 from kafkawire.reference_broker.log.producer_snapshots import encode_snapshot
 from kafkawire.reference_broker.log.producer_state import note_stored
@@ -150,10 +152,13 @@ def test_what_kafka_writes_about_transactions(kafka: ApacheKafka) -> None:
     folder = kafka.data_dir / f"{topic}-0"
     (snapshot,) = folder.glob("*.snapshot")
     log = MachineDisk(folder).open(f"{0:020}.log")
-    producers, index, content = Producers(), TransactionIndex(0), b""
+    producers, disk = Producers(), MemoryDisk()
+    index = TransactionIndex(disk, "index", 0)
     for header in headers_in(log, 0):
-        ended = note_stored(producers, log, header)
-        content += b"".join(index.append(transaction) for transaction in ended if transaction.is_aborted)
+        for ended in note_stored(producers, log, header):
+            if ended.is_aborted:
+                index.append(ended)
+    index.store()
     assert encode_snapshot(producers) == snapshot.read_bytes()
     assert len(index) == 6
-    assert content == (folder / f"{0:020}.txnindex").read_bytes()
+    assert read_file(disk, "index") == (folder / f"{0:020}.txnindex").read_bytes()

@@ -22,9 +22,8 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.stream import TcpNetwork
 from kafkawire.sdk.transport.wire import Address
-from kafkawire.testing import Broker
-from tests.kafka.apache import ApacheKafka
 from tests.kafka.counting import CountingNetwork
+from tests.kafka.servers import Server
 
 TIMEOUT_SECONDS = 60
 GRACE_MS = 100 + 150
@@ -37,21 +36,14 @@ GROUPS = [None, "classic", "consumer"]
 Test = Callable[[str], Awaitable[None]]
 
 
-def on(server: ApacheKafka | Broker, test: Test) -> None:
+def on(either: Server, test: Test) -> None:
     """Run a test with an address, within the time limit."""
 
     async def limited() -> None:
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            await test(server.bootstrap)
+            await test(either.bootstrap)
 
     asyncio.run(limited())
-
-
-@pytest.fixture(params=["kafka", "broker"])
-def either(request: pytest.FixtureRequest) -> ApacheKafka | Broker:
-    """Apache Kafka, then the reference broker."""
-    found: ApacheKafka | Broker = request.getfixturevalue(request.param)
-    return found
 
 
 async def create(bootstrap: str, *topics: str, partitions: int = 1, **configs: str) -> None:
@@ -93,7 +85,7 @@ async def grow(bootstrap: str, topic: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_new_partitions_are_read(kafka: ApacheKafka, group: str | None) -> None:
+def test_new_partitions_are_read(either: Server, group: str | None) -> None:
     async def test(bootstrap: str) -> None:
         topic = f"troubles-grow-{group}"
         await create(bootstrap, topic)
@@ -114,11 +106,11 @@ def test_new_partitions_are_read(kafka: ApacheKafka, group: str | None) -> None:
                         await asyncio.sleep(0.1)
             assert await values(consumer, 2) == [b"new"] * 2
 
-    on(kafka, test)
+    on(either, test)
 
 
 @pytest.mark.parametrize("group", [None, "classic"])
-def test_a_topic_that_is_deleted_holds_up_no_other(either: ApacheKafka | Broker, group: str | None) -> None:
+def test_a_topic_that_is_deleted_holds_up_no_other(either: Server, group: str | None) -> None:
     async def test(bootstrap: str) -> None:
         kept, gone = topics = f"troubles-kept-{group}", f"troubles-gone-{group}"
         await create(bootstrap, *topics)
@@ -151,7 +143,7 @@ def test_a_topic_that_is_deleted_holds_up_no_other(either: ApacheKafka | Broker,
 
 @pytest.mark.parametrize("group", [None, "classic"])
 def test_a_topic_that_is_created_again_is_read_anew(
-    kafka: ApacheKafka, group: str | None, caplog: pytest.LogCaptureFixture
+    either: Server, group: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test(bootstrap: str) -> None:
         topic = f"troubles-again-{group}"
@@ -170,12 +162,12 @@ def test_a_topic_that_is_created_again_is_read_anew(
             assert await values(consumer, 1) == [b"second life"]
 
     with caplog.at_level(logging.WARNING, "kafkawire.consumer"):
-        on(kafka, test)
+        on(either, test)
     if group is None:  # a group assigns its partitions anew
         assert "reset to earliest" in caplog.text
 
 
-def test_a_missing_partition_holds_up_no_other(either: ApacheKafka | Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_partition_holds_up_no_other(either: Server, caplog: pytest.LogCaptureFixture) -> None:
     async def test(bootstrap: str) -> None:
         topic = "troubles-missing"
         await create(bootstrap, topic)
@@ -206,7 +198,7 @@ def test_a_missing_partition_holds_up_no_other(either: ApacheKafka | Broker, cap
 
 
 @pytest.mark.parametrize("io", ["loop", "thread"])
-def test_slow_records_are_no_missing_polls(either: ApacheKafka | Broker, io: Any) -> None:
+def test_slow_records_are_no_missing_polls(either: Server, io: Any) -> None:
     """A batch takes three times `max_poll_interval_ms`, each of its records a part of it."""
 
     async def test(bootstrap: str) -> None:
@@ -231,7 +223,7 @@ def test_slow_records_are_no_missing_polls(either: ApacheKafka | Broker, io: Any
     on(either, test)
 
 
-def test_cancelled_reads_lose_nothing(either: ApacheKafka | Broker) -> None:
+def test_cancelled_reads_lose_nothing(either: Server) -> None:
     async def test(bootstrap: str) -> None:
         topic = "troubles-cancels"
         await create(bootstrap, topic, partitions=3)
@@ -261,7 +253,7 @@ def test_cancelled_reads_lose_nothing(either: ApacheKafka | Broker) -> None:
     on(either, test)
 
 
-def test_bad_records_leave_no_trace_and_delay_no_good_one(either: ApacheKafka | Broker) -> None:
+def test_bad_records_leave_no_trace_and_delay_no_good_one(either: Server) -> None:
     async def test(bootstrap: str) -> None:
         topic = "troubles-bad"
         configs: dict[str, Any] = {"max.message.bytes": "2000"}
@@ -285,7 +277,7 @@ def test_bad_records_leave_no_trace_and_delay_no_good_one(either: ApacheKafka | 
     on(either, test)
 
 
-def test_no_offset_is_raised_once(either: ApacheKafka | Broker) -> None:
+def test_no_offset_is_raised_once(either: Server) -> None:
     async def test(bootstrap: str) -> None:
         topic = "troubles-none"
         await create(bootstrap, topic)
@@ -326,7 +318,7 @@ class Listener:
 
 
 @pytest.mark.parametrize("io", ["loop", "thread"])
-def test_a_listener_seeks_before_the_first_record_and_commits_at_close(either: ApacheKafka | Broker, io: Any) -> None:
+def test_a_listener_seeks_before_the_first_record_and_commits_at_close(either: Server, io: Any) -> None:
     async def test(bootstrap: str) -> None:
         topic = f"troubles-listener-{io}"
         await create(bootstrap, topic)
@@ -345,7 +337,7 @@ def test_a_listener_seeks_before_the_first_record_and_commits_at_close(either: A
     on(either, test)
 
 
-def test_a_subscription_that_changes_during_a_join(either: ApacheKafka | Broker) -> None:
+def test_a_subscription_that_changes_during_a_join(either: Server) -> None:
     async def test(bootstrap: str) -> None:
         first, second = "troubles-first", "troubles-second"
         await create(bootstrap, first, second)

@@ -188,7 +188,7 @@ def _delete(bench: BrokerBench, ledger: Ledger, name: str) -> None:
             assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
             ledger.maybe_deleted.remove(topic_id)
 
-    _ask(bench, DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(name)]), None, answered)
+    _ask(bench, DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(name)], timeout_ms=60_000), None, answered)
 
 
 def _produce(bench: BrokerBench, ledger: Ledger, name: str, value: str) -> None:

@@ -9,14 +9,19 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
-from kafkawire.reference_broker.server import serve
+from kafkawire.reference_broker.config_file import ConfigFile, read_config
+from kafkawire.reference_broker.options import BrokerOptions
+from kafkawire.reference_broker.server import Broker, serve
 from kafkawire.sdk.errors import ConfigurationError, KafkaWireError
 from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["run"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+_LISTEN = "127.0.0.1:9092"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -33,19 +38,59 @@ def run(program: str, arguments: Sequence[str]) -> int:
         program: what the user called, for the help and in front of errors.
         arguments: what followed.
     """
-    given = _parser(program).parse_args(arguments)
+    parser = _parser(program)
+    given = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    config = None
     try:
+        config = None if given.config is None else read_config(given.config)
+        options, data = _settings(parser, given, config)
+        files = "nothing on the disk" if data is None else f"files in {data}"
         serve(
-            Address.parse("--listen", given.listen, lowest_port=0),
-            given.data,
-            dict(given.option),
-            lambda broker: print(f"kafkawire broker on {broker.bootstrap}, files in {given.data}", flush=True),
+            Address.parse("--listen", given.listen or _LISTEN, lowest_port=0),
+            data,
+            options,
+            lambda broker: print(f"kafkawire broker on {_addresses(broker)}, {files}", flush=True),
         )
+    except ConfigurationError as error:
+        print(f"{program}: {error if config is None else config.placed(error)}", file=sys.stderr)
+        return 2
     except (KafkaWireError, OSError, ValueError) as error:
         print(f"{program}: {error}", file=sys.stderr)
-        return 2 if isinstance(error, ConfigurationError) else 1
+        return 1
     return 0
+
+
+def _addresses(broker: Broker) -> str:
+    """Return where clients connect to; with the names of the listeners if there are several."""
+    if len(broker.addresses) == 1:
+        return broker.bootstrap
+    return " ".join(f"{name}://{address}" for name, address in broker.addresses.items())
+
+
+def _settings(
+    parser: argparse.ArgumentParser, given: argparse.Namespace, config: ConfigFile | None
+) -> tuple[dict[str, object], str | None]:
+    """Return the options, those of the command line before those of the file; and the folder, None for no files."""
+    if config is not None and config.without_effect:
+        _log.warning("%s: without effect here: %s", config.path, ", ".join(config.without_effect))
+    own = {BrokerOptions.KAFKA_NAMES.get(name, name) for name, _ in given.option}
+    if given.listen is not None:
+        own.add("listeners")
+        if any(name == "listeners" for name, _ in given.option):
+            parser.error("--listen and --option listeners=… say the same")
+    options: dict[str, object] = {}
+    if config is not None:
+        options = {name: value for name, value in config.options.items() if BrokerOptions.KAFKA_NAMES[name] not in own}
+    options.update(given.option)
+    data = given.data or (None if config is None else config.data_dir)
+    if given.ephemeral:
+        if given.data:
+            parser.error("--ephemeral keeps nothing in a folder: leave out --data")
+        return options, None
+    if data is None:
+        parser.error("the following arguments are required: --data (or --ephemeral, or log.dirs in --config)")
+    return options, data
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
@@ -54,14 +99,15 @@ def _parser(program: str) -> argparse.ArgumentParser:
         description="Run the reference broker until it is interrupted; prints its address once it accepts connections.",
         allow_abbrev=False,
     )
+    parser.add_argument("--data", metavar="FOLDER", help="folder of its files; created if it does not exist")
+    parser.add_argument("--ephemeral", action="store_true", help="keep everything in memory, and write no files")
     parser.add_argument(
-        "--data", type=Path, required=True, metavar="FOLDER", help="folder of its files; created if it does not exist"
+        "--config", metavar="FILE", help="options in a properties file with Kafka's names, as server.properties"
     )
     parser.add_argument(
         "--listen",
-        default="127.0.0.1:9092",
         metavar="HOST:PORT",
-        help="where to listen; port 0 takes a free one (default: %(default)s)",
+        help=f"where to listen; port 0 takes a free one (default: listeners in --config, or {_LISTEN})",
     )
     parser.add_argument(
         "--option",

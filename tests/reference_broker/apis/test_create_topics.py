@@ -131,3 +131,52 @@ def test_value_with_a_newline_does_not_keep_the_broker_from_starting(bench):
     bench.create("t", leader_replication_throttled_replicas="0:1,\n1:2")
     bench.restart()
     assert bench.core.directory.topics["t"].configs == {"leader.replication.throttled.replicas": "0:1,\n1:2"}
+
+
+@pytest.mark.parametrize(
+    ("topics", "codes"),
+    [
+        ([Topic("a", 6_000, 1), Topic("b", 4_001, 1)], [ErrorCode.POLICY_VIOLATION] * 2),
+        ([Topic("a", 9_999, 1), Topic("b", -1, -1), Topic("c", -1, -1)], [ErrorCode.POLICY_VIOLATION] * 3),
+        ([Topic("a", 10_000, 1), Topic("not allowed", 1, 1)], [ErrorCode.POLICY_VIOLATION] * 2),
+        ([Topic("a", 10_000, 1), Topic("b", -5, 1)], [ErrorCode.NONE, ErrorCode.INVALID_PARTITIONS]),
+        ([Topic("a", 10_000, 1), Topic("a", 10_000, 1)], [ErrorCode.INVALID_REQUEST]),
+        ([Topic("a", 9_999, 1), Topic("b", -1, -1)], [ErrorCode.NONE] * 2),
+    ],
+)
+def test_the_limit_of_partitions_is_that_of_a_request(bench, topics, codes):
+    results = bench.ask(CreateTopicsRequest(topics, validate_only=True)).topics
+    assert [result.error_code for result in results] == codes
+
+
+def test_no_time_creates_nothing(bench):
+    """As Kafka's controller, which does not begin what is too late already."""
+    topics = [Topic("a", 1, 1), Topic("not allowed", 1, 1)]
+    for timeout_ms in (0, -1):
+        results = bench.ask(CreateTopicsRequest(topics, timeout_ms=timeout_ms)).topics
+        assert [result.error_code for result in results] == [ErrorCode.REQUEST_TIMED_OUT] * 2
+        assert [result.num_partitions for result in results] == [-1, -1]
+    assert not bench.core.directory.topics
+
+
+def test_a_client_is_answered_in_its_time_and_the_topic_is_still_created():
+    work = HeldWork()
+    bench = BrokerBench(MemoryDisk(), work)
+    waiting = bench.ask(CreateTopicsRequest([Topic("slow", 1, 1), Topic("a b", 1, 1)], timeout_ms=500))
+    bench.advance(499)
+    assert waiting.response is None
+    bench.advance(1)
+    slow, bad = bench.through(waiting.response, 7).topics
+    assert (slow.error_code, slow.topic_id, slow.num_partitions) == (ErrorCode.REQUEST_TIMED_OUT, ZERO_UUID, -1)
+    assert bad.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    work.run()
+    assert list(bench.core.directory.topics) == ["slow"]
+
+
+def test_the_time_of_a_request_that_is_answered_does_not_run_on():
+    work = HeldWork()
+    bench = BrokerBench(MemoryDisk(), work)
+    before = bench.core.timers.next_deadline_ms
+    bench.ask(CreateTopicsRequest([Topic("new", 1, 1)], timeout_ms=1))
+    work.run()
+    assert bench.core.timers.next_deadline_ms == before

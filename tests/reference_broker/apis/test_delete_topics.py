@@ -24,7 +24,11 @@ State = DeleteTopicsRequest.DeleteTopicState
 def test_every_version(bench, version):
     topic_id = bench.create(partitions=2)
     bench.produce(produced(b"x"))
-    request = DeleteTopicsRequest([State("t")]) if version >= 6 else DeleteTopicsRequest(topic_names=["t"])
+    request = (
+        DeleteTopicsRequest([State("t")], timeout_ms=60_000)
+        if version >= 6
+        else DeleteTopicsRequest(topic_names=["t"], timeout_ms=60_000)
+    )
     (result,) = bench.ask(request, version).responses
     assert (result.name, result.error_code) == ("t", ErrorCode.NONE)
     assert result.topic_id == (topic_id if version >= 6 else ZERO_UUID)
@@ -46,7 +50,7 @@ def test_every_version(bench, version):
 def test_refused(bench, state, code):
     bench.create()
     bench.offsets_topic()
-    (result,) = bench.ask(DeleteTopicsRequest([state])).responses
+    (result,) = bench.ask(DeleteTopicsRequest([state], timeout_ms=60_000)).responses
     assert result.error_code == code
     assert result.error_message
     assert len(bench.core.directory.topics) == 2
@@ -54,14 +58,14 @@ def test_refused(bench, state, code):
 
 def test_by_id(bench):
     topic_id = bench.create()
-    (result,) = bench.ask(DeleteTopicsRequest([State(None, topic_id)])).responses
+    (result,) = bench.ask(DeleteTopicsRequest([State(None, topic_id)], timeout_ms=60_000)).responses
     assert (result.name, result.topic_id, result.error_code) == ("t", topic_id, ErrorCode.NONE)
 
 
 def test_committed_offsets_go_too(bench):
     bench.create()
     commit(bench, 5)
-    bench.ask(DeleteTopicsRequest([State("t")]))
+    bench.ask(DeleteTopicsRequest([State("t")], timeout_ms=60_000))
     assert not bench.core.groups.offsets("g")
     bench.restart()
     assert not bench.core.groups.offsets("g")
@@ -72,7 +76,7 @@ def test_response_waits_until_the_topic_cannot_come_back():
     bench = BrokerBench(disk, work)
     bench.ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)]))
     work.run()
-    waiting = bench.ask(DeleteTopicsRequest([State("t")]))
+    waiting = bench.ask(DeleteTopicsRequest([State("t")], timeout_ms=60_000))
     assert isinstance(waiting, DelayedOperation)
     while waiting.response is None:
         work.run(1)
@@ -84,6 +88,26 @@ def test_failing_disk():
     bench = BrokerBench(disk := MemoryDisk())
     bench.create()
     disk.plan = fail_at(disk.calls + 1)
-    (result,) = bench.ask(DeleteTopicsRequest([State("t")])).responses
+    (result,) = bench.ask(DeleteTopicsRequest([State("t")], timeout_ms=60_000)).responses
     assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert not bench.produce(produced(b"x")).error_code, "it is still there"
+
+
+def test_no_time_deletes_nothing(bench):
+    bench.create("t")
+    (result,) = bench.ask(DeleteTopicsRequest([State("t")], timeout_ms=0)).responses
+    assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert "t" in bench.core.directory.topics
+
+
+def test_a_client_is_answered_in_its_time_and_the_topic_is_still_deleted():
+    work = HeldWork()
+    bench = BrokerBench(MemoryDisk(), work)
+    bench.ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)]))
+    work.run()
+    waiting = bench.ask(DeleteTopicsRequest([State("t")], timeout_ms=500))
+    bench.advance(500)
+    (result,) = bench.through(waiting.response, 6).responses
+    assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
+    work.run()
+    assert not bench.core.directory.topics

@@ -160,7 +160,7 @@ def test_gone_client_leaves_nothing_behind(bench):
 def test_deleted_topic_completes_a_delayed_fetch(bench):
     topic_id = bench.create()
     waiting = bench.ask(request(partition(), topic_id=topic_id, wait=500))
-    bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState("t")]))
+    bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState("t")], timeout_ms=60_000))
     assert only(waiting.response).error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 

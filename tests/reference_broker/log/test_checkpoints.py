@@ -11,13 +11,13 @@ from kafkawire.reference_broker.log.checkpoints import (
     DamagedFile,
     clean_shutdown_text,
     partition_metadata_text,
-    properties_text,
     read_epochs,
     read_offsets,
     read_properties,
     write_epochs,
     write_offsets,
 )
+from kafkawire.reference_broker.log.properties import properties_text
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 

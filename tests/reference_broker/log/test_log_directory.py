@@ -4,6 +4,7 @@ Method: directories made, closed, tampered with and opened again; background wor
 """
 
 import errno
+import gc
 import os
 from itertools import count
 
@@ -415,6 +416,7 @@ def test_checkpoints_are_not_queued_up():
 def test_restart_needs_no_more_descriptors_than_running(tmp_path):
     """300 partitions under 400 descriptors ran, but did not start again."""
     config = {"index.interval.bytes": "0", "segment.index.bytes": "24"}
+    gc.collect()  # what other tests have left
     before = len(os.listdir("/proc/self/fd"))
     directory = on(MachineDisk(tmp_path))
     topic = create(directory, "t", 50, config)
@@ -429,3 +431,16 @@ def test_restart_needs_no_more_descriptors_than_running(tmp_path):
     assert started <= running
     assert started <= 50 + 2
     again.abandon()
+
+
+def test_lost_reservation_of_producer_ids(reopen, tmp_path):
+    directory = reopen()
+    assert [directory.reserve_producer_ids(1000) for _ in range(2)] == [0, 1000]
+    topic = create(directory, "t", 2)
+    for number, producer_id in enumerate((1700, 2**63 - 1)):
+        data = produced(b"v", producer_id=producer_id, producer_epoch=0, base_sequence=0)
+        topic.logs[number].append(data, parse_header(data), NOW_MS, lambda result: None)
+    assert reopen().reserve_producer_ids(1000) == 2000
+    (tmp_path / "producer-ids").unlink()
+    assert reopen().reserve_producer_ids(1000) == 1701, "after what the logs know"
+    assert reopen().reserve_producer_ids(1000) == 2701

@@ -1,18 +1,24 @@
 """A log ends transactions with markers, which wait, roll and fail as any other append.
 
-Method: logs in memory; background work at once, or held until the test lets it happen.
+What was aborted is in the index of the segment that has the marker, whatever happens to the file.
+
+Method: logs in memory; background work at once, or held until the test lets it happen; crashes, damaged and lost files.
 """
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
+from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.partition_log import Appended
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.log.held_work import HeldWork
-from tests.reference_broker.log.transacting_logs import SMALL, TransactingLog
+from tests.reference_broker.log.transacting_logs import CONFIG, FOLDER, SMALL, TransactingLog, aborted_in, index_files
 
 PRODUCER, OTHER = 1, 2
 
@@ -101,3 +107,155 @@ def test_what_waits_is_answered_when_the_log_ends() -> None:
     assert error.code == ErrorCode.KAFKA_STORAGE_ERROR
     (again,) = log.submit_end(PRODUCER, is_commit=True)
     assert again == error
+
+
+# The index of what was aborted.
+
+
+def some_aborted(config: LogConfig = SMALL) -> TransactingLog:
+    """Return a log of several segments in which every third transaction was committed."""
+    log = TransactingLog(config)
+    for number in range(12):
+        log.append(PRODUCER, b"%d" % number, b"x" * 40)
+        log.append(OTHER, b"other")
+        log.end(PRODUCER, is_commit=number % 3 == 0)
+        if number % 2:
+            log.end(OTHER, is_commit=False)
+    return log
+
+
+def test_what_was_aborted_is_in_the_index_of_the_segment_with_the_marker() -> None:
+    log = TransactingLog(SMALL)
+    log.append(PRODUCER, b"x" * 300)
+    log.plain(b"x" * 100)
+    log.append(OTHER, b"b")
+    assert log.abort(PRODUCER) == 3
+    log.commit(OTHER)
+    assert log.log.segments.base_offsets == [0, 1]
+    assert aborted_in(log.log) == {1: [(PRODUCER, 0, 3, 2)]}
+
+
+def test_a_log_without_aborted_transactions_has_no_index_of_them() -> None:
+    log = TransactingLog(SMALL)
+    for _ in range(5):
+        log.append(PRODUCER, b"x" * 200)
+        log.commit(PRODUCER)
+    log.log.close()
+    assert not index_files(log.disk)
+
+
+def test_the_index_survives_a_shutdown() -> None:
+    log = some_aborted()
+    before = aborted_in(log.log)
+    assert len(before) > 3
+    log.log = log.closed()
+    assert aborted_in(log.log) == before
+    assert {base: len(content) for base, content in index_files(log.disk).items()} == {
+        base: 34 * len(entries) for base, entries in before.items()
+    }
+    log.append(PRODUCER, b"more")
+    marker = log.abort(PRODUCER)
+    assert [entry for entries in aborted_in(log.log).values() for entry in entries][-1].last_offset == marker
+
+
+@pytest.mark.parametrize("config", [SMALL, CONFIG], ids=["small", "one"])
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_a_crash_rebuilds_the_index(config: LogConfig, is_reopened: bool) -> None:
+    """With a snapshot in the middle of the last segment, which an orderly shutdown leaves, as well."""
+    log = some_aborted(config)
+    if is_reopened:
+        log.log = log.closed()
+    log.append(PRODUCER, b"last")
+    log.abort(PRODUCER)
+    log.append(OTHER, b"open")
+    before = aborted_in(log.log)
+    again = log.opened(is_clean=False)
+    assert aborted_in(again) == before
+    assert again.last_stable_offset == log.log.last_stable_offset == again.next_offset - 1
+
+
+def test_a_crash_that_loses_a_marker_loses_its_entry() -> None:
+    log = TransactingLog()
+    log.append(PRODUCER, b"a")
+    log.abort(PRODUCER)
+    log.append(PRODUCER, b"b")
+    end = log.log.size_bytes
+    log.abort(PRODUCER)
+    log.log.close()
+    assert len(index_files(log.disk)[0]) == 2 * 34
+    log.disk.open(f"{FOLDER}/{0:020}.log").truncate(end + 10)
+    again = log.opened(is_clean=False)
+    assert aborted_in(again) == {0: [(PRODUCER, 0, 1, 2)]}
+    assert again.last_stable_offset == 2
+    again.close()
+    assert len(index_files(log.disk)[0]) == 34
+
+
+def test_the_file_goes_when_a_crash_has_lost_all_markers() -> None:
+    log = TransactingLog()
+    log.append(PRODUCER, b"a")
+    end = log.log.size_bytes
+    log.abort(PRODUCER)
+    log.log.close()
+    log.disk.open(f"{FOLDER}/{0:020}.log").truncate(end)
+    again = log.opened(is_clean=False)
+    assert not aborted_in(again)
+    again.close()
+    assert not index_files(log.disk)
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_damaged_index_is_rebuilt(number: int, caplog: pytest.LogCaptureFixture) -> None:
+    log = some_aborted()
+    before = aborted_in(log.log)
+    log.log.close()
+    files = index_files(log.disk)
+    base = sorted(files)[number]
+    log.disk.open(f"{FOLDER}/{base:020}.txnindex").truncate(33)
+    again = log.opened(is_clean=True, recovery_point=log.log.recovery_point)
+    assert aborted_in(again) == before
+    assert "it is rebuilt" in caplog.text
+    again.close()
+    assert index_files(log.disk) == files
+
+
+def test_a_damaged_index_is_rebuilt_without_snapshots() -> None:
+    log = some_aborted()
+    before = aborted_in(log.log)
+    log.log.close()
+    for name in log.disk.names(FOLDER):
+        if name.endswith(".snapshot"):
+            log.disk.remove(f"{FOLDER}/{name}")
+        if name.endswith(".txnindex"):
+            log.disk.open(f"{FOLDER}/{name}").truncate(1)
+    assert aborted_in(log.opened(is_clean=True, recovery_point=log.log.recovery_point)) == before
+
+
+def test_what_is_durable_has_its_entries() -> None:
+    """A segment that is durable up to its end is not read again after a crash, even if it was not complete then."""
+    log = TransactingLog(dataclasses.replace(SMALL, flush_messages=1))
+    log.append(PRODUCER, b"x" * 300)
+    log.abort(PRODUCER)
+    assert isinstance(log.disk, MemoryDisk)
+    left = log.disk.crash(0)
+    # The segment that follows says that the first one is complete.
+    left.open(f"{FOLDER}/{2:020}.log", create=True)
+    again = log.opened(is_clean=False, disk=left, recovery_point=2)
+    assert again.segments.base_offsets == [0, 2]
+    assert aborted_in(again) == {0: [(PRODUCER, 0, 1, 2)]}
+
+
+def test_the_index_goes_with_its_segment() -> None:
+    log = some_aborted()
+    log.log.close()
+    log.log.segments.first.delete()
+    assert not [name for name in log.disk.names(FOLDER) if name.startswith(f"{0:020}.") and "snapshot" not in name]
+
+
+def test_an_index_without_its_segment_is_removed() -> None:
+    log = some_aborted()
+    log.log.close()
+    base = log.log.segments.base_offsets[1]
+    log.disk.remove(f"{FOLDER}/{base:020}.log")
+    log.opened(is_clean=True, recovery_point=log.log.recovery_point)
+    assert base not in index_files(log.disk)

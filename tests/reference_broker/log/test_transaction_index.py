@@ -1,15 +1,20 @@
 """The index of aborted transactions is byte for byte that of Apache Kafka, and finds what overlaps a range.
 
-Method: an entry that Apache Kafka 4.3.0 wrote; a table of ranges; damaged files.
+Method: an entry that Apache Kafka 4.3.0 wrote; a table of ranges, and random ones beside a search through all entries;
+damaged files, and files that are longer or shorter than what is known.
 """
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterable
+
 import pytest
 
+from kafkawire.reference_broker.disk.disk import read_file, write_file
+from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.producers import CompletedTransaction
 from kafkawire.reference_broker.log.transaction_index import AbortedTransaction, TransactionIndex
-from kafkawire.sdk.errors import DecodeError
 
 KAFKAS = bytes.fromhex("00000000000000000000000000000000000d000000000000000e000000000000000f")
 
@@ -20,29 +25,40 @@ ENTRIES = [
     AbortedTransaction(4, 30, 50, 51),
 ]
 
-
-def index() -> TransactionIndex:
-    return TransactionIndex(0, b"".join(entry.encode() for entry in ENTRIES))
+PATH = "0.txnindex"
 
 
 def ended(entry: AbortedTransaction) -> CompletedTransaction:
     return CompletedTransaction(entry.producer_id, entry.first_offset, entry.last_offset, True, entry[3])
 
 
+def filled(entries: Iterable[AbortedTransaction] = ENTRIES, disk: MemoryDisk | None = None) -> TransactionIndex:
+    index = TransactionIndex(disk or MemoryDisk(), PATH, 0)
+    for entry in entries:
+        index.append(ended(entry))
+    return index
+
+
+def loaded(disk: MemoryDisk, base_offset: int = 0) -> TransactionIndex:
+    index = TransactionIndex(disk, PATH, base_offset)
+    index.load()
+    return index
+
+
 def test_an_entry_of_kafka() -> None:
-    found = TransactionIndex(0, KAFKAS)
-    assert found.collect(0, 100) == ([AbortedTransaction(0, 13, 14, 15)], False)
-    assert TransactionIndex(0).append(CompletedTransaction(0, 13, 14, True, 15)) == KAFKAS
+    disk = MemoryDisk()
+    write_file(disk, PATH, KAFKAS)
+    assert list(loaded(disk, 14)) == [AbortedTransaction(0, 13, 14, 15)]
+    written = MemoryDisk()
+    assert filled([AbortedTransaction(0, 13, 14, 15)], written).store()
+    assert read_file(written, PATH) == KAFKAS
 
 
-def test_append() -> None:
-    found = TransactionIndex(0)
-    content = b"".join(found.append(ended(entry)) for entry in ENTRIES)
-    assert len(content) == found.size_bytes
-    assert TransactionIndex(0, content + content[:33]).collect(0, 100) == found.collect(0, 100)
+def test_markers_come_in_order() -> None:
+    index = filled()
     with pytest.raises(ValueError, match="50"):
-        found.append(ended(ENTRIES[-1]))
-    assert len(found) == len(ENTRIES)
+        index.append(ended(ENTRIES[-1]))
+    assert list(index) == ENTRIES
 
 
 @pytest.mark.parametrize(
@@ -60,24 +76,96 @@ def test_append() -> None:
         (21, 30, [3], True),
         (21, 31, [3, 4], True),
         (41, 52, [4], False),
+        (51, 51, [], True),
         (51, 52, [], False),
     ],
 )
 def test_collect(first: int, end: int, producers: list[int], is_complete: bool) -> None:
-    found, is_all = index().collect(first, end)
+    found, is_all = filled().collect(first, end)
     assert ([entry.producer_id for entry in found], is_all) == (producers, is_complete)
 
 
-@pytest.mark.parametrize(("offset", "left"), [(0, 0), (15, 0), (16, 1), (50, 3), (51, 4)])
-def test_truncate(offset: int, left: int) -> None:
-    found = index()
-    assert found.truncate(offset) == left * len(KAFKAS) == found.size_bytes
-    assert len(found) == left
+@pytest.mark.parametrize("seed", range(20))
+def test_random_ranges_beside_a_search_through_all_entries(seed: int) -> None:
+    chance = random.Random(seed)
+    entries, offset, stable = [], 0, 0
+    for number in range(chance.randint(0, 40)):
+        offset += chance.randint(1, 10)
+        stable = chance.randint(stable, offset + 1)
+        entries.append(AbortedTransaction(number, chance.randint(0, offset), offset, stable))
+    index = filled(entries)
+    for _ in range(100):
+        first = chance.randint(0, offset + 2)
+        end = chance.randint(first + 1, offset + 5)
+        found, is_complete = [], False
+        for entry in entries:
+            if entry.last_offset >= first and entry.first_offset < end:
+                found.append(entry)
+            if entry.last_stable_offset >= end:
+                is_complete = True
+                break
+        answer, is_all = index.collect(first, end)
+        assert answer == found
+        # Entries before the range say nothing of what comes; where the search ends early, nothing is missed.
+        assert is_all == is_complete
 
 
-def test_damage() -> None:
-    with pytest.raises(DecodeError, match="version 1"):
-        TransactionIndex(0, b"\0\1" + KAFKAS[2:])
-    with pytest.raises(DecodeError, match="segment from 15 on"):
-        TransactionIndex(15, KAFKAS)
-    assert len(TransactionIndex(14, KAFKAS)) == 1
+def test_only_what_is_new_is_written() -> None:
+    disk = MemoryDisk()
+    index = filled([], disk)
+    assert not index.store()
+    assert read_file(disk, PATH) is None
+    index.append(ended(ENTRIES[0]))
+    assert index.store()
+    index.append(ended(ENTRIES[1]))
+    calls = []
+    disk.plan = calls.append
+    assert not index.store()
+    assert [call.name for call in calls] == ["open", "append", "sync"]
+    assert not index.store()
+    assert len(calls) == 3
+    disk.plan = None
+    assert list(loaded(disk)) == ENTRIES[:2]
+
+
+def test_what_is_found_again_replaces_the_file() -> None:
+    filled(disk=(disk := MemoryDisk())).store()
+    index = loaded(disk)
+    assert index.is_complete
+    index.forget()
+    assert (len(index), index.is_complete) == (0, False)
+    index.append(ended(ENTRIES[1]))
+    assert not index.store()
+    assert list(loaded(disk)) == [ENTRIES[1]]
+
+
+def test_the_file_goes_if_nothing_is_found_again() -> None:
+    filled(disk=(disk := MemoryDisk())).store()
+    index = loaded(disk)
+    index.forget()
+    assert index.store()
+    assert read_file(disk, PATH) is None
+    assert not index.store()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"\0\1" + KAFKAS[2:], "version 1"),
+        (KAFKAS[:-1], "33 bytes of an entry"),
+        (KAFKAS + b"\0", "1 bytes of an entry"),
+        (KAFKAS + KAFKAS, "a marker at offset 14 after 14"),
+        (b"\0\0" + bytes(32), "a marker at offset 0 after 0"),
+    ],
+)
+def test_a_damaged_file_leaves_the_index_incomplete(
+    content: bytes, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = MemoryDisk()
+    write_file(disk, PATH, content)
+    index = loaded(disk, 1)
+    assert (len(index), index.is_complete) == (0, False)
+    assert reason in caplog.text
+    index.append(ended(ENTRIES[0]))
+    index.store()
+    assert list(loaded(disk)) == ENTRIES[:1]

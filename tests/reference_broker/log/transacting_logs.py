@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 
-from kafkawire.reference_broker.disk.disk import Disk
+from kafkawire.reference_broker.disk.disk import Disk, read_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.config import LogConfig, log_config
 from kafkawire.reference_broker.log.partition_log import Appended, PartitionLog
 from kafkawire.reference_broker.log.producers import Marker
 from kafkawire.reference_broker.log.services import Background, LogServices, at_once
+from kafkawire.reference_broker.log.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTransaction
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
 
-__all__ = ["CONFIG", "FOLDER", "SMALL", "TransactingLog"]
+__all__ = ["CONFIG", "FOLDER", "SMALL", "TransactingLog", "aborted_in", "index_files"]
 
 FOLDER = "t-0"
 CONFIG = log_config({})
@@ -44,9 +45,15 @@ class TransactingLog:
         self.sequences: dict[tuple[int, int], int] = {}
         self.log = self.opened(is_clean=True)
 
-    def opened(self, *, is_clean: bool, disk: Disk | None = None) -> PartitionLog:
+    def opened(self, *, is_clean: bool, disk: Disk | None = None, recovery_point: int = 0) -> PartitionLog:
         """Return the log, opened again."""
-        return PartitionLog(LogServices(disk or self.disk, self.background), FOLDER, self.config, is_clean=is_clean)
+        services = LogServices(disk or self.disk, self.background)
+        return PartitionLog(services, FOLDER, self.config, is_clean=is_clean, recovery_point=recovery_point)
+
+    def closed(self) -> PartitionLog:
+        """Close the log, and return it opened again."""
+        self.log.close()
+        return self.opened(is_clean=True, recovery_point=self.log.recovery_point)
 
     def submit(
         self, producer: int, *values: bytes, epoch: int = 0, is_transactional: bool = True
@@ -98,6 +105,18 @@ class TransactingLog:
     def abort(self, producer: int, epoch: int = 0) -> int:
         """Abort a transaction; return the offset of the marker."""
         return self.end(producer, False, epoch).base_offset
+
+
+def aborted_in(log: PartitionLog) -> dict[int, list[AbortedTransaction]]:
+    """Return the entries of the transaction indexes, by base offset; segments without any are left out."""
+    entries = {segment.base_offset: list(segment.transactions) for segment in log.segments}
+    return {base_offset: found for base_offset, found in entries.items() if found}
+
+
+def index_files(disk: Disk) -> dict[int, bytes]:
+    """Return the content of the `.txnindex` files by base offset."""
+    names = [name for name in disk.names(FOLDER) if name.endswith(TRANSACTION_INDEX_SUFFIX)]
+    return {int(name.partition(".")[0]): read_file(disk, f"{FOLDER}/{name}") or b"" for name in names}
 
 
 def _only(results: list[Appended | BrokerError]) -> Appended:

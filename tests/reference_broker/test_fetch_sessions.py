@@ -1,0 +1,376 @@
+"""Fetch sessions answer as Apache Kafka's, make room for each other by age and size, and read only what may be new.
+
+Method: the machine alone, and histories with Kafka's answers on a broker without sockets.
+"""
+
+from itertools import count
+
+import pytest
+
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.fetch_sessions import EVICTION_MS, FetchSession, FetchSessions
+from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.broker_bench import BrokerBench
+from tests.reference_broker.fetch_histories import HISTORIES, PARTITIONS, Player
+from tests.reference_broker.log.produced_batches import produced, values_in
+
+ReplicaState = FetchRequest.ReplicaState
+
+
+class Log:
+    """Keeps who watches it."""
+
+    def __init__(self):
+        self.watchers = []
+
+    def watch(self, watcher):
+        self.watchers.append(watcher)
+
+    def unwatch(self, watcher):
+        if watcher in self.watchers:
+            self.watchers.remove(watcher)
+
+
+class Waiting:
+    """Keeps what a waiting fetch is told."""
+
+    def __init__(self, session):
+        self.told = []
+        self._session = session
+        session.waiting = self
+
+    def more(self, size_bytes):
+        self.told.append(size_bytes)
+
+    def interrupted(self, code):
+        self.told.append(code)
+        self._session.waiting = None
+
+
+def wanted(*numbers, topic="t", offset=0, **fields):
+    partitions = [FetchRequest.FetchPartition(number, fetch_offset=offset) for number in numbers]
+    topics = [FetchRequest.FetchTopic(topic, partitions=partitions)] if partitions else []
+    return FetchRequest(topics=topics, **({"session_epoch": 0} | fields))
+
+
+def sessions(slots=2):
+    ids = count(1)
+    return FetchSessions(slots, lambda: f"id{next(ids)}")
+
+
+def kept(cache, *numbers, now_ms=0, **fields):
+    session = cache.begin(wanted(*numbers, **fields), now_ms, by_id=False)
+    return session if cache.keep(session, now_ms) else None
+
+
+def next_of(cache, session, now_ms=0, **fields):
+    request = wanted(**({"session_id": session.id, "session_epoch": session.epoch} | fields))
+    return cache.begin(request, now_ms, by_id=False)
+
+
+def is_known(cache, session):
+    codes = []
+    try:
+        next_of(cache, session)
+    except BrokerError as error:
+        codes.append(error.code)
+    assert codes in ([], [ErrorCode.FETCH_SESSION_ID_NOT_FOUND])
+    return not codes
+
+
+# The cache.
+
+
+def test_ids_are_positive_and_differ():
+    cache = sessions(100)
+    found = {kept(cache, 0).id for _ in range(100)}
+    assert len(found) == len(cache) == 100
+    assert all(0 < session_id < 2**31 for session_id in found)
+
+
+def test_an_id_is_neither_zero_nor_used():
+    # The checksum of the first text is 0.
+    cache = FetchSessions(2, iter(["", "a", "a", "b"]).__next__)
+    first, second = kept(cache, 0), kept(cache, 0)
+    assert 0 != first.id != second.id
+
+
+def test_no_slots_no_sessions():
+    assert kept(sessions(0), 0) is None
+
+
+def test_epochs_begin_anew_after_the_last():
+    cache = sessions()
+    session = kept(cache, 0)
+    session.epoch = 2**31 - 1
+    assert next_of(cache, session).epoch == 1
+
+
+def test_young_session_of_a_consumer_gives_way_to_no_consumer():
+    cache = sessions(1)
+    session = kept(cache, 0)
+    assert kept(cache, 0, 1, 2) is None
+    assert kept(cache, 0, 1, 2, now_ms=EVICTION_MS) is None
+    assert is_known(cache, session)
+
+
+def test_unused_session_gives_way_to_any():
+    cache = sessions()
+    unused, used = kept(cache, 0, 1, 2), kept(cache, 0)
+    next_of(cache, used, now_ms=1)
+    assert kept(cache, 0, now_ms=EVICTION_MS + 1) is not None
+    assert not is_known(cache, unused)
+    assert is_known(cache, used)
+
+
+@pytest.mark.parametrize(("size", "is_kept"), [(1, False), (2, False), (3, True)])
+def test_old_session_gives_way_to_one_that_is_larger(size, is_kept):
+    cache = sessions()
+    large, small = kept(cache, 0, 1, 2, 3), kept(cache, 0, 1)
+    for session in (large, small):
+        next_of(cache, session, now_ms=EVICTION_MS + 1)
+    assert (kept(cache, *range(size), now_ms=EVICTION_MS + 2) is not None) == is_kept
+    assert is_known(cache, small) != is_kept
+    assert is_known(cache, large)
+
+
+@pytest.mark.parametrize("fields", [{"replica_id": 1}, {"replica_state": ReplicaState(replica_id=1)}])
+def test_consumer_gives_way_to_a_follower_but_not_a_follower(fields):
+    cache = sessions()
+    follower, consumer = kept(cache, 0, **fields), kept(cache, 0, 1, 2)
+    assert kept(cache, 0, **fields) is not None
+    assert not is_known(cache, consumer)
+    assert is_known(cache, follower)
+    assert kept(cache, 0, 1, 2, **fields) is None
+
+
+def test_old_follower_gives_way_to_followers_alone():
+    cache = sessions(1)
+    follower = kept(cache, 0, replica_id=1)
+    next_of(cache, follower, now_ms=EVICTION_MS + 1)
+    assert kept(cache, 0, 1, 2, now_ms=EVICTION_MS + 2) is None
+    assert kept(cache, 0, 1, now_ms=EVICTION_MS + 2, replica_id=2) is not None
+    assert not is_known(cache, follower)
+
+
+# A session.
+
+
+def test_logs_are_followed_until_the_session_ends():
+    cache, log = sessions(), Log()
+    session = kept(cache, 0, 1)
+    first, second = session.to_read()
+    session.was_read(first, log, is_at_end=True)
+    session.was_read(second, None, is_at_end=False)
+    assert not log.watchers
+    session.follow()
+    (watcher,) = log.watchers
+    assert session.to_read() == [second]
+    watcher(10)
+    assert session.to_read() == [first, second]
+    next_of(cache, session, session_epoch=-1)
+    assert not log.watchers
+
+
+def test_partition_follows_another_log():
+    session, old, new = FetchSession(wanted(0), False), Log(), Log()
+    (partition,) = session.to_read()
+    for log in (old, old, new):
+        session.was_read(partition, log, is_at_end=True)
+        session.follow()
+    assert not old.watchers
+    assert len(new.watchers) == 1
+
+
+def test_forgotten_partition_leaves_its_log():
+    cache, log = sessions(), Log()
+    session = kept(cache, 0, 1)
+    (partition, _) = session.to_read()
+    session.was_read(partition, log, is_at_end=False)
+    session.follow()
+    next_of(cache, session, forgotten_topics_data=[FetchRequest.ForgottenTopic("t", partitions=[0])])
+    assert not log.watchers
+    assert partition not in session.to_read()
+
+
+def test_waiting_fetch_is_told():
+    cache, log = sessions(), Log()
+    session = kept(cache, 0)
+    session.was_read(session.to_read()[0], log, is_at_end=True)
+    session.follow()
+    waiting = Waiting(session)
+    log.watchers[0](7)
+    assert waiting.told == [7]
+    next_of(cache, session)
+    assert waiting.told == [7, ErrorCode.INVALID_FETCH_SESSION_EPOCH]
+    waiting = Waiting(session)
+    next_of(cache, session, session_epoch=0)
+    assert waiting.told == [ErrorCode.FETCH_SESSION_ID_NOT_FOUND]
+
+
+def test_refused_request_disturbs_nobody():
+    cache = sessions()
+    session = kept(cache, 0)
+    waiting = Waiting(session)
+    with pytest.raises(BrokerError):
+        next_of(cache, session, session_epoch=5)
+    assert waiting.told == []
+
+
+def test_another_isolation_level_makes_everything_ready():
+    cache = sessions()
+    session = kept(cache, 0, 1)
+    for partition in session.to_read():
+        session.was_read(partition, Log(), is_at_end=True)
+    next_of(cache, session, isolation_level=1)
+    assert len(session.to_read()) == 2
+    for partition in session.to_read():
+        session.was_read(partition, Log(), is_at_end=True)
+    next_of(cache, session, isolation_level=1)
+    assert session.to_read() == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_news"),
+    [
+        ({}, False),
+        ({"records": b"r"}, True),
+        ({"high_watermark": 6}, True),
+        ({"log_start_offset": 3}, True),
+        ({"error_code": ErrorCode.OFFSET_OUT_OF_RANGE}, True),
+    ],
+)
+def test_news(fields, is_news):
+    (partition,) = FetchSession(wanted(0), False).to_read()
+    known = {"high_watermark": 5, "log_start_offset": 2, "records": b""}
+    partition.tell(FetchResponse.PartitionData(0, **known))
+    assert partition.is_news(FetchResponse.PartitionData(0, **(known | fields))) == is_news
+
+
+def test_after_an_error_everything_is_news():
+    (partition,) = FetchSession(wanted(0), False).to_read()
+    data = FetchResponse.PartitionData(0, ErrorCode.KAFKA_STORAGE_ERROR, 5, log_start_offset=2, records=b"")
+    partition.tell(data)
+    assert partition.is_news(FetchResponse.PartitionData(0, ErrorCode.NONE, 5, log_start_offset=2, records=b""))
+
+
+# On a broker.
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_a_history(bench, name):
+    topics = {
+        letter: (f"{letter}-topic", bench.create(f"{letter}-topic", number)) for letter, number in PARTITIONS.items()
+    }
+    player = Player(bench.ask, lambda topic, number, batch: bench.produce(batch, topic, number), topics)
+    steps, answers = zip(*HISTORIES[name], strict=True)
+    assert player.play(steps) == list(answers)
+
+
+@pytest.fixture
+def read_logs(monkeypatch):
+    """The logs that were read."""
+    found = []
+    read = PartitionLog.read
+
+    def counting(log, *arguments, **keywords):
+        found.append(log)
+        return read(log, *arguments, **keywords)
+
+    monkeypatch.setattr(PartitionLog, "read", counting)
+    return found
+
+
+def opened(bench, *numbers, **fields):
+    """Begin a session from the ends of partitions; return what its next requests begin with."""
+    response = bench.ask(wanted(*numbers, **fields), 12)
+    assert response.session_id
+    return {"session_id": response.session_id, "max_wait_ms": 500, "min_bytes": 1}
+
+
+def test_only_what_has_changed_is_read(bench, read_logs):
+    bench.create(partitions=300)
+    session = opened(bench, *range(300))
+    read_logs.clear()
+    waiting = bench.ask(wanted(**session, session_epoch=1), 12)
+    bench.produce(produced(b"x"), partition=123)
+    (topic,) = bench.through(waiting.response, 12).responses
+    assert [(data.partition_index, values_in(data.records)) for data in topic.partitions] == [(123, [b"x"])]
+    assert read_logs == [bench.core.directory.log("t", 123)]
+    bench.ask(wanted(123, offset=1, **session, session_epoch=2), 12)
+    assert len(read_logs) == 2
+
+
+def test_what_came_between_two_fetches_is_found(bench):
+    bench.create(partitions=2)
+    session = opened(bench, 0, 1)
+    bench.produce(produced(b"x"), partition=1)
+    (topic,) = bench.ask(wanted(**session, session_epoch=1), 12).responses
+    assert [data.partition_index for data in topic.partitions] == [1]
+
+
+def test_news_without_records_waits_with_the_rest(bench):
+    bench.create(partitions=2)
+    session = opened(bench, 0, 1)
+    bench.produce(produced(b"x"), partition=0)
+    waiting = bench.ask(wanted(0, offset=1, **session, session_epoch=1), 12)
+    assert isinstance(waiting, DelayedOperation)
+    bench.advance(500)
+    (topic,) = bench.through(waiting.response, 12).responses
+    assert [(data.partition_index, data.high_watermark) for data in topic.partitions] == [(0, 1)]
+
+
+def test_session_outlives_its_connection(bench):
+    bench.create()
+    session = opened(bench, 0)
+    bench.ask(wanted(**session, session_epoch=1), 12).cancel()
+    assert bench.core.directory.log("t", 0).is_watched
+    bench.produce(produced(b"x"))
+    assert bench.ask(wanted(**session, session_epoch=2), 12).responses
+
+
+def test_later_request_answers_the_one_that_waits(bench):
+    bench.create()
+    session = opened(bench, 0)
+    first = bench.ask(wanted(**session, session_epoch=1), 12)
+    second = bench.ask(wanted(**session, session_epoch=2), 12)
+    assert first.response.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert second.response is None
+    bench.produce(produced(b"x"))
+    assert bench.through(second.response, 12).responses
+
+
+def test_closed_session_answers_the_one_that_waits(bench):
+    bench.create()
+    session = opened(bench, 0)
+    waiting = bench.ask(wanted(**session, session_epoch=1), 12)
+    bench.ask(wanted(session_id=session["session_id"], session_epoch=-1), 12)
+    assert waiting.response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert not bench.core.directory.log("t", 0).is_watched
+
+
+def test_topic_that_comes_again_under_its_name(bench):
+    bench.create()
+    session = opened(bench, 0)
+    bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState("t")], timeout_ms=1000))
+    codes = []
+    for epoch in (1, 2):
+        (topic,) = bench.ask(wanted(**session, session_epoch=epoch), 12).responses
+        codes.append(topic.partitions[0].error_code)
+    assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    bench.create()
+    waiting = bench.ask(wanted(**session, session_epoch=3), 12)
+    bench.produce(produced(b"x"))
+    (topic,) = bench.through(waiting.response, 12).responses
+    assert values_in(topic.partitions[0].records) == [b"x"]
+
+
+def test_no_slots(tmp_path):
+    bench = BrokerBench(tmp_path / "data", max_incremental_fetch_session_cache_slots=0)
+    bench.create()
+    assert bench.ask(wanted(0), 12).session_id == 0
+    assert not bench.core.directory.log("t", 0).is_watched
