@@ -11,6 +11,7 @@ ROOM ?=
 SOAK ?= cancels
 PYTEST_ARGUMENTS ?= -n 2 -q
 CLIENTS_ARGUMENTS ?=
+BROKER_ARGUMENTS ?=
 
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
@@ -149,7 +150,7 @@ fuzz: $(VENV)/.dev ## damaged bytes into everything that reads bytes, for SECOND
 	$(call title,fuzz: $(SECONDS) s)
 	@$(RUN) tools.fuzz --seconds $(SECONDS)
 
-soak: $(VENV)/.dev ## hours of bad weather in minutes: SOAK=cancels|rebalance|scale|leak|transactions for SECONDS=600 by SEED=1
+soak: $(VENV)/.dev ## hours of bad weather in minutes: SOAK=cancels|rebalance|scale|leak|transactions|kills|hostile|load for SECONDS=600 by SEED=1
 	$(call title,soak: $(SOAK))
 	@nice $(RUN) tools.soak $(SOAK) --seconds $(SECONDS) --seed $(SEED) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
 
@@ -159,7 +160,7 @@ mutants: $(VENV)/.dev ## small faults that the tests must notice: MUTANTS=150 of
 
 # --- the rest ----------------------------------------------------------------------------------------------------------
 
-.PHONY: docs wheels bench bench-clients clean
+.PHONY: docs wheels bench bench-clients bench-broker clean
 docs: $(VENV)/.dev ## the protocol reference, as pages in build/reference/
 	@$(BIN)/kafkawire codegen docs --out build/reference
 
@@ -174,6 +175,9 @@ bench-clients: $(VENV)/.bench ## clients against one broker: BOOTSTRAP=host:port
 	@test -n '$(BOOTSTRAP)' || { echo 'usage: make bench-clients BOOTSTRAP=host:port'; exit 2; }
 	@nice $(RUN) benchmarks.clients --bootstrap $(BOOTSTRAP) --write docs/benchmarks.md $(CLIENTS_ARGUMENTS)
 	@nice $(RUN) benchmarks.latency --bootstrap $(BOOTSTRAP) --write docs/benchmarks.md
+
+bench-broker: $(VENV)/.kafka ## the reference broker beside Apache Kafka, fetched with Maven; into docs/benchmarks.md
+	@nice $(RUN) benchmarks broker --write docs/benchmarks.md $(BROKER_ARGUMENTS)
 
 clean: ## remove everything that was built; sources and generated code stay
 	@rm -rf build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(VENV) .venv-*

@@ -18,6 +18,8 @@ from kafkawire.reference_broker.groups.consumer.heartbeats import TopicFacts
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
 from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
+from kafkawire.reference_broker.log.services import Each, in_order
+from kafkawire.reference_broker.log.upkeep import Upkeep, UpkeepLimits
 from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.reference_broker.request_path import ELEMENTS, chain
@@ -35,12 +37,8 @@ _log = logging.getLogger("kafkawire.broker")
 #: Topics that the broker writes itself.
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
 
-#: Configuration of the offsets topic: compacted, in segments that a restart reads quickly.
-_OFFSETS_TOPIC_CONFIGS = {
-    "cleanup.policy": "compact",
-    "compression.type": "producer",
-    "segment.bytes": str(100 * 1024 * 1024),
-}
+#: Configuration of the offsets topic, beside the size of its segments.
+_OFFSETS_TOPIC_CONFIGS = {"cleanup.policy": "compact", "compression.type": "producer"}
 
 #: Configuration of the topic of transactions, Kafka's.
 _TRANSACTIONS_TOPIC_CONFIGS = {
@@ -73,6 +71,7 @@ class Core:
         advertised: the versions of each API that clients are told.
         lines: what the parts of the broker write to the log, repetitions held back.
         timers: pending deadlines.
+        upkeep: see `Upkeep`.
     """
 
     def __init__(
@@ -122,6 +121,14 @@ class Core:
             partial(write_marker, self),
         )
         self._expire_producers(now_ms)
+        upkeep = UpkeepLimits(
+            options.log_initial_task_delay_ms,
+            options.log_retention_check_interval_ms,
+            options.log_cleaner_backoff_ms,
+            options.log_cleaner_dedupe_buffer_size,
+            options.log_cleaner_enable,
+        )
+        self.upkeep = Upkeep(directory, upkeep, now_ms)
         handlers = load()
         self.served = {key: served.versions for key, served in handlers.items()}
         self.advertised = {key: served.advertised for key, served in handlers.items()}
@@ -152,9 +159,22 @@ class Core:
         """Fire the timers that are due at `now_ms`."""
         self.timers.fire(now_ms)
 
-    def close(self) -> None:
-        """Sync everything to disk."""
-        self.directory.close()
+    def begin_end(self) -> None:
+        """Begin nothing any more that clients have not asked for."""
+        self.upkeep.stop()
+
+    def unload(self) -> None:
+        """Answer everything that waits for a coordinator: this broker is none any more."""
+        self.groups.unload()
+
+    def close(self, each: Each = in_order) -> None:
+        """Sync everything to disk.
+
+        Args:
+            each: see `LogDirectory.close`.
+        """
+        self.begin_end()
+        self.directory.close(each)
 
     # Topics.
 
@@ -180,7 +200,8 @@ class Core:
     def create_offsets_topic(self, done: Callable[[Topic | BrokerError], None]) -> None:
         """Create the offsets topic, if it does not exist; `done` is called as by `create_topic`."""
         partitions = self.options.offsets_topic_num_partitions
-        self._create_coordinator_topic(CONSUMER_OFFSETS_TOPIC, partitions, _OFFSETS_TOPIC_CONFIGS, done)
+        segment_bytes = {"segment.bytes": str(self.options.offsets_topic_segment_bytes)}
+        self._create_coordinator_topic(CONSUMER_OFFSETS_TOPIC, partitions, _OFFSETS_TOPIC_CONFIGS | segment_bytes, done)
 
     def create_transactions_topic(self, done: Callable[[Topic | BrokerError], None]) -> None:
         """Create the topic of transactions, if it does not exist; `done` is called as by `create_topic`."""

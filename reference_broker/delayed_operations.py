@@ -68,8 +68,9 @@ class DelayedOperation:
         """Cancel the operation, because the connection is gone."""
         if self.response is None and not self.is_cancelled:
             self.is_cancelled = True
-            if self.on_cancel is not None:
-                self.on_cancel()
+            on_cancel, self.on_cancel, self._then = self.on_cancel, None, None
+            if on_cancel is not None:
+                on_cancel()
 
 
 class Parts(Generic[M]):

@@ -95,7 +95,9 @@ def _identify(element: Message, asked: Any, version: int) -> None:
     theirs = [name for name in _IDENTITIES if name in _fields(type(asked), version)]
     shared = [name for name in own if name in theirs]
     for name, their_name in zip(shared, shared, strict=True) if shared else zip(own, theirs, strict=False):
-        setattr(element, name, getattr(asked, their_name))
+        value, nullable = getattr(asked, their_name), _fields(type(element), version)[name].nullable
+        if value is not None or (nullable is not None and version in nullable):
+            setattr(element, name, value)
 
 
 def _elements(request: Message, version: int) -> Iterator[Any]:

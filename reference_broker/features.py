@@ -1,7 +1,6 @@
 """The features of a cluster: what ApiVersions tells of them (KIP-584).
 
-A feature is told if the API that it is about is served. Those of Kafka's own insides, `kraft.version` and
-`eligible.leader.replicas.version`, have nothing here to be about.
+A feature is told if the API that it is about is served; those of Kafka's own insides always are.
 
 Source: Apache Kafka, `Feature`, `MetadataVersion`; the levels are those of a new cluster of its release 4.3.0.
 """
@@ -36,6 +35,7 @@ class Feature(NamedTuple):
 
 FEATURES: Final = (
     Feature("group.version", VersionRange(0, 1), 1, ApiKey.CONSUMER_GROUP_HEARTBEAT),
+    Feature("kraft.version", VersionRange(0, 1), 1, None),
     Feature("metadata.version", VersionRange(7, 30), 30, None),
     Feature("share.version", VersionRange(0, 1), 1, ApiKey.SHARE_GROUP_HEARTBEAT),
     Feature("streams.version", VersionRange(0, 1), 1, ApiKey.STREAMS_GROUP_HEARTBEAT),
@@ -45,6 +45,7 @@ FEATURES: Final = (
         TransactionVersion.TV_2,
         ApiKey.END_TXN,
     ),
+    Feature("eligible.leader.replicas.version", VersionRange(0, 1), 1, None),
 )
 
 

@@ -20,6 +20,7 @@ from kafkawire.sdk.protocol.tables.enums import (
     INITIAL_FETCH_SESSION_EPOCH,
     NO_FETCH_SESSION_ID,
     UNKNOWN_OFFSET,
+    IsolationLevel,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -39,8 +40,8 @@ _Key = tuple[bytes | str, int]
 class Watched(Protocol):
     """What a session needs to know of a log."""
 
-    def watch(self, watcher: Callable[[int], None]) -> None:
-        """Call `watcher` with a number of bytes whenever more can be read or anything else has changed."""
+    def watch(self, watcher: Callable[[int], None], *, is_committed: bool = False) -> None:
+        """Call `watcher` with a number of bytes whenever more can be read, or more committed records."""
         ...
 
     def unwatch(self, watcher: Callable[[int], None]) -> None:
@@ -82,8 +83,12 @@ class SessionPartition:
         self._log: Watched | None = None
 
     def changed(self, size_bytes: int) -> None:
-        """Take note that the log has changed; what logs call."""
+        """Take note that the client can read more; what logs call."""
         self._session.changed(self, size_bytes)
+
+    def moved(self, size_bytes: int) -> None:
+        """Take note of a new high watermark before which the client cannot read more; what logs call."""
+        self._session.changed(self, 0)
 
     def is_news(self, data: PartitionData) -> bool:
         """Return whether the client does not know this yet."""
@@ -108,14 +113,21 @@ class SessionPartition:
         self._log = log
         return True
 
-    def follow(self) -> None:
-        """Have the log tell what changes."""
+    def follow(self, *, is_committed: bool) -> None:
+        """Have the log tell what changes.
+
+        Args:
+            is_committed: whether the client reads committed records only.
+        """
+        if self._log is not None and is_committed:
+            self._log.watch(self.moved)
         if self._log is not None:
-            self._log.watch(self.changed)
+            self._log.watch(self.changed, is_committed=is_committed)
 
     def unfollow(self) -> None:
         """Stop following the log."""
         if self._log is not None:
+            self._log.unwatch(self.moved)
             self._log.unwatch(self.changed)
 
 
@@ -164,6 +176,8 @@ class FetchSession:
             # What is at its end for one level may not be for the other.
             self._isolation_level = request.isolation_level
             self._ready = dict.fromkeys(self._partitions.values())
+            self.end()
+            self._unfollowed = list(self._partitions.values())
 
     def _want(self, request: FetchRequest) -> None:
         for topic in request.topics:
@@ -211,8 +225,9 @@ class FetchSession:
 
     def follow(self) -> None:
         """Have the logs of all partitions say what changes from now on."""
+        is_committed = self._isolation_level == IsolationLevel.READ_COMMITTED
         for partition in self._unfollowed:
-            partition.follow()
+            partition.follow(is_committed=is_committed)
         self._unfollowed.clear()
 
     def tell(self, found: Iterable[tuple[SessionPartition, PartitionData]]) -> None:

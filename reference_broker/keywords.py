@@ -18,6 +18,7 @@ class BrokerKeywords(TypedDict, total=False):
     num_partitions: int
     auto_create_topics: bool
     offsets_topic_num_partitions: int
+    offsets_topic_segment_bytes: int
     offset_metadata_max_bytes: int
     offsets_retention_minutes: int
     offsets_retention_check_interval_ms: int
@@ -36,6 +37,11 @@ class BrokerKeywords(TypedDict, total=False):
     transaction_remove_expired_transaction_cleanup_interval_ms: int
     add_partitions_to_txn_retry_backoff_ms: int
     add_partitions_to_txn_retry_backoff_max_ms: int
+    log_cleaner_enable: bool
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
+    log_initial_task_delay_ms: int
+    log_retention_check_interval_ms: int
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
     listeners: str
@@ -45,10 +51,15 @@ class BrokerKeywords(TypedDict, total=False):
     queued_max_request_bytes: int
     max_connections: int
     max_connections_per_ip: int
+    max_connections_per_ip_overrides: str
     connections_max_idle_ms: int
     memory_disk_bytes: int
     event_loop: Literal["asyncio", "uvloop"]
     compression_type: Literal["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]
+    log_cleaner_delete_retention_ms: int
+    log_cleaner_max_compaction_lag_ms: int
+    log_cleaner_min_cleanable_ratio: float
+    log_cleaner_min_compaction_lag_ms: int
     log_cleanup_policy: str
     log_flush_interval_messages: int
     log_flush_interval_ms: int
@@ -59,7 +70,9 @@ class BrokerKeywords(TypedDict, total=False):
     log_message_timestamp_type: Literal["CreateTime", "LogAppendTime"]
     log_retention_bytes: int
     log_retention_ms: int
+    log_roll_jitter_ms: int
     log_roll_ms: int
     log_segment_bytes: int
+    log_segment_delete_delay_ms: int
     message_max_bytes: int
     min_insync_replicas: int

@@ -2,8 +2,9 @@
 
 Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. The broker-wide defaults of
 topic configurations (`log.segment.bytes`, …) are options like the others. Defaults are Kafka's, except for two that
-suit a broker for tests: no initial rebalance delay, and session timeouts from 1 s; and for two limits that Kafka does
-not set: 10,000 connections, and 32 MiB for what they have not sent or read to its end.
+suit a broker for tests: no initial rebalance delay, and session timeouts from 1 s; for two limits that Kafka does not
+set: 10,000 connections, and 32 MiB for what they have not sent or read to its end; and for two that suit a process of
+little memory and a quick start: 32 MiB for the keys of a compaction, and segments of 16 MiB in the offsets topic.
 
 Source: Apache Kafka, `KafkaConfig`, `ServerLogConfigs`, `GroupCoordinatorConfig`, `SocketServerConfigs`.
 """
@@ -24,6 +25,10 @@ __all__ = ["TOPIC_DEFAULTS", "BrokerOptions", "read_options"]
 #: Broker options that are defaults of topic configurations, by Kafka's dotted name.
 TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
     "compression.type": "compression.type",
+    "log.cleaner.delete.retention.ms": "delete.retention.ms",
+    "log.cleaner.max.compaction.lag.ms": "max.compaction.lag.ms",
+    "log.cleaner.min.cleanable.ratio": "min.cleanable.dirty.ratio",
+    "log.cleaner.min.compaction.lag.ms": "min.compaction.lag.ms",
     "log.cleanup.policy": "cleanup.policy",
     "log.flush.interval.messages": "flush.messages",
     "log.flush.interval.ms": "flush.ms",
@@ -34,8 +39,10 @@ TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
     "log.message.timestamp.type": "message.timestamp.type",
     "log.retention.bytes": "retention.bytes",
     "log.retention.ms": "retention.ms",
+    "log.roll.jitter.ms": "segment.jitter.ms",
     "log.roll.ms": "segment.ms",
     "log.segment.bytes": "segment.bytes",
+    "log.segment.delete.delay.ms": "file.delete.delay.ms",
     "message.max.bytes": "max.message.bytes",
     "min.insync.replicas": "min.insync.replicas",
 }
@@ -81,6 +88,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         num_partitions: partitions of a topic created without a number.
         auto_create_topics: whether asking for a missing topic creates it.
         offsets_topic_num_partitions: partitions of `__consumer_offsets`, fixed when it is created.
+        offsets_topic_segment_bytes: size of its segments; the last one is never compacted, and read at every start.
         offset_metadata_max_bytes: longest metadata of a committed offset.
         offsets_retention_minutes: how long the offsets of a group without members are kept.
         offsets_retention_check_interval_ms: how often expired offsets and empty groups are looked for.
@@ -101,6 +109,12 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         add_partitions_to_txn_retry_backoff_ms: pause before a partition is again added to a transaction while the
             producer's transaction before is still completing.
         add_partitions_to_txn_retry_backoff_max_ms: how long that goes on before the client has to try again.
+        log_cleaner_enable: whether compacted topics are compacted.
+        log_cleaner_backoff_ms: how often logs are looked at for what may be compacted.
+        log_cleaner_dedupe_buffer_size: memory for the keys of a log while it is compacted; if they do not fit, it takes
+            several rounds.
+        log_initial_task_delay_ms: how long after the start logs are first looked at for segments that may be removed.
+        log_retention_check_interval_ms: how often that follows.
         fetch_max_bytes: most bytes in one fetch response, whatever the client asks for.
         max_incremental_fetch_session_cache_slots: most fetch sessions (KIP-227); 0 for none.
         listeners: where to listen, as `INTERNAL://:9093,EXTERNAL://0.0.0.0:9092`; empty for the one address that the
@@ -113,6 +127,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
             requests beyond it wait; one may exceed it.
         max_connections: most clients at once; further connections are refused.
         max_connections_per_ip: most clients at once from the same address.
+        max_connections_per_ip_overrides: the same for single addresses, as `10.0.0.7:100,client.example.com:5`.
         connections_max_idle_ms: a connection on which nothing moves for this long is closed, unless the broker owes it
             a response.
         memory_disk_bytes: what a broker without files may hold; beyond that its disk is full.
@@ -124,6 +139,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     num_partitions: int = number(1, 1, kafka="num.partitions")
     auto_create_topics: bool = flag(True, kafka="auto.create.topics.enable")
     offsets_topic_num_partitions: int = number(50, 1, kafka="offsets.topic.num.partitions")
+    offsets_topic_segment_bytes: int = number(16 * 1024 * 1024, 1024 * 1024, kafka="offsets.topic.segment.bytes")
     offset_metadata_max_bytes: int = number(4096, 0, kafka="offset.metadata.max.bytes")
     offsets_retention_minutes: int = number(10_080, 1, kafka="offsets.retention.minutes")
     offsets_retention_check_interval_ms: int = number(600_000, 1, kafka="offsets.retention.check.interval.ms")
@@ -146,6 +162,11 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     )
     add_partitions_to_txn_retry_backoff_ms: int = number(20, 1, kafka="add.partitions.to.txn.retry.backoff.ms")
     add_partitions_to_txn_retry_backoff_max_ms: int = number(100, 0, kafka="add.partitions.to.txn.retry.backoff.max.ms")
+    log_cleaner_enable: bool = flag(True, kafka="log.cleaner.enable")
+    log_cleaner_backoff_ms: int = number(15_000, 1, kafka="log.cleaner.backoff.ms")
+    log_cleaner_dedupe_buffer_size: int = number(32 * 1024 * 1024, 1, kafka="log.cleaner.dedupe.buffer.size")
+    log_initial_task_delay_ms: int = number(30_000, 0, kafka="log.initial.task.delay.ms")
+    log_retention_check_interval_ms: int = number(300_000, 1, kafka="log.retention.check.interval.ms")
     fetch_max_bytes: int = number(55 * 1024 * 1024, 1024, kafka="fetch.max.bytes")
     max_incremental_fetch_session_cache_slots: int = number(1_000, 0, kafka="max.incremental.fetch.session.cache.slots")
     listeners: str = text("", kafka="listeners")
@@ -155,6 +176,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     queued_max_request_bytes: int = number(32 * 1024 * 1024, 1, kafka="queued.max.request.bytes")
     max_connections: int = number(10_000, 1, kafka="max.connections")
     max_connections_per_ip: int = number(INT32_MAX, 0, kafka="max.connections.per.ip")
+    max_connections_per_ip_overrides: str = text("", kafka="max.connections.per.ip.overrides")
     connections_max_idle_ms: int = number(600_000, 1, kafka="connections.max.idle.ms")
     memory_disk_bytes: int = number(1024 * 1024 * 1024, 1, 2**62)
     event_loop: str = choice("asyncio", "asyncio", "uvloop")

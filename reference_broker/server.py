@@ -8,14 +8,15 @@ What clients meet is in `network/`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
 import resource
 import signal
 import socket
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -30,15 +31,16 @@ from kafkawire.reference_broker.network.acceptor import Acceptor
 from kafkawire.reference_broker.network.background import BackgroundWork
 from kafkawire.reference_broker.network.client_wire import ClientWire, Shared
 from kafkawire.reference_broker.network.clock import BrokerClock
-from kafkawire.reference_broker.network.connection_limits import ConnectionLimits
+from kafkawire.reference_broker.network.connection_limits import ConnectionLimits, read_overrides
+from kafkawire.reference_broker.network.event_loop import loop_factory
 from kafkawire.reference_broker.network.listeners import read_listeners
 from kafkawire.reference_broker.network.memory_budget import MemoryBudget
 from kafkawire.reference_broker.network.peer import Peer
 from kafkawire.reference_broker.network.request_frames import shared_buffer
-from kafkawire.reference_broker.options import BrokerOptions, read_options
+from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.session import Session
 from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.errors import Closed, ConfigurationError
+from kafkawire.sdk.errors import Closed
 from kafkawire.sdk.transport.wire import Address, Wire
 
 __all__ = ["BackgroundBroker", "Broker", "serve"]
@@ -52,6 +54,9 @@ _log = logging.getLogger("kafkawire.broker")
 _IDLE_CHECK_MS = 60_000
 _IDLE_CHECKS = 2
 
+#: How often to look for clients that are gone, among those that are not read at the moment.
+_ENDS_SECONDS = 1.0
+
 #: A timer is not waited for more exactly; one that sets itself again for now leaves time for requests.
 _TICK_MS = 1
 
@@ -61,9 +66,16 @@ _THREAD_TIMEOUT_SECONDS = 60
 #: How long a broker that stops waits for what is being synced to disk, so that its producers get their answers.
 _LAST_WORK_SECONDS = 10
 
+#: How long the disk may take for that, and to sync the rest; what is not synced then is checked at the next start.
+_LAST_SYNC_SECONDS = 30
+
 #: How long clients may take to read their last responses when the broker stops, and how often that is checked.
 _LAST_RESPONSES_MS = 1_000
 _LAST_RESPONSES_PAUSE_SECONDS = 0.002
+
+
+#: What ends `serve`.
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Broker:
@@ -78,6 +90,10 @@ class Broker:
 
     Raises:
         ConfigurationError: an option is unknown or out of range.
+
+    Attributes:
+        options: see above.
+        is_stuck: whether the disk hung when the broker stopped, so that threads still wait for it.
     """
 
     def __init__(self, data: Data, host: str = "127.0.0.1", port: int = 0, **options: object) -> None:
@@ -90,7 +106,9 @@ class Broker:
         self._background = BackgroundWork()
         self._timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
+        self._ends_timer: asyncio.TimerHandle | None = None
         self._clock = BrokerClock()
+        self.is_stuck = False
 
     @property
     def address(self) -> Address:
@@ -137,7 +155,8 @@ class Broker:
         """
         options = self.options
         self._background = BackgroundWork()
-        limits = ConnectionLimits(options.max_connections, options.max_connections_per_ip)
+        overrides = read_overrides(options.max_connections_per_ip_overrides, _address_of)
+        limits = ConnectionLimits(options.max_connections, options.max_connections_per_ip, overrides)
         acceptors: list[Acceptor] = []
         try:
             for listener in self._listeners:
@@ -157,6 +176,7 @@ class Broker:
         core.timers.on_earlier = self._wake_at
         self._wake_next()
         self._check_idle()
+        self._look_for_ends()
         # With the ports that were found, so that a restarted broker listens where its clients expect it.
         self._listeners = [acceptor.listener for acceptor in acceptors]
         self._acceptors = acceptors
@@ -168,23 +188,42 @@ class Broker:
         if self._core is None:
             return
         await self._stop_listening()
+        self._core.begin_end()
         for wire in self._wires:
             wire.session.begin_end()
         try:
             await asyncio.wait_for(self._background.idle(), _LAST_WORK_SECONDS)
         except TimeoutError:
             _log.warning("stopping although work has not ended for %d s", _LAST_WORK_SECONDS)
+        self._core.unload()
         await asyncio.sleep(0)  # responses leave a turn of the loop after what they waited for
         for wire in list(self._wires):
-            wire.close()
-        self._background.close()
-        core, self._core = self._core, None
-        core.close()
+            wire.finish()
         deadline_ms = monotonic_ms() + _LAST_RESPONSES_MS
         while self._wires and monotonic_ms() < deadline_ms:
             await asyncio.sleep(_LAST_RESPONSES_PAUSE_SECONDS)
         for wire in list(self._wires):
             wire.abort()
+        core, self._core = self._core, None
+        await self._close(core)
+
+    async def _close(self, core: Core) -> None:
+        """Sync everything, on other threads: a disk that hangs must not keep the broker from saying so."""
+        loop, closed = asyncio.get_running_loop(), asyncio.Event()
+
+        def close() -> None:
+            core.close(self._background.each)
+            with contextlib.suppress(RuntimeError):  # the loop ended meanwhile: it took too long
+                loop.call_soon_threadsafe(closed.set)
+
+        threading.Thread(target=close, name="kafkawire-broker-close", daemon=True).start()
+        try:
+            await asyncio.wait_for(closed.wait(), _LAST_SYNC_SECONDS)
+        except TimeoutError:
+            self.is_stuck = True
+            _log.error("the disk has not synced everything within %d s: the shutdown is not clean", _LAST_SYNC_SECONDS)
+        else:
+            self._background.close()
 
     async def kill(self) -> None:
         """Stop as in a crash: send nothing, sync nothing, write no clean-shutdown file."""
@@ -200,8 +239,9 @@ class Broker:
         for acceptor in self._acceptors:
             await acceptor.stop()
         self._acceptors = []
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
+        for timer in (self._idle_timer, self._ends_timer):
+            if timer is not None:
+                timer.cancel()
         if self._timer is not None:
             self._timer.cancel()
         self.core.timers.on_earlier = None
@@ -221,13 +261,13 @@ class Broker:
             gone()
 
         wire = ClientWire(client, session, self._shared, closed)
-        self._wires[wire] = wire.progress, self._clock()
+        self._wires[wire] = wire.progress, monotonic_ms()
         return wire
 
     def _check_idle(self) -> None:
         """Close connections on which nothing has moved: neither requests nor responses, begun or not."""
         limit_ms = self.options.connections_max_idle_ms
-        now_ms = self._clock()
+        now_ms = monotonic_ms()
         for wire, (progress, since_ms) in list(self._wires.items()):
             if wire.progress != progress or not wire.may_be_idle:
                 self._wires[wire] = wire.progress, now_ms
@@ -235,6 +275,11 @@ class Broker:
                 wire.expire()
         delay_ms = min(limit_ms / _IDLE_CHECKS, _IDLE_CHECK_MS)
         self._idle_timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._check_idle)
+
+    def _look_for_ends(self) -> None:
+        for wire in list(self._wires):
+            wire.look_for_end()
+        self._ends_timer = asyncio.get_running_loop().call_later(_ENDS_SECONDS, self._look_for_ends)
 
     # Time.
 
@@ -290,7 +335,7 @@ class BackgroundBroker:
             ConfigurationError: the data directory belongs to another broker.
             OSError: the address is in use, or the directory cannot be written.
         """
-        self._loop = _loop_factory(self._broker.options)()
+        self._loop = loop_factory(self._broker.options.event_loop)()
         self._thread = threading.Thread(target=self._loop.run_forever, name="kafkawire-broker", daemon=True)
         self._thread.start()
         try:
@@ -346,7 +391,7 @@ def serve(
     options: Mapping[str, object],
     started: Callable[[Broker], None] | None = None,
 ) -> None:
-    """Run a broker until SIGINT or SIGTERM.
+    """Run a broker until SIGINT or SIGTERM; another one while it stops ends the process at once.
 
     Args:
         listen: the address to listen on.
@@ -366,8 +411,15 @@ def serve(
     async def run() -> None:
         stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stopped.set)
+
+        def stop() -> None:
+            stopped.set()
+            for number in _STOP_SIGNALS:
+                loop.remove_signal_handler(number)
+                signal.signal(number, signal.SIG_DFL)
+
+        for number in _STOP_SIGNALS:
+            loop.add_signal_handler(number, stop)
         await broker.start()
         try:
             if started is not None:
@@ -375,22 +427,17 @@ def serve(
             await stopped.wait()
         finally:
             await broker.stop()
+            if broker.is_stuck:
+                os._exit(1)  # anything else would wait for the threads that wait for the disk
 
-    with asyncio.Runner(loop_factory=_loop_factory(broker.options)) as runner:
-        runner.run(run())
-
-
-def _loop_factory(options: BrokerOptions) -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return what makes the event loop that the options ask for.
-
-    Raises:
-        ConfigurationError: it is not installed.
-    """
-    if options.event_loop == "asyncio":
-        return asyncio.new_event_loop
+    before = [signal.getsignal(number) for number in _STOP_SIGNALS]
     try:
-        made: Callable[[], asyncio.AbstractEventLoop] = import_module(options.event_loop).new_event_loop
-    except ImportError:
-        reason = "it is not installed: pip install uvloop"
-        raise ConfigurationError("event_loop", options.event_loop, reason) from None
-    return made
+        with asyncio.Runner(loop_factory=loop_factory(broker.options.event_loop)) as runner:
+            runner.run(run())
+    finally:
+        for number, handler in zip(_STOP_SIGNALS, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _address_of(host: str) -> str:
+    return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])

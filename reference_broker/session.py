@@ -45,6 +45,32 @@ WRITE_BYTES = 64 * 1024
 TURN_MS = 10
 
 
+class _Lost:
+    """The wire of a session whose connection is gone."""
+
+    is_open = is_congested = has_unsent = False
+
+    def write(self, parts: Iterable[object]) -> None:
+        """Nobody reads it."""
+
+    def close(self) -> None:
+        """It is closed."""
+
+    abort = close
+
+    async def drain(self) -> None:
+        """Nothing is sent."""
+
+    sent = drain
+
+
+_LOST = _Lost()
+
+
+def _ignore(frame: Buffer) -> None:
+    """Nothing comes any more."""
+
+
 class Session:
     """The broker's side of one connection.
 
@@ -59,6 +85,7 @@ class Session:
 
     Attributes:
         peer: the client.
+        has_dropped: whether requests came that are not taken any more.
         take: takes the next frame, as a request; a login that sends bare SASL tokens has its own.
         on_pause: called with True to pause reading, with False to resume it.
         on_answer: called after a response that was delayed: `held_bytes` are fewer.
@@ -75,7 +102,7 @@ class Session:
         sends_files: bool = False,
     ) -> None:
         self._core = core
-        self._wire = wire
+        self._wire: Wire = wire
         self.peer = peer
         self._clock = clock
         self._defer = defer
@@ -92,6 +119,7 @@ class Session:
         self._is_muted = False
         self._is_paused = False
         self._is_ending = False
+        self.has_dropped = False
         self.on_pause: Callable[[bool], None] | None = None
         self.on_answer: Callable[[], None] | None = None
 
@@ -126,7 +154,9 @@ class Session:
 
     def receive_frames(self, frames: Iterable[Buffer]) -> None:
         """Handle whole frames that came together."""
-        if not self._is_ending:
+        if self._is_ending:
+            self.has_dropped = True
+        else:
             self._frames.extend(frames)
             self._work()
 
@@ -136,6 +166,10 @@ class Session:
         if self._delayed is not None:
             self._delayed.cancel()
             self._delayed = None
+        # Nothing here refers to itself any more: a broker that makes little garbage would keep it for long.
+        self._wire = _LOST
+        self.on_pause = self.on_answer = None
+        self.take = _ignore
 
     def writing_blocked(self, is_blocked: bool) -> None:
         """Note that the client has stopped or resumed reading its responses."""
@@ -146,6 +180,7 @@ class Session:
     def begin_end(self) -> None:
         """Take no more requests; a response that is delayed is still sent."""
         self._is_ending = True
+        self.has_dropped = bool(self._frames)
         self._frames.clear()
 
     # The rest.

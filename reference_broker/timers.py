@@ -53,10 +53,12 @@ class Timers:
 
     Attributes:
         on_earlier: called with the deadline when a new timer becomes the earliest one.
+        jumped_ms: by how much the clock has jumped in all. A deadline that is kept elsewhere is kept less this.
     """
 
     def __init__(self) -> None:
         self.on_earlier: Callable[[int], None] | None = None
+        self.jumped_ms = 0
         self._heap: list[tuple[int, int, Timer]] = []
         self._made = 0
         self._size_max = _SIZE_MIN
@@ -104,6 +106,7 @@ class Timers:
 
     def shift(self, by_ms: int) -> None:
         """Move all deadlines, because the clock has jumped: what was to happen in 5 s still happens in 5 s."""
+        self.jumped_ms += by_ms
         for _, _, timer in self._heap:
             timer.deadline_ms += by_ms
         self._heap = [(deadline_ms + by_ms, made, timer) for deadline_ms, made, timer in self._heap]

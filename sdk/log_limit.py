@@ -58,7 +58,7 @@ class LogLimit:
         has_traceback: bool = False,
     ) -> None:
         not_before_ms, held_back = self._subjects.get(subject, (now_ms, 0))
-        if now_ms < not_before_ms:
+        if not_before_ms - INTERVAL_MS <= now_ms < not_before_ms:  # unless the clock was set back
             self._subjects[subject] = not_before_ms, held_back + 1
             return
         self._subjects.pop(subject, None)

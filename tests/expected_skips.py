@@ -16,6 +16,8 @@ from typing import NamedTuple
 import pytest
 
 from kafkawire.sdk.protocol.engines.selection import ENGINE
+from tests.kafka.programs import PROGRAMS
+from tests.kafka.programs import obstacle as program_obstacle
 from tools.debian import can_install
 from tools.environment import obstacle
 from tools.find_java import find_java
@@ -41,6 +43,10 @@ def _no_spark() -> bool:
 
 def _no_kcat() -> bool:
     return shutil.which("kcat") is None and not can_install("kcat")
+
+
+def _no_tools_of_clients() -> bool:
+    return any(program_obstacle(program) for program in PROGRAMS)
 
 
 def _always() -> bool:
@@ -74,6 +80,9 @@ EXPECTED = (
     ExpectedSkip("tests/*", "the program openssl is not installed", lambda: shutil.which("openssl") is None),
     # kcat is a package of Debian, which only root installs, and only if the machine reaches a mirror.
     ExpectedSkip("tests/kafka/test_kcat.py::*", "kcat is not installed", _no_kcat),
+    # Other people's clients are built with the tools of their languages, the Java client with those of a JDK.
+    ExpectedSkip("tests/kafka/test_programs.py::*", "* or newer is not installed", _no_tools_of_clients),
+    ExpectedSkip("tests/kafka/test_programs.py::*", "* has no wheel for this Python", _no_tools_of_clients),
 )
 
 

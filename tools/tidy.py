@@ -61,6 +61,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("sleeping", "tests/kafka/test_cluster.py"): "its nodes are processes that tell nobody when a leader has moved",
     ("sleeping", "tests/kafka/test_troubles.py"): "brokers tell nobody when a topic has gone or come",
     ("sleeping", "tests/kafka/test_hanging.py"): "a process that is stopped tells nobody",
+    ("sleeping", "tests/kafka/cleaning.py"): "a broker tells nobody when its cleaner is done",
     ("sleeping", "tests/kafka/apache.py"): "polls a process of another language that gives no signal when it is up",
 }
 

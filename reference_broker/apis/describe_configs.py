@@ -22,7 +22,30 @@ Resource = DescribeConfigsRequest.DescribeConfigsResource
 Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
 Synonym = DescribeConfigsResponse.DescribeConfigsSynonym
 
-_BROKER_NAMES = {config: option for option, config in TOPIC_DEFAULTS.items()}
+#: What Kafka calls the broker's default of each topic configuration, for those that are no option here too.
+_BROKER_NAMES = {
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "local.retention.bytes": "log.local.retention.bytes",
+    "local.retention.ms": "log.local.retention.ms",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "preallocate": "log.preallocate",
+} | {config: option for option, config in TOPIC_DEFAULTS.items()}
+
+#: Topic configurations without a broker's default of the same unit, or of any.
+_NO_BROKER_DEFAULT = {
+    "flush.ms",
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
+    "remote.log.copy.disable",
+    "remote.log.delete.on.disable",
+    "remote.storage.enable",
+    "retention.ms",
+    "segment.jitter.ms",
+    "segment.ms",
+}
 
 
 @serves(ApiKey.DESCRIBE_CONFIGS)
@@ -76,12 +99,14 @@ def _topic_entries(own: Mapping[str, str], of_broker: Mapping[str, str]) -> list
             synonyms.append(Synonym(name, own[name], ConfigSource.TOPIC_CONFIG))
         if name in of_broker:
             synonyms.append(Synonym(_BROKER_NAMES[name], of_broker[name], ConfigSource.STATIC_BROKER_CONFIG))
-        synonyms.append(Synonym(_BROKER_NAMES.get(name, name), config.default, ConfigSource.DEFAULT_CONFIG))
+        value, source = config.default, ConfigSource.DEFAULT_CONFIG
+        if name not in _NO_BROKER_DEFAULT:
+            synonyms.append(Synonym(_BROKER_NAMES.get(name, name), value, source))
         entries.append(
             Entry(
                 name,
-                synonyms[0].value,
-                config_source=synonyms[0].source,
+                synonyms[0].value if synonyms else value,
+                config_source=synonyms[0].source if synonyms else source,
                 synonyms=synonyms,
                 config_type=config.type,
                 documentation=config.about,

@@ -22,7 +22,7 @@ from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import INITIAL_FETCH_SESSION_EPOCH, UNKNOWN_OFFSET
+from kafkawire.sdk.protocol.tables.enums import INITIAL_FETCH_SESSION_EPOCH, UNKNOWN_OFFSET, IsolationLevel
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["check_leader_epoch", "handle"]
@@ -30,6 +30,7 @@ __all__ = ["check_leader_epoch", "handle"]
 _BY_ID_SINCE = since(FetchRequest.FetchTopic, "topic_id")
 
 PartitionData = FetchResponse.PartitionData
+AbortedTransaction = FetchResponse.AbortedTransaction
 
 #: What cannot be read for these reasons is named after everything else, in this order.
 _LAST: dict[int, int] = {ErrorCode.UNKNOWN_TOPIC_ID: 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 2}
@@ -56,6 +57,7 @@ class _Fetch:
         self._call = call
         self._request = request
         self._session = session
+        self._is_committed = request.isolation_level == IsolationLevel.READ_COMMITTED
         #: What the response will say unless it is read again.
         self._found: dict[SessionPartition, PartitionData] = {}
         self._size_bytes = 0
@@ -71,13 +73,13 @@ class _Fetch:
         for partition in session.to_read():
             topic = _find(call, partition)
             # The first partition with data returns at least one batch; otherwise a large one could never be read.
-            data = _read_partition(call, topic, partition.wanted, left, at_least_one=not self._size_bytes)
+            data = _read_partition(call, topic, partition.wanted, left, not self._size_bytes, self._is_committed)
             size = len(data.records or b"")
             self._size_bytes += size
             left = max(left - size, 0)
             is_error = data.error_code != ErrorCode.NONE
             self._has_errors |= is_error
-            end = data.last_stable_offset if request.isolation_level else data.high_watermark
+            end = data.last_stable_offset if self._is_committed else data.high_watermark
             is_at_end = not size and not is_error and partition.wanted.fetch_offset >= end
             session.was_read(partition, None if is_error else _log(topic, partition), is_at_end=is_at_end)
             if session.is_full or partition.is_news(data):
@@ -183,7 +185,12 @@ def _topic(entry: _Found) -> tuple[str, bytes]:
 
 
 def _read_partition(
-    call: Call, topic: Topic | None, partition: FetchRequest.FetchPartition, left: int, *, at_least_one: bool
+    call: Call,
+    topic: Topic | None,
+    partition: FetchRequest.FetchPartition,
+    left: int,
+    at_least_one: bool,
+    is_committed: bool,
 ) -> PartitionData:
     data = PartitionData(partition.partition, high_watermark=UNKNOWN_OFFSET, aborted_transactions=None, records=b"")
     if topic is None or not 0 <= partition.partition < len(topic.logs):
@@ -193,11 +200,14 @@ def _read_partition(
     log = topic.logs[partition.partition]
     try:
         check_leader_epoch(log, partition.current_leader_epoch)
-        read = log.read(partition.fetch_offset, min(left, partition.partition_max_bytes), at_least_one=at_least_one)
+        max_bytes = min(left, partition.partition_max_bytes)
+        read = log.read(partition.fetch_offset, max_bytes, at_least_one=at_least_one, is_committed=is_committed)
     except BrokerError as error:
         data.error_code = error.code
         return data
-    data.high_watermark = data.last_stable_offset = log.high_watermark
+    data.high_watermark, data.last_stable_offset = log.high_watermark, log.last_stable_offset
+    if read.aborted is not None:
+        data.aborted_transactions = [AbortedTransaction(*entry[:2]) for entry in read.aborted]
     data.log_start_offset = log.log_start_offset
     if read.is_first_whole:
         data.records = read.records  # type: ignore[assignment]  # a slice of a file: encode_parts keeps it apart

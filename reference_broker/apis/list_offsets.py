@@ -16,7 +16,13 @@ from kafkawire.reference_broker.log.segments import TimestampAndOffset
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
-from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, UNKNOWN_OFFSET, OffsetTimestamp
+from kafkawire.sdk.protocol.tables.enums import (
+    NO_PARTITION_LEADER_EPOCH,
+    NO_TIMESTAMP,
+    UNKNOWN_OFFSET,
+    IsolationLevel,
+    OffsetTimestamp,
+)
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -45,12 +51,13 @@ def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
     asked = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
+    is_committed = request.isolation_level == IsolationLevel.READ_COMMITTED
     return ListOffsetsResponse(
         topics=[
             ListOffsetsResponse.ListOffsetsTopicResponse(
                 topic.name,
                 [
-                    _find(call, topic.name, partition, is_twice=asked[topic.name, partition.partition_index] > 1)
+                    _find(call, topic.name, partition, is_committed, asked[topic.name, partition.partition_index] > 1)
                     for partition in topic.partitions
                 ],
             )
@@ -59,7 +66,7 @@ def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
     )
 
 
-def _find(call: Call, topic: str, partition: Partition, *, is_twice: bool) -> PartitionResponse:
+def _find(call: Call, topic: str, partition: Partition, is_committed: bool, is_twice: bool) -> PartitionResponse:
     log = call.core.directory.log(topic, partition.partition_index)
     try:
         if is_twice:
@@ -67,7 +74,7 @@ def _find(call: Call, topic: str, partition: Partition, *, is_twice: bool) -> Pa
         if log is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         check_leader_epoch(log, partition.current_leader_epoch)
-        found = _look_up(call, log, partition.timestamp)
+        found = _look_up(call, log, partition.timestamp, is_committed=is_committed)
     except BrokerError as error:
         return PartitionResponse(partition.partition_index, error.code)
     response = PartitionResponse(partition.partition_index, ErrorCode.NONE, found.timestamp, found.offset)
@@ -76,18 +83,18 @@ def _find(call: Call, topic: str, partition: Partition, *, is_twice: bool) -> Pa
     return response
 
 
-def _look_up(call: Call, log: PartitionLog, timestamp: int) -> TimestampAndOffset:
+def _look_up(call: Call, log: PartitionLog, timestamp: int, *, is_committed: bool) -> TimestampAndOffset:
     if timestamp >= 0:
-        return log.offset_for_timestamp(timestamp) or _NOTHING
+        return log.offset_for_timestamp(timestamp, is_committed=is_committed) or _NOTHING
     if timestamp not in _SINCE or call.version < _SINCE[OffsetTimestamp(timestamp)]:
         raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp} in version {call.version}")
     match OffsetTimestamp(timestamp):
         case OffsetTimestamp.LATEST:
-            return TimestampAndOffset(NO_TIMESTAMP, log.high_watermark, log.leader_epoch)
+            return TimestampAndOffset(NO_TIMESTAMP, log.readable_to(is_committed=is_committed), log.leader_epoch)
         case OffsetTimestamp.EARLIEST | OffsetTimestamp.EARLIEST_LOCAL:
             return TimestampAndOffset(NO_TIMESTAMP, log.log_start_offset, log.epoch_at(log.log_start_offset))
         case OffsetTimestamp.MAX_TIMESTAMP:
-            return log.max_timestamp() or _NOTHING
+            return log.max_timestamp(is_committed=is_committed) or _NOTHING
         case _:
             # Both are about remote storage, which this broker does not have.
             return _NOTHING

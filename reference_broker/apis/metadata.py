@@ -23,11 +23,20 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 __all__ = ["handle"]
 
 
+#: Earlier versions have topic ids, and names may be null, but Kafka's brokers do not take either.
+_BY_ID_SINCE = 12
+
+
 @serves(ApiKey.METADATA)
 def handle(call: Call, request: MetadataRequest) -> MetadataResponse | DelayedOperation:
     """Handle Metadata; the response is delayed while topics are created for it."""
     core = call.core
     parts: Parts[MetadataResponse] = Parts()
+    if call.version < _BY_ID_SINCE and any(
+        wanted.name is None or wanted.topic_id != ZERO_UUID for wanted in request.topics or ()
+    ):
+        reason = f"topics have no ids in version {call.version}, and need a name"
+        raise BrokerError(ErrorCode.INVALID_REQUEST, reason)
     is_first_version = call.version == APIS[ApiKey.METADATA].versions.first
     if request.topics is None or (is_first_version and not request.topics):
         topics = [_describe(call, topic) for topic in core.directory.topics.values()]

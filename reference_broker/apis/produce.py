@@ -15,13 +15,15 @@ from kafkawire.reference_broker.core import INTERNAL_TOPICS
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.log.partition_log import Appended
+from kafkawire.reference_broker.log.producers import Verification
 from kafkawire.reference_broker.log.validation import validate
+from kafkawire.reference_broker.transaction_verification import Unverified, transaction_version, verify
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import Acks
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.records.produced import InvalidBatch, is_transactional
+from kafkawire.sdk.records.produced import InvalidBatch, transactional_producer
 
 __all__ = ["handle"]
 
@@ -45,6 +47,7 @@ def handle(call: Call, request: ProduceRequest) -> ProduceResponse | DelayedOper
     """Handle Produce; the response is delayed while a log syncs or begins a new segment."""
     parts: Parts[ProduceResponse] = Parts()
     responses = []
+    transactional: list[Unverified] = []
     refused = _refusal(request)
     for data in request.topic_data:
         topic, error = _find(call, data)
@@ -52,9 +55,15 @@ def handle(call: Call, request: ProduceRequest) -> ProduceResponse | DelayedOper
             ProduceResponse.TopicProduceResponse(
                 data.name,
                 data.topic_id,
-                [_append(call, refused, topic, error, partition, parts) for partition in data.partition_data],
+                [
+                    _append(call, refused, topic, error, partition, parts, transactional)
+                    for partition in data.partition_data
+                ],
             )
         )
+    if transactional:
+        version = transaction_version(call.version)
+        verify(call.core.transactions, request.transactional_id or "", transactional, version, call.now_ms)
     response = ProduceResponse(responses)
     if request.acks == Acks.NONE:
         _close_on_error(response)
@@ -66,12 +75,18 @@ def _refusal(request: ProduceRequest) -> BrokerError | None:
     """Return what is wrong with the whole request, if anything is."""
     if request.acks not in _ACKS:
         return BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}, expected -1, 0 or 1")
-    if request.transactional_id is None:
-        for topic in request.topic_data:
-            for partition in topic.partition_data:
-                if is_transactional(partition.records):
-                    reason = "records of a transaction need a transactional id"
-                    return BrokerError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, reason)
+    producers = {
+        producer
+        for topic in request.topic_data
+        for partition in topic.partition_data
+        if (producer := transactional_producer(partition.records)) is not None
+    }
+    if producers and request.transactional_id is None:
+        reason = "records of a transaction need a transactional id"
+        return BrokerError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, reason)
+    if len(producers) > 1:
+        reason = f"transactional records of {len(producers)} producers in one request"
+        return BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, reason)
     return None
 
 
@@ -89,6 +104,7 @@ def _append(
     missing: ErrorCode,
     partition: Partition,
     parts: Parts[ProduceResponse],
+    transactional: list[Unverified],
 ) -> PartitionResponse:
     try:
         if refused is not None:
@@ -103,9 +119,6 @@ def _append(
         data, header = validate(
             partition.records, log.config, call.now_ms, allow_zstandard=call.version >= _ZSTANDARD_SINCE
         )
-        if header.is_transactional:
-            reason = f"producer {header.producer_id} has no open transaction"
-            raise BrokerError(ErrorCode.INVALID_TXN_STATE, reason)
     except InvalidBatch as error:
         return PartitionResponse(
             partition.index,
@@ -134,7 +147,13 @@ def _append(
             _refuse(response, error)
         parts.arrived()
 
-    log.append(data, header, call.now_ms, appended)
+    def append(verification: Verification | None) -> None:
+        log.append(data, header, call.now_ms, appended, verification=verification)
+
+    if header.is_transactional:
+        transactional.append(Unverified((topic.name, partition.index), log, header, append, reached))
+    else:
+        append(None)
     return response
 
 

@@ -55,7 +55,7 @@ class PartitionState(Enum):
 
 
 class _Pending(NamedTuple):
-    """An operation that has run: its reply leaves at `offset`, or fails at `deadline_ms`."""
+    """An operation that has run: its reply leaves at `offset`, or fails at `deadline_ms`, less the clock's jumps."""
 
     offset: int
     deadline_ms: int
@@ -209,7 +209,7 @@ class CoordinatorPartition(Generic[S]):
             _log.exception("an operation on %s failed", self._name)
             done(BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
             return
-        pending = _Pending(self._last_written, now_ms + COMMIT_TIMEOUT_MS, result, done)
+        pending = _Pending(self._last_written, now_ms + COMMIT_TIMEOUT_MS - self.jumped_ms, result, done)
         if not result.records and result.marker is None:
             self._await_commit(pending, now_ms)
             return
@@ -265,12 +265,16 @@ class CoordinatorPartition(Generic[S]):
 
     def _expire(self, now_ms: int) -> None:
         error = BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"not committed within {COMMIT_TIMEOUT_MS} ms")
-        while self._waiting and self._waiting[0].deadline_ms <= now_ms:
+        while self._waiting and self._waiting[0].deadline_ms + self.jumped_ms <= now_ms:
             self._waiting.popleft().finish(error)
         if self._waiting:
-            self._expiry = self._timers.at(self._waiting[0].deadline_ms, self._expire)
+            self._expiry = self._timers.at(self._waiting[0].deadline_ms + self.jumped_ms, self._expire)
 
     # Timers.
+
+    @property
+    def jumped_ms(self) -> int:
+        return self._timers.jumped_ms
 
     def at(self, deadline_ms: int, action: Callable[[int], None]) -> Timer:
         """Set a timer of the shard; see `ShardTimers`."""

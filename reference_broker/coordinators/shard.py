@@ -161,6 +161,11 @@ class Shard(Protocol):
 class ShardTimers(Protocol):
     """Where a shard sets its timers: an action runs as an operation of the shard, if that is still served."""
 
+    @property
+    def jumped_ms(self) -> int:
+        """See `Timers`."""
+        ...
+
     def at(self, deadline_ms: int, action: Callable[[int], None]) -> Timer:
         """Call `action(now_ms)` once the deadline has passed."""
         ...

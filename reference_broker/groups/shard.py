@@ -203,7 +203,8 @@ class GroupShard:
         if group is None:
             self._members.check_commit(commit, now_ms)
         else:
-            group.check_commit(commit.member_id, commit.generation_id)
+            partitions = [(entry.topic_id, number) for (_, number), entry in offsets.items()]
+            group.check_commit(commit.member_id, commit.generation_id, partitions)
         return Result(None, [offset_record(commit.group_id, *partition, entry) for partition, entry in offsets.items()])
 
     def commit_in_transaction(

@@ -16,6 +16,7 @@ from kafkawire.reference_broker.log.properties import parse_properties
 from kafkawire.sdk.protocol.uuids import format_uuid
 
 __all__ = [
+    "CLEANER_OFFSETS",
     "CLEAN_SHUTDOWN",
     "LEADER_EPOCHS",
     "LOG_START_OFFSETS",
@@ -32,6 +33,7 @@ __all__ = [
     "write_offsets",
 ]
 
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"

@@ -1,7 +1,6 @@
 """The topic configurations: names, types, defaults, and the values that are refused.
 
 One table serves CreateTopics (validation), DescribeConfigs (types and descriptions) and the log (`LogConfig`).
-Configurations that have no effect yet (retention, compaction) are stored and shown.
 
 Source: Kafka's documentation, "Topic Configs"; `TopicConfig` and `LogConfig` in Apache Kafka.
 """
@@ -80,14 +79,17 @@ def _number(low: int, high: int, *more: int) -> Callable[[str], None]:
     return check
 
 
-def _ratio(value: str) -> None:
+def _decimal(value: str) -> float:
     text = value.strip(_SPACES)
     if match := _DECIMAL.fullmatch(text):
-        number = float(match[1])
-    elif match := _HEXADECIMAL.fullmatch(text):
-        number = float.fromhex(match[1])
-    else:
-        raise ValueError("not a number")
+        return float(match[1])
+    if match := _HEXADECIMAL.fullmatch(text):
+        return float.fromhex(match[1])
+    raise ValueError("not a number")
+
+
+def _ratio(value: str) -> None:
+    number = _decimal(value)
     # NaN is neither, and Kafka takes it.
     if number < 0 or number > 1:
         raise ValueError("must be 0 to 1")
@@ -296,11 +298,13 @@ class LogConfig:
     """The configuration of a partition's log; the attributes are topic configurations, in the same units.
 
     Batches keep their producer's compression if `compression` is None, and have the codec's own level if
-    `compression_level` is.
+    `compression_level` is. Old segments are deleted if `has_retention`; -1 stands for no limit. A compacted topic has a
+    `segment_ms` of at most `max_compaction_lag_ms`, since the last segment is never compacted.
     """
 
     segment_bytes: int
     segment_ms: int
+    segment_jitter_ms: int
     segment_index_bytes: int
     index_interval_bytes: int
     max_message_bytes: int
@@ -309,7 +313,15 @@ class LogConfig:
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
     is_log_append_time: bool
+    has_retention: bool
+    retention_ms: int
+    retention_bytes: int
+    file_delete_delay_ms: int
     is_compacted: bool
+    min_compaction_lag_ms: int
+    max_compaction_lag_ms: int
+    min_cleanable_dirty_ratio: float
+    delete_retention_ms: int
     compression: Compression | None
     compression_level: int | None
 
@@ -324,21 +336,36 @@ def log_config(overrides: Mapping[str, str]) -> LogConfig:
     def text(name: str) -> str:
         return overrides.get(name, TOPIC_CONFIGS[name].default).strip(_SPACES)
 
+    def number(name: str) -> int:
+        return _integer(text(name))
+
     kind = text("compression.type")
     compression = _COMPRESSIONS.get(kind)
     level = f"compression.{kind}.level"
+    policies = _parts(text("cleanup.policy"))
+    is_compacted = "compact" in policies
+    segment_ms = number("segment.ms")
     return LogConfig(
-        segment_bytes=_integer(text("segment.bytes")),
-        segment_ms=_integer(text("segment.ms")),
-        segment_index_bytes=_integer(text("segment.index.bytes")),
-        index_interval_bytes=_integer(text("index.interval.bytes")),
-        max_message_bytes=_integer(text("max.message.bytes")),
-        flush_messages=_integer(text("flush.messages")),
-        flush_ms=_integer(text("flush.ms")),
-        timestamp_before_max_ms=_integer(text("message.timestamp.before.max.ms")),
-        timestamp_after_max_ms=_integer(text("message.timestamp.after.max.ms")),
+        segment_bytes=number("segment.bytes"),
+        segment_ms=min(segment_ms, number("max.compaction.lag.ms")) if is_compacted else segment_ms,
+        segment_jitter_ms=min(number("segment.jitter.ms"), segment_ms),
+        segment_index_bytes=number("segment.index.bytes"),
+        index_interval_bytes=number("index.interval.bytes"),
+        max_message_bytes=number("max.message.bytes"),
+        flush_messages=number("flush.messages"),
+        flush_ms=number("flush.ms"),
+        timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
+        timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
         is_log_append_time=text("message.timestamp.type") == "LogAppendTime",
-        is_compacted="compact" in text("cleanup.policy"),
+        has_retention="delete" in policies,
+        retention_ms=number("retention.ms"),
+        retention_bytes=number("retention.bytes"),
+        file_delete_delay_ms=number("file.delete.delay.ms"),
+        is_compacted=is_compacted,
+        min_compaction_lag_ms=number("min.compaction.lag.ms"),
+        max_compaction_lag_ms=number("max.compaction.lag.ms"),
+        min_cleanable_dirty_ratio=_decimal(text("min.cleanable.dirty.ratio")),
+        delete_retention_ms=number("delete.retention.ms"),
         compression=compression,
         compression_level=None if level not in TOPIC_CONFIGS else int(text(level)),
     )

@@ -30,9 +30,13 @@ class LeaderEpochs:
 
     Args:
         entries: (epoch, first offset), both ascending; at least one.
+
+    Attributes:
+        is_stored: whether the file says the same.
     """
 
     def __init__(self, entries: list[tuple[int, int]]) -> None:
+        self.is_stored = True
         self._epochs = [epoch for epoch, _ in entries]
         self._starts = [start for _, start in entries]
 
@@ -44,6 +48,26 @@ class LeaderEpochs:
     def at(self, offset: int) -> int:
         """Return the epoch in which `offset` was, or will be, written."""
         return self._epochs[max(bisect_right(self._starts, offset) - 1, 0)]
+
+    def begin_at(self, offset: int) -> None:
+        """Forget what was before `offset`, where the log now begins."""
+        first = max(bisect_right(self._starts, offset) - 1, 0)
+        if first or self._starts[0] < offset:
+            self._epochs, self._starts = (
+                self._epochs[first:],
+                [max(self._starts[first], offset), *self._starts[first + 1 :]],
+            )
+            self.is_stored = False
+
+    def store(self, disk: Disk, folder: str) -> None:
+        """Write the file, on any thread, if it says something else.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if not self.is_stored:
+            self.is_stored = True
+            write_epochs(disk, f"{folder}/{LEADER_EPOCHS}", self.entries())
 
     def entries(self) -> list[tuple[int, int]]:
         """Return (epoch, first offset) of each epoch."""

@@ -63,6 +63,7 @@ class HighWatermark:
         offset: the first offset that consumers may not read.
         appended_bytes: the size of all batches that were noted.
         readable_bytes: the size of those of them that are readable.
+        watchers: are told when more can be read, or nothing will ever be again.
     """
 
     def __init__(self, offset: int) -> None:
@@ -72,7 +73,7 @@ class HighWatermark:
         #: (offset, number, callback); the number keeps callbacks of one offset in order.
         self._waiting: list[tuple[int, int, Reached]] = []
         self._made = 0
-        self._watchers = Watchers()
+        self.watchers = Watchers()
         #: (end offset, size) of the batches that are not readable yet.
         self._unreadable: deque[tuple[int, int]] = deque()
 
@@ -89,16 +90,16 @@ class HighWatermark:
 
     def watch(self, watcher: Watcher) -> None:
         """Call `watcher` whenever more can be read, or nothing will ever be again, until `unwatch`."""
-        self._watchers.add(watcher)
+        self.watchers.add(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
         """Stop calling a watcher; may be called more than once."""
-        self._watchers.remove(watcher)
+        self.watchers.remove(watcher)
 
     @property
     def is_watched(self) -> bool:
         """Whether anybody watches."""
-        return bool(self._watchers)
+        return bool(self.watchers)
 
     def appended(self, end_offset: int, size_bytes: int) -> None:
         """Note a batch that is in the log and becomes readable when the high watermark reaches its end."""
@@ -116,7 +117,7 @@ class HighWatermark:
         self.readable_bytes += size_bytes
         while self._waiting and self._waiting[0][0] <= self.offset:
             _call(heapq.heappop(self._waiting)[2], None)
-        self._watchers.tell(size_bytes)
+        self.watchers.tell(size_bytes)
 
     def fail(self, error: BrokerError) -> None:
         """Tell everybody who waits that the high watermark will not move any more."""
@@ -124,7 +125,7 @@ class HighWatermark:
         waiting, self._waiting = self._waiting, []
         for _, _, callback in sorted(waiting, key=lambda entry: entry[:2]):
             _call(callback, error)
-        self._watchers.tell(COMPLETES_ANY_FETCH_BYTES)
+        self.watchers.tell(COMPLETES_ANY_FETCH_BYTES)
 
 
 def _call(callback: Callable[..., None], argument: object) -> None:

@@ -111,6 +111,11 @@ class OffsetIndex(_Index):
         entry = bisect_right(self._keys, offset - self._base_offset) - 1
         return self._values[entry] if entry >= 0 else 0
 
+    def offset_from(self, position: int) -> int | None:
+        """Return the last offset of the first indexed batch at `position` or after it; None if there is none."""
+        entry = bisect_left(self._values, position)
+        return self._base_offset + self._keys[entry] if entry < len(self._keys) else None
+
     @property
     def last_position(self) -> int:
         """The position in the last entry, 0 without entries."""

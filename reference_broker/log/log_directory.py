@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from kafkawire.reference_broker.disk.disk import read_file, replace_file
 from kafkawire.reference_broker.log.checkpoints import (
@@ -34,7 +32,8 @@ from kafkawire.reference_broker.log.checkpoints import (
 from kafkawire.reference_broker.log.config import LogConfig, log_config
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.properties import properties_text
-from kafkawire.reference_broker.log.services import LogServices
+from kafkawire.reference_broker.log.services import Each, LogServices, in_order
+from kafkawire.reference_broker.log.steps import Steps
 from kafkawire.reference_broker.log.topic_files import TopicFile, TopicFiles, UndecidedError, folder_of
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -77,18 +76,6 @@ class Topic:
         return TopicFile(self.name, self.topic_id, len(self.logs), self.configs)
 
 
-class _Step(NamedTuple):
-    """Something to be done in the background.
-
-    Attributes:
-        prepare: called when its turn comes; returns the work, see `Background`.
-        done: see `Background`.
-    """
-
-    prepare: Callable[[], Callable[[], None]]
-    done: Callable[[Exception | None], None]
-
-
 class LogDirectory:
     """The topics on disk; no file is opened elsewhere in the broker.
 
@@ -104,10 +91,12 @@ class LogDirectory:
 
     Attributes:
         services: see above.
+        steps: see `Steps`.
         cluster_id: in Kafka's text form.
         topics: by name.
         topics_by_id: by topic id.
         was_clean: whether the last shutdown was clean.
+        recovery_points: by topic and partition, as they are on the disk.
     """
 
     def __init__(
@@ -125,11 +114,9 @@ class LogDirectory:
         self._defaults = dict(defaults or {})
         #: Topics that are being created, with who waits for them.
         self._creating: dict[str, list[Callable[[Topic | BrokerError], None]]] = {}
-        #: One step for each topic that a client creates or deletes, and one checkpoint.
-        self._steps: deque[_Step] = deque()
-        self._is_stepping = False
-        self._is_checkpoint_due = False
-        self._is_closed = False
+        self.steps = Steps(services.background)
+        self._checkpoint_waiting: list[Callable[[BrokerError | None], None]] = []
+        self.recovery_points: Mapping[tuple[str, int], int] = {}
         self._written_starts: dict[tuple[str, int], int] | None = None
         try:
             self._lock = self._disk.lock(_LOCK)
@@ -181,6 +168,7 @@ class LogDirectory:
     def _open_topics(self) -> None:
         starts = self._offsets_in(LOG_START_OFFSETS, "logs start at their first segment")
         recovery_points = self._offsets_in(RECOVERY_POINTS, "all segments are checked")
+        self.recovery_points = recovery_points or {}
         is_checked = self.was_clean and recovery_points is not None
         has_new_folders = False
         present = set(self._disk.names(""))
@@ -200,7 +188,7 @@ class LogDirectory:
                     config,
                     is_clean=is_checked,
                     log_start_offset=(starts or {}).get(place, 0),
-                    recovery_point=(recovery_points or {}).get(place, 0),
+                    recovery_point=None if recovery_points is None else self.recovery_points.get(place, 0),
                 )
                 topic.logs.append(log)
             self._register(topic)
@@ -289,7 +277,7 @@ class LogDirectory:
             for waiting in self._creating.pop(name):
                 waiting(result)
 
-        self._do(lambda: work, created)
+        self.steps.do(lambda: work, created)
 
     def delete(self, topic: Topic, done: Callable[[BrokerError | None], None]) -> None:
         """Delete a topic and its files; slices handed out before stay readable.
@@ -317,48 +305,28 @@ class LogDirectory:
                 gone = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} was deleted")
                 for log in topic.logs:
                     log.end(gone)
-                self._do(lambda: lambda: self._files.finish_delete(file), self._removed, is_next=True)
+                self.steps.do(lambda: self._remove_work(file), self._removed, is_next=True)
                 done(None)
 
         def prepare() -> Callable[[], None]:
             is_there = topic.topic_id in self.topics_by_id
             return lambda: self._files.begin_delete(file) if is_there else None
 
-        self._do(prepare, deleted)
+        self.steps.do(prepare, deleted)
+
+    def _remove_work(self, file: TopicFile) -> Callable[[], None]:
+        forget = self._checkpoint_work()
+
+        def work() -> None:
+            # First: a topic that gets the name now begins at offset 0.
+            forget()
+            self._files.finish_delete(file)
+
+        return work
 
     def _removed(self, error: Exception | None) -> None:
         if error is not None:
             logger.warning("files of a deleted topic stay until the next start: %s", error)
-        self.checkpoint()
-
-    def _do(
-        self,
-        prepare: Callable[[], Callable[[], None]],
-        done: Callable[[Exception | None], None],
-        *,
-        is_next: bool = False,
-    ) -> None:
-        """Do something in the background, after what was asked for before, or before it if `is_next`."""
-        if is_next:
-            self._steps.appendleft(_Step(prepare, done))
-        else:
-            self._steps.append(_Step(prepare, done))
-        self._next_step()
-
-    def _next_step(self) -> None:
-        if self._is_stepping or self._is_closed or not self._steps:
-            return
-        self._is_stepping = True
-        step = self._steps.popleft()
-
-        def done(error: Exception | None) -> None:
-            try:
-                step.done(error)
-            finally:
-                self._is_stepping = False
-                self._next_step()
-
-        self.services.background(step.prepare(), done)
 
     # Checkpoints and the end.
 
@@ -387,35 +355,57 @@ class LogDirectory:
         known = (producer.producer_id for _, _, log in self.logs() for producer in log.producers)
         return 1 + max((number for number in known if number <= _GIVEN_IDS_MAX), default=-1)
 
-    def checkpoint(self) -> None:
-        """Write the checkpoints of recovery points and log start offsets, in the background."""
-        if not self._is_checkpoint_due:
-            self._is_checkpoint_due = True
-            self._do(self._checkpoint_work, self._checkpointed)
+    def checkpoint(self, done: Callable[[BrokerError | None], None] = lambda error: None) -> None:
+        """Write the checkpoints of recovery points and log start offsets, in the background.
+
+        Args:
+            done: called when what they are now is durable, with None, or with KAFKA_STORAGE_ERROR.
+        """
+        self._checkpoint_waiting.append(done)
+        if len(self._checkpoint_waiting) > 1:
+            return
+        waiting: list[Callable[[BrokerError | None], None]] = []
+
+        def prepare() -> Callable[[], None]:
+            waiting[:], self._checkpoint_waiting = self._checkpoint_waiting, []
+            return self._checkpoint_work()
+
+        def written(error: Exception | None) -> None:
+            if error is not None:
+                logger.warning("the checkpoints cannot be written, a restart after a crash takes longer: %s", error)
+            for done in waiting:
+                done(None if error is None else BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+
+        self.steps.do(prepare, written)
 
     def _checkpoint_work(self) -> Callable[[], None]:
-        self._is_checkpoint_due = False
-        online = [(name, number, log) for name, number, log in self.logs() if not log.is_offline]
-        recovery_points = {(name, number): log.recovery_point for name, number, log in online}
-        starts = {(name, number): log.log_start_offset for name, number, log in online if log.log_start_offset}
+        logs = list(self.logs())
+        # What a log that went offline says may not be so.
+        points = {(name, number): log.recovery_point for name, number, log in logs if not log.is_offline}
+        kept = {(name, number) for name, number, log in logs if log.is_offline} & self.recovery_points.keys()
+        points |= {place: self.recovery_points[place] for place in kept}
+        starts = {(name, number): log.log_start_offset for name, number, log in logs if log.log_start_offset}
+        changed = [log for _, _, log in logs if not (log.epochs.is_stored or log.is_offline)]
 
         def work() -> None:
-            write_offsets(self._disk, RECOVERY_POINTS, recovery_points)
             if starts != self._written_starts:
                 write_offsets(self._disk, LOG_START_OFFSETS, starts)
                 self._written_starts = starts
+            write_offsets(self._disk, RECOVERY_POINTS, points)
+            self.recovery_points = points
+            for log in changed:
+                log.epochs.store(self._disk, log.folder)
 
         return work
 
-    def _checkpointed(self, error: Exception | None) -> None:
-        if error is not None:
-            logger.warning("the checkpoints cannot be written, a restart after a crash takes longer: %s", error)
+    def close(self, each: Each = in_order) -> None:
+        """Sync everything, mark a clean shutdown, and release the files.
 
-    def close(self) -> None:
-        """Sync everything, mark a clean shutdown, and release the files."""
-        self._is_closed = True
-        for _, _, log in self.logs():
-            log.close()
+        Args:
+            each: closes the logs; a disk syncs several at once in less time than one after the other.
+        """
+        self.steps.close()
+        each(log.close for _, _, log in self.logs())
         try:
             self._checkpoint_work()()
             # A log that is offline has to be checked at the next start.
@@ -427,7 +417,7 @@ class LogDirectory:
 
     def abandon(self) -> None:
         """Let go of the directory as a crash would: nothing more is written."""
-        self._is_closed = True
+        self.steps.close()
         self.topics.clear()
         self.topics_by_id.clear()
         self._lock.release()

@@ -80,12 +80,13 @@ class PartitionLog(ReadableLog):
         config: see `LogConfig`.
         is_clean: whether the last shutdown was clean; otherwise every segment from `recovery_point` on is checked.
         log_start_offset: from the checkpoint; 0 for a new log.
-        recovery_point: everything before this offset is on disk.
+        recovery_point: everything before this offset is on disk, None if nobody knows.
 
     Attributes:
         config: see above.
         recovery_point: see above.
         truncated_bytes: bytes that recovery cut off.
+        snapshots: see `Snapshots`.
         on_sealed: called when the recovery point has passed a complete segment, which is worth a checkpoint.
     """
 
@@ -97,7 +98,7 @@ class PartitionLog(ReadableLog):
         *,
         is_clean: bool = True,
         log_start_offset: int = 0,
-        recovery_point: int = 0,
+        recovery_point: int | None = 0,
     ) -> None:
         first = Segment(services.disk, folder, log_start_offset, config)
         super().__init__(services.disk, folder, Segments([first]), log_start_offset)
@@ -107,7 +108,9 @@ class PartitionLog(ReadableLog):
         self.on_sealed: Callable[[], None] | None = None
         #: Sealed segments whose indexes are not durable yet.
         self._unstored: list[Segment] = []
-        self._snapshots = Snapshots(services.disk, folder)
+        self.snapshots = Snapshots(services.disk, folder)
+        #: Called once no segment but the last has indexes to be stored.
+        self._when_stored: list[Callable[[], None]] = []
         #: Appends that wait for a new segment, in order. A connection has one request at a time, of bounded size.
         self._waiting: deque[_Append] = deque()
         self._is_rolling = False
@@ -121,14 +124,16 @@ class PartitionLog(ReadableLog):
         except OSError as error:
             self.fail(error)
 
-    def _open(self, is_clean: bool, log_start_offset: int, recovery_point: int) -> None:
+    def _open(self, is_clean: bool, log_start_offset: int, known_point: int | None) -> None:
         disk = self._services.disk
-        places = Places(log_start_offset, recovery_point)
+        recovery_point = known_point or 0
+        places = Places(log_start_offset, recovery_point, known_point is None and self.config.is_compacted)
         segments, self.truncated_bytes = open_segments(disk, self.folder, self.config, places, is_clean=is_clean)
         self.segments = Segments(segments)
         self._unstored = [segment for segment in segments if segment.is_sealed and not segment.is_stored]
-        self._has_new_names = not all(segment.is_stored for segment in segments)
         self.next_offset = segments[-1].next_offset
+        # Nobody has synced the folder of a log that was closed empty.
+        self._has_new_names = not self.next_offset or not all(segment.is_stored for segment in segments)
         self.log_start_offset = min(max(log_start_offset, segments[0].base_offset), self.next_offset)
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
         self.epochs = load_epochs(disk, self.folder, self.next_offset, self.segments.headers())
@@ -150,7 +155,7 @@ class PartitionLog(ReadableLog):
                 segment.transactions.append(ended)
 
         self.producers = load_producers(
-            self._snapshots,
+            self.snapshots,
             self.segments.base_offsets,
             self.next_offset,
             self.segments.headers_from,
@@ -304,7 +309,7 @@ class PartitionLog(ReadableLog):
         self._is_rolling = True
         created: list[Segment] = []
         base_offset = self.next_offset
-        write_snapshot = self._snapshots.prepared(self.producers)
+        write_snapshot = self.snapshots.prepared(self.producers)
 
         def create() -> None:
             write_snapshot()
@@ -357,6 +362,8 @@ class PartitionLog(ReadableLog):
                 return
             note()
             self._advance()
+            if not self._unstored and not self._is_rolling:
+                self._call_when_stored()
             if wants_sync and (self._unsynced_records or self._unstored):
                 self._sync()
 
@@ -387,6 +394,25 @@ class PartitionLog(ReadableLog):
         work()
         note()
 
+    # Upkeep.
+
+    def roll(self, done: Callable[[], None]) -> None:
+        """Begin a new segment although the last one has room; it must not be empty.
+
+        Args:
+            done: called when all before the new one are durable, or the log has ended.
+        """
+        self._when_stored.append(done)
+        if self.error is not None:
+            self._call_when_stored()
+        elif not self._is_rolling:
+            self._roll()
+
+    def _call_when_stored(self) -> None:
+        waiting, self._when_stored = self._when_stored, []
+        for done in waiting:
+            done()
+
     # Ending.
 
     def close(self) -> None:
@@ -398,7 +424,7 @@ class PartitionLog(ReadableLog):
         if not self.next_offset or not (self._unstored or self._has_new_names):
             return  # nobody has appended since the start
         try:
-            self._snapshots.prepared(self.producers, is_last=True)()
+            self.snapshots.prepared(self.producers, is_last=True)()
             self._has_new_names = True
             self._sync_in_place()
         except OSError as error:
@@ -420,3 +446,4 @@ class PartitionLog(ReadableLog):
                 append.done(error)
             self._high_watermark.fail(error)
             self._last_stable_offset.fail()
+            self._call_when_stored()

@@ -14,6 +14,7 @@ from kafkawire.reference_broker.log.batches import BatchHeader
 from kafkawire.reference_broker.log.markers import ReadableFile, markers_in
 from kafkawire.reference_broker.log.producer_snapshots import SNAPSHOT_SUFFIX, decode_snapshot, encode_snapshot
 from kafkawire.reference_broker.log.producers import CompletedTransaction, Producers
+from kafkawire.reference_broker.log.segment import DELETED_SUFFIX
 from kafkawire.sdk.errors import DecodeError
 
 __all__ = ["Snapshots", "load_producers", "note_stored"]
@@ -80,6 +81,20 @@ class Snapshots:
         """Remove a snapshot."""
         self._disk.remove(self._path(offset))
         self.offsets.remove(offset)
+
+    def retire(self, offsets: Collection[int]) -> list[str]:
+        """Rename snapshots, so that they do not count any more, and return what is to be removed later, on any thread.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        retired = []
+        for offset in sorted(set(self.offsets).intersection(offsets)):
+            path = self._path(offset)
+            self._disk.rename(path, path + DELETED_SUFFIX)
+            self.offsets.remove(offset)
+            retired.append(path + DELETED_SUFFIX)
+        return retired
 
     def _path(self, offset: int) -> str:
         return f"{self._folder}/{offset:0{_NAME_DIGITS}}{SNAPSHOT_SUFFIX}"

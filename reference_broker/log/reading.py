@@ -17,6 +17,7 @@ from kafkawire.reference_broker.log.epochs import LeaderEpochs
 from kafkawire.reference_broker.log.high_watermark import HighWatermark, Reached, Watcher
 from kafkawire.reference_broker.log.last_stable_offset import LastStableOffset
 from kafkawire.reference_broker.log.producers import Producers
+from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import DamagedSegment, Read, Segments, TimestampAndOffset
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
@@ -77,6 +78,10 @@ class ReadableLog:
             return self._high_watermark.offset
         return min(max(unstable, self.log_start_offset), self._high_watermark.offset)
 
+    def readable_to(self, *, is_committed: bool) -> int:
+        """Return the first offset that a consumer may not read, one of committed records or any other."""
+        return self.last_stable_offset if is_committed else self.high_watermark
+
     @property
     def size_bytes(self) -> int:
         """The size of all batches."""
@@ -86,6 +91,29 @@ class ReadableLog:
     def is_offline(self) -> bool:
         """Whether the disk has failed."""
         return self.error is not None and self.error.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    # Its start.
+
+    def begin_at(self, offset: int) -> None:
+        """Move the start of the log; what is before it is not read any more.
+
+        Args:
+            offset: up to the high watermark; a lower one than before changes nothing.
+        """
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.begin_at(offset)
+            self._high_watermark.watchers.tell(0)
+
+    def drop_first(self, count: int) -> tuple[Segment, ...]:
+        """Begin the log with a later segment; return those before it, whose files nobody needs any more.
+
+        Args:
+            count: how many go; they are durable, and before the high watermark.
+        """
+        dropped, self.segments = self.segments.without_first(count)
+        self.begin_at(self.segments.first.base_offset)
+        return dropped
 
     # Waiting.
 
@@ -114,14 +142,23 @@ class ReadableLog:
 
     # Reading.
 
-    def read(self, offset: int, max_bytes: int, *, at_least_one: bool, up_to: int | None = None) -> Read:
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        at_least_one: bool,
+        up_to: int | None = None,
+        is_committed: bool = False,
+    ) -> Read:
         """Return batches from `offset` on, as a region of a file.
 
         Args:
             offset: the first offset to read.
             max_bytes: upper bound of the region.
             at_least_one: whether to return the first batch whole even if it is larger than `max_bytes`.
-            up_to: where to end, None for the high watermark.
+            up_to: where to end, None for the high watermark, or the last stable offset.
+            is_committed: whether to read to the last stable offset, and look for aborted transactions.
 
         Raises:
             BrokerError: OFFSET_OUT_OF_RANGE; CORRUPT_MESSAGE, a batch is damaged; KAFKA_STORAGE_ERROR; or `error`.
@@ -132,10 +169,13 @@ class ReadableLog:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"offset {offset}, expected {self.log_start_offset} to {self.next_offset}",
             )
-        up_to = self.high_watermark if up_to is None else up_to
+        if up_to is None:
+            up_to = self.readable_to(is_committed=is_committed)
         if offset >= up_to:
-            return Read(None, is_first_whole=False)
-        return self._reading(lambda: self.segments.read(offset, max_bytes, up_to, at_least_one=at_least_one))
+            return Read(None, is_first_whole=False, aborted=() if is_committed else None)
+        return self._reading(
+            lambda: self.segments.read(offset, max_bytes, up_to, at_least_one=at_least_one, with_aborted=is_committed)
+        )
 
     def headers(self) -> Iterator[tuple[File, BatchHeader]]:
         """Yield the header of every batch, and the file that the batch is in.
@@ -146,24 +186,29 @@ class ReadableLog:
         """
         return self.segments.headers()
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """Return the first record at or after `timestamp`; None if no record is that recent.
+    def offset_for_timestamp(self, timestamp: int, *, is_committed: bool = False) -> TimestampAndOffset | None:
+        """Return the first record at or after `timestamp`; None if no record is that recent, or that cannot be read.
+
+        Args:
+            timestamp: milliseconds since the epoch.
+            is_committed: see `readable_to`.
 
         Raises:
             BrokerError: CORRUPT_MESSAGE, a batch is damaged; KAFKA_STORAGE_ERROR; or `error`.
         """
         self._check()
-        return self._reading(lambda: self.segments.offset_for_timestamp(timestamp, self.log_start_offset))
+        found = self._reading(lambda: self.segments.offset_for_timestamp(timestamp, self.log_start_offset))
+        return found if found is not None and found.offset < self.readable_to(is_committed=is_committed) else None
 
-    def max_timestamp(self) -> TimestampAndOffset | None:
-        """Return the first record that has the highest timestamp; None in an empty log.
+    def max_timestamp(self, *, is_committed: bool = False) -> TimestampAndOffset | None:
+        """Return the first record that has the highest timestamp; None in an empty log, or if it cannot be read.
 
         Raises:
             BrokerError: as `offset_for_timestamp`.
         """
         self._check()
         highest = self._reading(self.segments.max_timestamp)
-        return None if highest == NO_TIMESTAMP else self.offset_for_timestamp(highest)
+        return None if highest == NO_TIMESTAMP else self.offset_for_timestamp(highest, is_committed=is_committed)
 
     def epoch_at(self, offset: int) -> int:
         """Return the leader epoch in which `offset` was, or will be, written."""

@@ -10,11 +10,13 @@ Source: `LogLoader` in Apache Kafka.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from typing import NamedTuple
 
 from kafkawire.reference_broker.disk.disk import Disk
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.segment import (
+    DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -22,6 +24,7 @@ from kafkawire.reference_broker.log.segment import (
     base_offset_of,
     segment_name,
 )
+from kafkawire.reference_broker.log.swap import settle
 from kafkawire.reference_broker.log.syncing import SYNC_FAILED
 from kafkawire.reference_broker.log.transaction_index import TRANSACTION_INDEX_SUFFIX
 from kafkawire.sdk.errors import DecodeError
@@ -31,8 +34,12 @@ __all__ = ["Opened", "Places", "open_segments"]
 logger = logging.getLogger("kafkawire.broker")
 
 _COPY_SUFFIX = ".copy"
+_LEFTOVERS = (_COPY_SUFFIX, DELETED_SUFFIX)
 
 _INDEXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+#: Beyond every offset.
+_ANYWHERE = 2**63
 
 #: How much is copied at once.
 _CHUNK_BYTES = 4 * 1024 * 1024
@@ -44,10 +51,12 @@ class Places(NamedTuple):
     Attributes:
         log_start_offset: the base offset of the first segment, if it has to be created.
         recovery_point: everything before this offset is durable.
+        may_have_gaps: whether offsets may be missing after it too, because of compaction.
     """
 
     log_start_offset: int
     recovery_point: int
+    may_have_gaps: bool = False
 
 
 class Opened(NamedTuple):
@@ -75,11 +84,13 @@ def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *,
     Raises:
         OSError: the disk failed.
     """
-    log_start_offset, recovery_point = places
-    names = _without_copies(disk, folder)
+    log_start_offset, recovery_point, may_have_gaps = places
+    gaps_to = _ANYWHERE if may_have_gaps else recovery_point
+    names = _without_leftovers(disk, folder)
     present = set(names)
     bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
     _remove_orphans(disk, folder, names, set(bases))
+    bases = _without_deleted(disk, folder, config, bases, log_start_offset)
     if SYNC_FAILED in names:
         last_synced = max((base for base in bases if base <= recovery_point), default=0)
         _write_again(disk, folder, [base for base in bases if base >= last_synced])
@@ -89,7 +100,7 @@ def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *,
         following = bases[number + 1] if number + 1 < len(bases) else None
         is_checked = following is not None and (is_clean or following <= recovery_point)
         segment = Segment(disk, folder, base, config, following if is_checked else None)
-        reason = _reason_to_delete(segments, segment, recovery_point, has_cut=truncated > 0)
+        reason = _reason_to_delete(segments, segment, gaps_to, has_cut=truncated > 0)
         if reason:
             truncated += _delete_from(disk, folder, config, bases[number:], reason)
             break
@@ -122,16 +133,13 @@ def _load_last(segment: Segment) -> int:
         return segment.recover()
 
 
-def _reason_to_delete(segments: list[Segment], segment: Segment, recovery_point: int, *, has_cut: bool) -> str:
-    """Return why a segment cannot follow those before it, empty if it can.
-
-    Everything before the recovery point was durable when it was written, so that gaps there come from compaction.
-    """
+def _reason_to_delete(segments: list[Segment], segment: Segment, gaps_to: int, *, has_cut: bool) -> str:
+    """Return why a segment cannot follow those before it, empty if it can."""
     if has_cut:
         return "it follows what was cut off"
     if segments and segments[-1].next_offset > segment.base_offset:
         return f"the segment before it goes to offset {segments[-1].next_offset}"
-    if segments and segments[-1].next_offset < segment.base_offset and segment.base_offset > recovery_point:
+    if segments and segments[-1].next_offset < segment.base_offset and segment.base_offset > gaps_to:
         return f"the segment before it ends at offset {segments[-1].next_offset}, what follows was never written"
     return ""
 
@@ -163,13 +171,23 @@ def _remove_orphans(disk: Disk, folder: str, names: list[str], bases: set[int]) 
             disk.remove(f"{folder}/{name}")
 
 
-def _without_copies(disk: Disk, folder: str) -> list[str]:
-    """Return the names in a folder, without the copies that a crash has left, which are removed."""
+def _without_leftovers(disk: Disk, folder: str) -> list[str]:
+    """Return the names in a folder, without those of files that a crash has left, which are removed."""
     names = disk.names(folder)
+    if settle(disk, folder, names):
+        names = disk.names(folder)
     for name in names:
-        if name.endswith(_COPY_SUFFIX):
+        if name.endswith(_LEFTOVERS):
             disk.remove(f"{folder}/{name}")
-    return [name for name in names if not name.endswith(_COPY_SUFFIX)]
+    return [name for name in names if not name.endswith(_LEFTOVERS)]
+
+
+def _without_deleted(disk: Disk, folder: str, config: LogConfig, bases: list[int], log_start_offset: int) -> list[int]:
+    """Return the base offsets of the segments that count; those before the start of the log were to be removed."""
+    first = max(bisect_right(bases, log_start_offset) - 1, 0)
+    for base in bases[:first]:
+        Segment(disk, folder, base, config).delete()
+    return bases[first:]
 
 
 def _write_again(disk: Disk, folder: str, bases: list[int]) -> None:

@@ -22,14 +22,27 @@ from kafkawire.reference_broker.log.transaction_index import TRANSACTION_INDEX_S
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+from kafkawire.sdk.records import crc32c
 
-__all__ = ["INDEX_SUFFIX", "LOG_SUFFIX", "TIME_INDEX_SUFFIX", "Segment", "base_offset_of", "segment_name"]
+__all__ = [
+    "DELETED_SUFFIX",
+    "INDEX_SUFFIX",
+    "LOG_SUFFIX",
+    "TIME_INDEX_SUFFIX",
+    "Segment",
+    "base_offset_of",
+    "segment_name",
+]
 
 logger = logging.getLogger("kafkawire.broker")
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+#: Appended to the name of a file that is removed later.
+DELETED_SUFFIX = ".deleted"
+
+_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 _NAME_DIGITS = 20
 _INT32_MAX = 2**31 - 1
@@ -45,6 +58,7 @@ class Segment:
         config: sizes and intervals.
         sealed_at: the offset after the last one, if the segment is complete and its content was checked before; it is
             then loaded when it is first used. None for a segment to `create`, `load` or `recover`.
+        suffix: of the names of its files, as long as it does not count.
 
     Attributes:
         next_offset: the offset after the last one in the file.
@@ -54,34 +68,42 @@ class Segment:
     """
 
     def __init__(
-        self, disk: Disk, folder: str, base_offset: int, config: LogConfig, sealed_at: int | None = None
+        self,
+        disk: Disk,
+        folder: str,
+        base_offset: int,
+        config: LogConfig,
+        sealed_at: int | None = None,
+        suffix: str = "",
     ) -> None:
         name = f"{folder}/{segment_name(base_offset).removesuffix(LOG_SUFFIX)}"
         self.base_offset = base_offset
         self.next_offset = base_offset if sealed_at is None else sealed_at
         self.is_sealed = self.is_stored = sealed_at is not None
         self._disk = disk
-        self._path = name + LOG_SUFFIX
-        self._paths = [self._path, name + INDEX_SUFFIX, name + TIME_INDEX_SUFFIX, name + TRANSACTION_INDEX_SUFFIX]
+        self._paths = [name + kind + suffix for kind in _SUFFIXES]
+        self._path, index_path, time_index_path, transactions_path = self._paths
         self._config = config
         self._file: File | None = None
         self._size_bytes: int | None = None
-        self._index = OffsetIndex(disk, name + INDEX_SUFFIX, base_offset, config.segment_index_bytes)
-        self._time_index = TimeIndex(disk, name + TIME_INDEX_SUFFIX, base_offset, config.segment_index_bytes)
-        self.transactions = TransactionIndex(disk, name + TRANSACTION_INDEX_SUFFIX, base_offset)
+        self._index = OffsetIndex(disk, index_path, base_offset, config.segment_index_bytes)
+        self._time_index = TimeIndex(disk, time_index_path, base_offset, config.segment_index_bytes)
+        self.transactions = TransactionIndex(disk, transactions_path, base_offset)
         self._is_indexed = sealed_at is None
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
         self._bytes_since_entry = 0
         self._first_timestamp: int | None = None
+        #: Not by chance, but as good: it differs between segments, so that not all partitions roll at once.
+        self._jitter_ms = crc32c(self._path.encode()) % config.segment_jitter_ms if config.segment_jitter_ms else 0
 
     @classmethod
-    def create(cls, disk: Disk, folder: str, base_offset: int, config: LogConfig) -> Segment:
-        """Return a new, empty segment.
+    def create(cls, disk: Disk, folder: str, base_offset: int, config: LogConfig, suffix: str = "") -> Segment:
+        """Return a new, empty segment; the arguments are those of the class.
 
         Raises:
             OSError: its file could not be created.
         """
-        segment = cls(disk, folder, base_offset, config)
+        segment = cls(disk, folder, base_offset, config, suffix=suffix)
         segment._file = disk.open(segment._path, create=True)
         if segment._file.size_bytes:
             # What is left of a segment of this name that no longer counts.
@@ -110,6 +132,34 @@ class Segment:
         self._need_indexes()
         return self._max_timestamp
 
+    def highest_timestamp(self) -> int:
+        """Return the highest timestamp of its batches, on any thread: what is read meanwhile is not changed.
+
+        Raises:
+            DecodeError: its time index is not there, and a batch is damaged.
+            OSError: the disk failed.
+        """
+        if self._is_indexed:
+            return self._max_timestamp
+        index = TimeIndex(self._disk, self._paths[2], self.base_offset, self._config.segment_index_bytes)
+        if index.load() and (entry := index.last_entry) is not None:
+            return entry[0]
+        return max((batch.max_timestamp for batch in self.headers(0)), default=NO_TIMESTAMP)
+
+    def index_sizes(self) -> tuple[int, int]:
+        """Return the sizes of the indexes by offset and by time, on any thread; the segment is stored.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        sizes = []
+        for path in self._paths[1:3]:
+            try:
+                sizes.append(self._disk.size_of(path))
+            except FileNotFoundError:  # it is rebuilt when it is needed
+                sizes.append(0)
+        return sizes[0], sizes[1]
+
     # Writing.
 
     def is_full_for(self, batch: BatchHeader) -> bool:
@@ -123,7 +173,7 @@ class Segment:
             or self._index.is_full
             or self._time_index.is_full
             or self.next_offset + batch.last_offset_delta - self.base_offset > _INT32_MAX
-            or (first is not None and batch.max_timestamp - first > config.segment_ms)
+            or (first is not None and first >= 0 and batch.max_timestamp - first > config.segment_ms - self._jitter_ms)
         )
 
     def append(self, data: Buffer, batch: BatchHeader, base_offset: int) -> None:
@@ -191,6 +241,19 @@ class Segment:
             self._is_indexed = False
             self._index.clear()
             self._time_index.clear()
+
+    def retire(self) -> list[str]:
+        """Rename the files, so that they do not count any more, and return what is to be removed later, on any thread.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        retired = []
+        for path in self._paths:
+            with contextlib.suppress(FileNotFoundError):
+                self._disk.rename(path, path + DELETED_SUFFIX)
+                retired.append(path + DELETED_SUFFIX)
+        return retired
 
     def delete(self) -> None:
         """Delete the files; slices handed out before stay readable."""
@@ -327,6 +390,11 @@ class Segment:
             if batch.last_offset >= offset:
                 return batch
         return None
+
+    def offset_from(self, position: int) -> int | None:
+        """Return an offset that no batch before `position` has; None if the segment has no such index entry."""
+        self._need_indexes()
+        return self._index.offset_from(position)
 
     def from_time(self, timestamp: int) -> Iterator[BatchHeader]:
         """Yield the headers of the batches whose highest timestamp is at least `timestamp`.

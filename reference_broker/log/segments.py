@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from kafkawire.reference_broker.disk.disk import File, FileSlice
 from kafkawire.reference_broker.log.batches import BatchHeader, record_timestamps
 from kafkawire.reference_broker.log.segment import Segment
+from kafkawire.reference_broker.log.transaction_index import AbortedTransaction
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 
@@ -43,10 +44,12 @@ class Read(NamedTuple):
     Attributes:
         records: batches from the one with the requested offset; the last may be cut. None at the end.
         is_first_whole: whether `records` holds at least one whole batch.
+        aborted: the aborted transactions that may have records there, if they were asked for.
     """
 
     records: FileSlice | None
     is_first_whole: bool
+    aborted: Sequence[AbortedTransaction] | None = None
 
 
 class TimestampAndOffset(NamedTuple):
@@ -91,11 +94,20 @@ class Segments:
         """Return these segments and one more at the end."""
         return Segments((*self._segments, segment))
 
+    def without_first(self, count: int) -> tuple[tuple[Segment, ...], Segments]:
+        """Return the first segments, and those after them, of which there must be one."""
+        return self._segments[:count], Segments(self._segments[count:])
+
+    def replaced(self, old: Collection[Segment], new: Segment) -> Segments:
+        """Return these segments with one in the place of some that follow each other."""
+        at = next(number for number, segment in enumerate(self._segments) if segment in old)
+        return Segments((*self._segments[:at], new, *self._segments[at + len(old) :]))
+
     def since(self, offset: int) -> tuple[Segment, ...]:
         """Return the segment that holds an offset, and those after it."""
         return self._segments[max(bisect_right(self.base_offsets, offset) - 1, 0) :]
 
-    def read(self, offset: int, max_bytes: int, up_to: int, *, at_least_one: bool) -> Read:
+    def read(self, offset: int, max_bytes: int, up_to: int, *, at_least_one: bool, with_aborted: bool = False) -> Read:
         """Return batches from `offset` on, as a region of a file.
 
         Args:
@@ -103,6 +115,7 @@ class Segments:
             max_bytes: upper bound of the region.
             up_to: where to end; a batch begins there, or the log ends.
             at_least_one: whether to return the first batch whole even if it is larger than `max_bytes`.
+            with_aborted: whether to look for aborted transactions.
 
         Raises:
             DamagedSegment: a batch is damaged.
@@ -122,8 +135,26 @@ class Segments:
                 raise DamagedSegment(segment.base_offset, str(error)) from error
             size = max(max_bytes, batch.size_bytes if at_least_one else 0)
             size = min(size, end - batch.position)
-            return Read(FileSlice(segment.file, batch.position, size), size >= batch.size_bytes)
-        return Read(None, is_first_whole=False)
+            aborted = self._aborted(segment, offset, batch.position + size) if with_aborted else None
+            return Read(FileSlice(segment.file, batch.position, size), size >= batch.size_bytes, aborted)
+        return Read(None, is_first_whole=False, aborted=() if with_aborted else None)
+
+    def _aborted(self, segment: Segment, offset: int, end_position: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions between an offset and a position in its segment, in the order of markers.
+
+        Where the position is not in the index, the next entry counts; clients do not mind transactions that come later.
+        """
+        later = self.since(segment.base_offset)
+        upper = segment.offset_from(end_position)
+        if upper is None:
+            upper = later[1].base_offset if len(later) > 1 else segment.next_offset
+        found: list[AbortedTransaction] = []
+        for each in later:
+            entries, is_all = each.transactions.collect(offset, upper)
+            found += entries
+            if is_all:
+                break
+        return found
 
     def headers(self) -> Iterator[tuple[File, BatchHeader]]:
         """Yield the header of every batch, and the file that the batch is in."""

@@ -6,13 +6,13 @@ all state, stays where requests are handled.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from kafkawire.reference_broker.disk.disk import Disk
 from kafkawire.reference_broker.timers import Timers
 
-__all__ = ["Background", "LogServices", "at_once"]
+__all__ = ["Background", "Each", "LogServices", "at_once", "in_order"]
 
 #: Runs blocking work: the first function runs elsewhere; the second runs where requests are handled, with the error or
 #: None.
@@ -27,6 +27,16 @@ def at_once(work: Callable[[], None], done: Callable[[Exception | None], None]) 
         done(error)
     else:
         done(None)
+
+
+#: Runs pieces of blocking work that have nothing to do with each other, and returns when all are done.
+Each = Callable[[Iterable[Callable[[], None]]], None]
+
+
+def in_order(works: Iterable[Callable[[], None]]) -> None:
+    """Run pieces of work one after the other."""
+    for work in works:
+        work()
 
 
 @dataclass(slots=True)

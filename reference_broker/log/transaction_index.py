@@ -128,7 +128,7 @@ class TransactionIndex:
         self._content = bytearray()
         self._stored_bytes = 0
 
-    def append(self, ended: CompletedTransaction) -> None:
+    def append(self, ended: CompletedTransaction | AbortedTransaction) -> None:
         """Add an aborted transaction.
 
         Raises:

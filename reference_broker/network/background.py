@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 __all__ = ["BackgroundWork"]
@@ -27,8 +27,6 @@ class BackgroundWork:
 
     def __call__(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         """Run `work` on a thread, then `done` on the event loop with the error, or None."""
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(_THREADS, "kafkawire-broker-background")
         self._running += 1
         self._idle.clear()
 
@@ -43,7 +41,17 @@ class BackgroundWork:
                 if not self._running:
                     self._idle.set()
 
-        asyncio.get_running_loop().run_in_executor(self._executor, work).add_done_callback(finished)
+        asyncio.get_running_loop().run_in_executor(self._threads(), work).add_done_callback(finished)
+
+    def each(self, works: Iterable[Callable[[], None]]) -> None:
+        """Run pieces of work side by side, from any other thread; see `Each`."""
+        for _ in self._threads().map(lambda work: work(), works):
+            pass
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(_THREADS, "kafkawire-broker-background")
+        return self._executor
 
     async def idle(self) -> None:
         """Wait until nothing runs or waits, nor what was started by something that did."""

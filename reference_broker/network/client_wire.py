@@ -8,9 +8,12 @@ and says when to go on. What is held of requests and responses counts against th
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import socket
 import struct
+import termios
+from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
@@ -36,6 +39,10 @@ _JOINED_BYTES_MAX = 64 * 1024
 
 #: What is read of a file when the socket has no room for more of it.
 _PIECE_BYTES = 64 * 1024
+
+#: States of a connection in `struct tcp_info`: reset by the client, and closed by it.
+_TCP_CLOSE = 7
+_TCP_CLOSE_WAIT = 8
 
 #: For SO_LINGER: closing discards what is unsent and resets the connection.
 _NO_LINGER = struct.pack("ii", 1, 0)
@@ -81,11 +88,13 @@ class ClientWire(asyncio.BufferedProtocol):
         self._outgoing: deque[Buffer | FileSlice] = deque()
         self._is_blocked = False
         self._is_ending = False
+        self._is_finishing = False
         self._linger: asyncio.TimerHandle | None = None
         self._held_bytes = 0
         self._is_paused_by_session = False
         self._lacks_memory = False
         self._is_reading = True
+        self._was_ended = False
         self._received_bytes = 0
         self._sent_bytes = 0
         self._unsent_bytes = 0
@@ -122,15 +131,40 @@ class ClientWire(asyncio.BufferedProtocol):
         if self._transport is None or self._is_ending:
             return
         self._is_ending = True
+        self._set_reading()
         if self.has_unsent:
-            self._set_reading()
             self._linger = asyncio.get_running_loop().call_later(CLOSE_LINGER_SECONDS, self.abort)
         else:
-            self._transport.close()
+            self._end(self._transport)
+
+    def _end(self, transport: asyncio.Transport) -> None:
+        if transport.is_closing():
+            return
+        try:
+            if self._is_finishing and (self.session.has_dropped or self._has_unread()):
+                self._socket.shutdown(socket.SHUT_WR)
+                return
+        except OSError:
+            pass  # the client is gone
+        transport.close()
+
+    def _has_unread(self) -> bool:
+        count = array("i", [0])
+        fcntl.ioctl(self._socket.fileno(), termios.FIONREAD, count)
+        return count[0] > 0
 
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+
+    def finish(self) -> None:
+        """Close as `close` does, and let a client that is still sending read its responses.
+
+        A socket that is closed with something unread in it resets the connection, and what is on its way to the client
+        is lost. So what comes is read and dropped, until the client has seen the end or the broker aborts.
+        """
+        self._is_finishing = True
+        self.close()
 
     # What the broker asks.
 
@@ -139,6 +173,20 @@ class ClientWire(asyncio.BufferedProtocol):
         if self.has_unsent:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self.abort()
+
+    def look_for_end(self) -> None:
+        """End a connection that its client has closed, which nobody notices while nothing is read.
+
+        A reset is final. What came before an orderly end may still have its turn; it is not waited for twice.
+        """
+        transport = self._transport
+        if self._is_reading or transport is None or transport.is_closing():
+            self._was_ended = False
+            return
+        state = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+        if state == _TCP_CLOSE or (state == _TCP_CLOSE_WAIT and self._was_ended):
+            self.abort()
+        self._was_ended = state == _TCP_CLOSE_WAIT
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -180,6 +228,8 @@ class ClientWire(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._received_bytes += nbytes
+        if self._is_finishing:
+            return
         frames = self._frames.filled(nbytes)
         was_held = self._held_bytes
         if frames:
@@ -209,6 +259,7 @@ class ClientWire(asyncio.BufferedProtocol):
         if self._linger is not None:
             self._linger.cancel()
         self._outgoing.clear()
+        self._frames.clear()
         self.session.connection_lost(exc)
         self._budget.received(-self._held_bytes)
         self._budget.unsent(self, 0)
@@ -232,7 +283,7 @@ class ClientWire(asyncio.BufferedProtocol):
 
     def _set_reading(self) -> None:
         """Read while nothing speaks against it."""
-        should_read = not (self._is_paused_by_session or self._lacks_memory or self._is_ending)
+        should_read = self._is_finishing or not (self._is_paused_by_session or self._lacks_memory or self._is_ending)
         if should_read != self._is_reading and self._transport is not None and not self._transport.is_closing():
             self._is_reading = should_read
             if should_read:
@@ -255,7 +306,8 @@ class ClientWire(asyncio.BufferedProtocol):
         if self._is_blocked or self._unsent_bytes:
             self._count_unsent(transport)
         if self._is_ending and not self.has_unsent:
-            transport.close()
+            # Not now: a transport that is about to say that it has sent everything would end twice.
+            asyncio.get_running_loop().call_soon(self._end, transport)
 
     def _send_buffers(self, transport: asyncio.Transport, part: Buffer) -> None:
         """Send a buffer, and those that follow it."""

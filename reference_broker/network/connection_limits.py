@@ -6,8 +6,37 @@ Source: Apache Kafka, `ConnectionQuotas`, which accepts no more where this one r
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 
-__all__ = ["ConnectionLimits"]
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.options import parse_integer
+
+__all__ = ["ConnectionLimits", "read_overrides"]
+
+_OVERRIDES = "max.connections.per.ip.overrides"
+
+
+def read_overrides(text: str, resolve: Callable[[str], str]) -> dict[str, int]:
+    """Return the limits of single addresses.
+
+    Args:
+        text: as `10.0.0.7:100,client.example.com:5`; the last colon of each counts.
+        resolve: returns the address of a host.
+
+    Raises:
+        ConfigurationError: an entry cannot be read, or its host is not known.
+    """
+    limits = {}
+    for entry in filter(None, (entry.strip() for entry in text.split(","))):
+        host, colon, number = entry.rpartition(":")
+        most = parse_integer(number.strip())
+        if not colon or not isinstance(most, int) or most < 0:
+            raise ConfigurationError(_OVERRIDES, text, f"{entry!r} is not ADDRESS:NUMBER")
+        try:
+            limits[resolve(host.strip().strip("[]"))] = most
+        except OSError as error:
+            raise ConfigurationError(_OVERRIDES, text, f"{host.strip()}: {error}") from None
+    return limits
 
 
 class ConnectionLimits:
@@ -16,11 +45,13 @@ class ConnectionLimits:
     Args:
         most: in all, of all listeners together.
         most_per_address: from the same address.
+        overrides: the same for some addresses.
     """
 
-    def __init__(self, most: int, most_per_address: int) -> None:
+    def __init__(self, most: int, most_per_address: int, overrides: Mapping[str, int] | None = None) -> None:
         self._most = most
         self._most_per_address = most_per_address
+        self._overrides = dict(overrides or {})
         self._count = 0
         self._counts: Counter[str] = Counter()
 
@@ -28,8 +59,10 @@ class ConnectionLimits:
         """Return why another connection from an address is refused, empty if it is not."""
         if self._count >= self._most:
             return f"{self._count} connections are open, max.connections={self._most}"
-        if self._counts[host] >= self._most_per_address:
-            return f"it has {self._counts[host]} connections, max.connections.per.ip={self._most_per_address}"
+        most = self._overrides.get(host, self._most_per_address)
+        if self._counts[host] >= most:
+            name = "max.connections.per.ip" + (".overrides" if host in self._overrides else "")
+            return f"it has {self._counts[host]} connections, {name}={most}"
         return ""
 
     def opened(self, host: str) -> None:

@@ -105,6 +105,10 @@ class RequestFrames:
         frame, self._large, self._filled = self._large, None, 0
         return [frame]
 
+    def clear(self) -> None:
+        """Drop what is held: nothing comes any more."""
+        self._rest, self._large, self._filled = b"", None, 0
+
     def _cut(self, end: int) -> list[Buffer]:
         """Cut what is in the shared buffer."""
         data = self._shared

@@ -26,6 +26,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_MAGIC,
     BATCH_MAGIC_AT,
     BATCH_PRODUCER_EPOCH_AT,
+    BATCH_PRODUCER_ID_AT,
     BATCH_TIMESTAMP_TYPE_MASK,
     MESSAGE_V0_MAGIC,
     MESSAGE_V0_MIN_BYTES,
@@ -41,12 +42,21 @@ from kafkawire.sdk.records.engines.python_produced import Times
 from kafkawire.sdk.records.fields import packed
 from kafkawire.sdk.records.java_integers import INT32_MAX
 
-__all__ = ["RECORD_ERRORS_MAX", "InvalidBatch", "ProduceLimits", "ProducedBatch", "check_batch", "is_transactional"]
+__all__ = [
+    "RECORD_ERRORS_MAX",
+    "InvalidBatch",
+    "ProduceLimits",
+    "ProducedBatch",
+    "check_batch",
+    "transactional_producer",
+]
 
 #: How many refused records a response names: enough to see what is wrong with a batch of any size, and less than it.
 RECORD_ERRORS_MAX = 1000
 
 _BATCH_LENGTH = packed("RecordBatch", "batch_length")
+_PRODUCER_ID = packed("RecordBatch", "producer_id")
+_PRODUCER_EPOCH = packed("RecordBatch", "producer_epoch")
 _MIN_LENGTH = MESSAGE_V0_MIN_BYTES - BATCH_BATCH_LENGTH_COUNTS_FROM
 _CODECS = frozenset(Compression)
 
@@ -146,11 +156,19 @@ def check_batch(
     return _checked(view[:size], limits, now_ms, native or python_produced)
 
 
-def is_transactional(records: Buffer | None) -> bool:
-    """Return whether the first batch of a produce request says that it belongs to a transaction; it is not checked."""
+def transactional_producer(records: Buffer | None) -> tuple[int, int] | None:
+    """Return id and epoch of the producer if the first batch says that it belongs to a transaction; it is not checked.
+
+    Args:
+        records: of a partition in a produce request.
+    """
     if records is None or len(records) < BATCH_HEADER_BYTES or records[BATCH_MAGIC_AT] != BATCH_MAGIC:
-        return False
-    return bool(records[BATCH_CRC_COVERS_FROM + 1] & BATCH_IS_TRANSACTIONAL_MASK)
+        return None
+    if not records[BATCH_CRC_COVERS_FROM + 1] & BATCH_IS_TRANSACTIONAL_MASK:
+        return None
+    producer_id: int = _PRODUCER_ID.unpack_from(records, BATCH_PRODUCER_ID_AT)[0]
+    producer_epoch: int = _PRODUCER_EPOCH.unpack_from(records, BATCH_PRODUCER_EPOCH_AT)[0]
+    return producer_id, producer_epoch
 
 
 def _checked_frame(view: memoryview, allow_zstandard: bool) -> int:

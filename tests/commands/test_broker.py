@@ -5,6 +5,7 @@ Method: the command in a process of its own, with a time limit.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -77,6 +78,33 @@ def test_configuration_file(tmp_path):
     assert log.count("\n") == 1
     assert f"{config}: without effect here: num.io.threads, no.such.thing" in log
     assert "node.id=6" in (data / "meta.properties").read_text()
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path):
+    """A client that does not read its responses holds up the first."""
+    with running("--ephemeral", "--listen", "127.0.0.1:0") as (process, line):
+        host, _, port = line.split()[3].rstrip(",").rpartition(":")
+        with socket.create_connection((host, int(port)), TIMEOUT_SECONDS) as client:
+            request = bytes.fromhex("0003000c 00000001 ffff 00 00 01 00 00 00")  # Metadata of all topics
+            client.settimeout(0.2)
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    client.sendall((len(request).to_bytes(4, "big") + request) * 1_000)
+            process.send_signal(signal.SIGTERM)
+            for _ in range(TIMEOUT_SECONDS * 1_000):
+                if not is_listening(host, int(port)):
+                    break
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=TIMEOUT_SECONDS)
+            assert process.returncode == -signal.SIGTERM
+
+
+def is_listening(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), TIMEOUT_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 def test_arguments_count_more_than_the_file(tmp_path):

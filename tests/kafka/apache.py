@@ -23,7 +23,16 @@ from typing import Self
 
 from kafkawire.sdk.protocol.tables.enums import KAFKA_RELEASE
 
-__all__ = ["RELEASE", "ApacheKafka", "await_node", "fetch_jars", "free_port", "java_command", "run_tool"]
+__all__ = [
+    "RELEASE",
+    "ApacheKafka",
+    "await_node",
+    "cache_folder",
+    "fetch_jars",
+    "free_port",
+    "java_command",
+    "run_tool",
+]
 
 #: The release that is fetched and run.
 RELEASE = KAFKA_RELEASE
@@ -60,14 +69,18 @@ appender.console.layout.pattern=%d %p %m (%c)%n
 """
 
 
+def cache_folder() -> Path:
+    """Return the folder for what is fetched or built once."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkawire"
+
+
 def fetch_jars(release: str = RELEASE) -> Path:
     """Return the folder with the jars of a release, fetched on first use.
 
     Raises:
         subprocess.CalledProcessError: Maven could not resolve them; its output goes to standard error.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkawire"
-    folder = cache / f"kafka-{release}"
+    folder = cache_folder() / f"kafka-{release}"
     if not (folder / ".complete").exists():
         folder.mkdir(parents=True, exist_ok=True)
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}", f"-Dkafka.version={release}"]
@@ -100,6 +113,10 @@ class ApacheKafka:
         listeners: addresses beside that of PLAINTEXT, by name.
         users: names and passwords for SCRAM.
         features: levels of features, by name, other than those of the release.
+
+    Attributes:
+        port: see above.
+        started_at: when the node's process was started, by `time.perf_counter`.
     """
 
     def __init__(
@@ -110,7 +127,8 @@ class ApacheKafka:
         users: dict[str, str] | None = None,
         features: dict[str, int] | None = None,
     ) -> None:
-        self._port = port or free_port()
+        self.port = port or free_port()
+        self.started_at = 0.0
         self._settings = settings or {}
         self._listeners = listeners or {}
         self._users = users or {}
@@ -121,13 +139,19 @@ class ApacheKafka:
     @property
     def bootstrap(self) -> str:
         """The address that clients connect to."""
-        return f"127.0.0.1:{self._port}"
+        return f"127.0.0.1:{self.port}"
 
     @property
     def data_dir(self) -> Path:
         """Where its logs are."""
         assert self._folder is not None, "the node was not started"
         return self._folder / "data"
+
+    @property
+    def pid(self) -> int:
+        """The node's process."""
+        assert self._process is not None, "the node was not started"
+        return self._process.pid
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the node, SIGSTOP or SIGCONT."""
@@ -186,11 +210,12 @@ class ApacheKafka:
             format_command += ["--feature", f"{feature}={level}"]
         subprocess.run(format_command, check=True, capture_output=True)
         log = folder / "server.log"
+        self.started_at = time.perf_counter()
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [*java, "kafka.Kafka", str(properties)], stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
-        await_node(self._port, self._process, log)
+        await_node(self.port, self._process, log)
 
 
 def await_node(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

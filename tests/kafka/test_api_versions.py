@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.reference_broker.features import FEATURES
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
@@ -34,5 +35,9 @@ def test_equal_for_what_is_served(kafka: ApacheKafka, broker: Broker, version: i
     finalized = {feature.name: feature for feature in theirs.finalized_features}
     assert list(ours.supported_features) == [supported[feature.name] for feature in ours.supported_features]
     assert list(ours.finalized_features) == [finalized[feature.name] for feature in ours.finalized_features]
+    missing = {entry.api_key for entry in theirs.api_keys} - {entry.api_key for entry in ours.api_keys}
+    about = {feature.name for feature in FEATURES if feature.api in missing}
+    assert set(supported) - about == {feature.name for feature in ours.supported_features}
+    assert set(finalized) - about == {feature.name for feature in ours.finalized_features}
     assert (theirs.finalized_features_epoch >= 0) is (ours.finalized_features_epoch >= 0)
     assert theirs.zk_migration_ready == ours.zk_migration_ready

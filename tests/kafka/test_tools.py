@@ -5,12 +5,15 @@ Method: each tool is run to its end, as somebody types it, and what it prints is
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
 from kafkawire.testing import Broker
-from tests.kafka.apache import run_tool
+from tests.kafka.apache import ApacheKafka, run_tool
+from tests.kafka.servers import Server
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
@@ -18,6 +21,9 @@ CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
+DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
+FEATURES = "org.apache.kafka.tools.FeatureCommand"
+ALL_GROUPS = "org.apache.kafka.tools.GroupsCommand"
 VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 CONSUMER_PERFORMANCE = "org.apache.kafka.tools.ConsumerPerformance"
@@ -26,7 +32,7 @@ CONSUMER_PERFORMANCE = "org.apache.kafka.tools.ConsumerPerformance"
 PATIENCE = ("--timeout-ms", "30000")
 
 
-def run(broker: Broker, tool: str, *arguments: str, stdin: str = "") -> str:
+def run(broker: Server, tool: str, *arguments: str, stdin: str = "") -> str:
     """Run a tool that must succeed and return what it printed."""
     result = run_tool(tool, "--bootstrap-server", broker.bootstrap, *arguments, stdin=stdin)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -113,6 +119,20 @@ def test_group(broker: Broker) -> None:
     assert "tools" not in run(broker, GROUPS, "--list").splitlines()
 
 
+def test_group_of_the_newer_protocol(broker: Broker) -> None:
+    create(broker, "tools-newer", 2)
+    run(broker, PRODUCER, "--topic", "tools-newer", stdin="".join(f"{n}\n" for n in range(40)))
+    reader = ("--topic", "tools-newer", "--group", "newer", "--from-beginning", *PATIENCE)
+    newer = ("--command-property", "group.protocol=consumer")
+    found = run(broker, CONSUMER, *reader, *newer, "--max-messages", "40").split()
+    assert sorted(map(int, found)) == list(range(40))
+    described = run(broker, GROUPS, "--describe", "--group", "newer")
+    assert sum(int(offset) for offset in re.findall(r"^newer +tools-newer +\d+ +(\d+) ", described, re.MULTILINE)) == 40
+    state = run(broker, GROUPS, "--describe", "--group", "newer", "--state")
+    assert re.search(rf"newer +{re.escape(broker.bootstrap)} +\(1\) +uniform +Empty +0", state)
+    assert re.search(r"^newer +Consumer +consumer *$", run(broker, ALL_GROUPS, "--list"), re.MULTILINE)
+
+
 def committed(broker: Broker) -> list[int]:
     """Return the offsets that the group has committed, as Kafka's tool shows them."""
     text = run(broker, GROUPS, "--describe", "--group", "tools")
@@ -144,11 +164,49 @@ def test_performance_and_offsets(broker: Broker) -> None:
         "tools-load:0:0",
         "tools-load:1:0",
     ]
+    assert run(broker, OFFSETS, "--topic", "tools-load", "--time", "1").split() == ["tools-load:0:0", "tools-load:1:0"]
+    latest = run(broker, OFFSETS, "--topic", "tools-load", "--time", "max-timestamp").split()
+    assert [int(each.rsplit(":", 1)[1]) < int(end) for each, (_, end) in zip(latest, found, strict=True)] == [True] * 2
     read = run(broker, CONSUMER_PERFORMANCE, "--topic", "tools-load", "--num-records", "5000", "--timeout", "30000")
     assert read.splitlines()[-1].split(", ")[4] == "5000"
+
+
+def test_delete_records(either: Server, tmp_path: Path) -> None:
+    run(either, TOPICS, "--create", "--topic", "tools-delete", "--partitions", "2")
+    run(either, PRODUCER, "--topic", "tools-delete", stdin="".join(f"{n}\n" for n in range(10)))
+    ends = [int(line.rsplit(":", 1)[1]) for line in run(either, OFFSETS, "--topic", "tools-delete").split()]
+    wanted = [{"topic": "tools-delete", "partition": number, "offset": -1} for number in range(2)]
+    wanted[0]["offset"] = 0
+    file = tmp_path / "records.json"
+    file.write_text(json.dumps({"version": 1, "partitions": wanted}))
+    said = run(either, DELETE_RECORDS, "--offset-json-file", str(file))
+    assert sorted(said.splitlines()[-2:]) == [
+        "partition: tools-delete-0\tlow_watermark: 0",
+        f"partition: tools-delete-1\tlow_watermark: {ends[1]}",
+    ]
+    assert run(either, OFFSETS, "--topic", "tools-delete", "--time", "earliest").split() == [
+        "tools-delete:0:0",
+        f"tools-delete:1:{ends[1]}",
+    ]
+    wanted[0]["offset"] = ends[0] + 1
+    file.write_text(json.dumps({"version": 1, "partitions": wanted}))
+    refused = run(either, DELETE_RECORDS, "--offset-json-file", str(file))
+    assert "partition: tools-delete-0\terror: org.apache.kafka.common.errors.OffsetOutOfRangeException" in refused
 
 
 def test_versions(broker: Broker) -> None:
     said = run(broker, VERSIONS)
     assert re.search(r"Fetch\(1\): 4 to 18 \[usable: 18\]", said)
     assert "UNKNOWN" not in said
+
+
+def test_features(broker: Broker, kafka: ApacheKafka) -> None:
+    ours, theirs = features(broker), features(kafka)
+    assert {"group.version", "metadata.version"} <= ours.keys()
+    assert ours.items() <= theirs.items()
+
+
+def features(server: Server) -> dict[str, str]:
+    """Return the level of each feature, as the tool shows it."""
+    said = run(server, FEATURES, "describe")
+    return dict(re.findall(r"^Feature: (\S+)\s+.*FinalizedVersionLevel: (\S+)", said, re.MULTILINE))

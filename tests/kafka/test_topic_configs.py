@@ -1,6 +1,6 @@
-"""Values of topic configurations are accepted and refused as by Apache Kafka.
+"""Values of topic configurations are accepted, refused and described as by Apache Kafka.
 
-Method: CreateTopics that only validates, with one topic for each value, sent to both brokers.
+Method: CreateTopics that only validates, with one topic for each value, and DescribeConfigs, sent to both brokers.
 """
 
 from __future__ import annotations
@@ -8,12 +8,14 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.reference_broker.log.config import TOPIC_CONFIGS
-from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from kafkawire.sdk.protocol.tables.enums import ConfigType
+from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigType
 from kafkawire.sdk.transport.blocking import FrameSocket
 from kafkawire.testing import Broker
 from tests.kafka.apache import ApacheKafka
+from tests.kafka.produced import call, create
 
 TIMEOUT_SECONDS = 30
 VERSION = 7
@@ -67,16 +69,19 @@ VALUES = {
 CASES = [(name, value) for name, config in TOPIC_CONFIGS.items() for value in VALUES[config.type]]
 
 
+def ask(bootstrap: str, request: Message, version: int) -> Message:
+    """Return the response to a request."""
+    host, port = bootstrap.rsplit(":", 1)
+    with FrameSocket(host, int(port), TIMEOUT_SECONDS) as socket:
+        return call(socket, request, version)
+
+
 def codes(bootstrap: str) -> dict[tuple[str, str], int]:
     """Return the error code for each case."""
     Topic, Config = CreateTopicsRequest.CreatableTopic, CreateTopicsRequest.CreatableTopicConfig
     topics = [Topic(f"t{number}", 1, 1, configs=[Config(*case)]) for number, case in enumerate(CASES)]
     request = CreateTopicsRequest(topics, timeout_ms=30_000, validate_only=True)
-    host, port = bootstrap.rsplit(":", 1)
-    connection = ClientConnection("test")
-    with FrameSocket(host, int(port), TIMEOUT_SECONDS) as socket:
-        socket.send(*connection.request(request, VERSION).parts)
-        response = connection.receive(socket.receive()).message
+    response = ask(bootstrap, request, VERSION)
     assert isinstance(response, CreateTopicsResponse)
     found = {topic.name: topic.error_code for topic in response.topics}
     return {case: found[f"t{number}"] for number, case in enumerate(CASES)}
@@ -87,6 +92,28 @@ def test_same_values_are_refused(kafka: ApacheKafka, broker: Broker) -> None:
     different = {case: (theirs[case], ours[case]) for case in CASES if theirs[case] != ours[case]}
     assert not different, f"(Kafka's code, ours): {different}"
     assert len(set(theirs.values())) > 1
+
+
+def described(bootstrap: str) -> dict[str, tuple[object, ...]]:
+    """Return what is said of each configuration of a topic."""
+    topic = create(bootstrap, {"segment.ms": "86400000"})
+    resource = DescribeConfigsRequest.DescribeConfigsResource(ConfigResourceType.TOPIC, topic, None)
+    response = ask(bootstrap, DescribeConfigsRequest([resource], include_synonyms=True), 4)
+    assert isinstance(response, DescribeConfigsResponse)
+    return {
+        each.name: (
+            *(each.value, each.config_source, each.config_type, each.read_only, each.is_sensitive),
+            [(synonym.name, synonym.value, synonym.source) for synonym in each.synonyms],
+        )
+        for each in response.results[0].configs
+    }
+
+
+def test_descriptions_are_equal(kafka: ApacheKafka, broker: Broker) -> None:
+    theirs, ours = described(kafka.bootstrap), described(broker.bootstrap)
+    # Eligible leader replicas, a feature of Kafka's clusters, sets a default for all brokers.
+    del theirs["min.insync.replicas"], ours["min.insync.replicas"]
+    assert ours == theirs
 
 
 @pytest.mark.parametrize("name", TOPIC_CONFIGS)

@@ -8,8 +8,9 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 
 
 def test_features_of_the_apis_that_are_served():
-    assert [feature.name for feature in features(set())] == ["metadata.version"]
-    assert {feature.name for feature in features({ApiKey.END_TXN})} == {"metadata.version", "transaction.version"}
+    always = {"eligible.leader.replicas.version", "kraft.version", "metadata.version"}
+    assert {feature.name for feature in features(set())} == always
+    assert {feature.name for feature in features({ApiKey.END_TXN})} == always | {"transaction.version"}
     assert features(set(ApiKey)) == list(FEATURES)
 
 

@@ -26,13 +26,15 @@ class Log:
 
     def __init__(self):
         self.watchers = []
+        self.stable_watchers = []
 
-    def watch(self, watcher):
-        self.watchers.append(watcher)
+    def watch(self, watcher, *, is_committed=False):
+        (self.stable_watchers if is_committed else self.watchers).append(watcher)
 
     def unwatch(self, watcher):
-        if watcher in self.watchers:
-            self.watchers.remove(watcher)
+        for watchers in (self.watchers, self.stable_watchers):
+            if watcher in watchers:
+                watchers.remove(watcher)
 
 
 class Waiting:
@@ -83,6 +85,10 @@ def is_known(cache, session):
 
 
 # The cache.
+
+
+def test_two_minutes_as_in_kafka():
+    assert EVICTION_MS == 120_000
 
 
 def test_ids_are_positive_and_differ():
@@ -234,6 +240,27 @@ def test_another_isolation_level_makes_everything_ready():
     assert session.to_read() == []
 
 
+def test_committed_records_are_waited_for_and_the_high_watermark_is_news():
+    cache, log = sessions(), Log()
+    session = kept(cache, 0)
+    (partition,) = session.to_read()
+    session.was_read(partition, log, is_at_end=True)
+    session.follow()
+    assert (len(log.watchers), len(log.stable_watchers)) == (1, 0)
+    next_of(cache, session, isolation_level=1)
+    session.was_read(partition, log, is_at_end=True)
+    session.follow()
+    (moved,), (changed,) = log.watchers, log.stable_watchers
+    waiting = Waiting(session)
+    moved(7)
+    assert (session.to_read(), waiting.told) == ([partition], [0])
+    session.was_read(partition, log, is_at_end=True)
+    changed(7)
+    assert (session.to_read(), waiting.told) == ([partition], [0, 7])
+    session.end()
+    assert not log.watchers + log.stable_watchers
+
+
 @pytest.mark.parametrize(
     ("fields", "is_news"),
     [
@@ -367,6 +394,21 @@ def test_topic_that_comes_again_under_its_name(bench):
     bench.produce(produced(b"x"))
     (topic,) = bench.through(waiting.response, 12).responses
     assert values_in(topic.partitions[0].records) == [b"x"]
+
+
+def test_log_that_begins_later_is_news(bench):
+    bench.create(partitions=2)
+    for _ in range(2):
+        bench.produce(produced(b"x"), partition=1)
+    response = bench.ask(wanted(0, 1, offset=0), 12)
+    session = {"session_id": response.session_id, "max_wait_ms": 500, "min_bytes": 1}
+    waiting = bench.ask(wanted(1, offset=2, **session, session_epoch=1), 12)
+    bench.core.directory.log("t", 1).begin_at(1)
+    assert waiting.response is None
+    bench.advance(500)
+    (topic,) = bench.through(waiting.response, 12).responses
+    assert [(data.partition_index, data.log_start_offset) for data in topic.partitions] == [(1, 1)]
+    assert not bench.ask(wanted(**(session | {"max_wait_ms": 0}), session_epoch=2), 12).responses
 
 
 def test_no_slots(tmp_path):

@@ -6,102 +6,34 @@ Method: a broker on a free port of this machine; everything that is waited for h
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import select
-import signal
 import socket
+import struct
 import sys
-import threading
 import time
+import weakref
 from contextlib import ExitStack
 from mmap import PAGESIZE
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
-from kafkawire.reference_broker.server import BackgroundBroker, Broker, serve
+from kafkawire.reference_broker.server import BackgroundBroker, Broker
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import Closed, ConfigurationError, RemoteProtocolError
-from kafkawire.sdk.protocol.connection import ClientConnection
-from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
-from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.blocking import ConnectionEnded, FrameSocket
-from kafkawire.sdk.transport.wire import Address
-from tests.reference_broker.log.produced_batches import produced, values_in
-
-TIMEOUT_SECONDS = 20
+from kafkawire.sdk.transport.blocking import ConnectionEnded
+from tests.reference_broker.log.produced_batches import produced
+from tests.reference_broker.raw_client import TIMEOUT_SECONDS, Client, base_offset, fetch, fetched, produce_request
 
 MEBIBYTE = 2**20
-
-Response = TypeVar("Response", bound=Message)
-
-
-class Client:
-    """One connection, asking one thing at a time."""
-
-    def __init__(self, bootstrap: str) -> None:
-        host, _, port = bootstrap.rpartition(":")
-        self.socket = FrameSocket(host, int(port), TIMEOUT_SECONDS)
-        self.protocol = ClientConnection()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error) -> None:
-        self.socket.close()
-
-    @property
-    def descriptor(self) -> int:
-        return self.socket._socket.fileno()
-
-    def send(self, message, version) -> None:
-        self.socket.send(*self.protocol.request(message, version).parts)
-
-    def receive(self, kind: type[Response]) -> Response:
-        message = self.protocol.receive(self.socket.receive()).message
-        assert isinstance(message, kind)
-        return message
-
-    def ask(self, message, version, kind: type[Response]) -> Response:
-        self.send(message, version)
-        return self.receive(kind)
-
-    def metadata(self, topics=None):
-        return self.ask(MetadataRequest(topics), 12, MetadataResponse)
-
-    def topic(self, name="t"):
-        (topic,) = self.metadata([MetadataRequest.MetadataRequestTopic(name=name)]).topics
-        assert not topic.error_code
-
-    def fetch(self, **options):
-        return self.ask(fetch(**options), 12, FetchResponse)
-
-    def produce(self, data, acks=1):
-        response = self.ask(produce_request(data, acks), 9, ProduceResponse)
-        return response.responses[0].partition_responses[0]
-
-
-def produce_request(data, acks=1):
-    partition = ProduceRequest.PartitionProduceData(0, data)
-    return ProduceRequest(None, acks, 1000, [ProduceRequest.TopicProduceData("t", partition_data=[partition])])
-
-
-def base_offset(response):
-    return response.responses[0].partition_responses[0].base_offset
-
-
-def fetch(offset=0, wait=0, max_bytes=2**26):
-    partition = FetchRequest.FetchPartition(0, fetch_offset=offset, partition_max_bytes=max_bytes)
-    return FetchRequest(max_wait_ms=wait, min_bytes=1, topics=[FetchRequest.FetchTopic("t", partitions=[partition])])
-
-
-def fetched(response):
-    return values_in(response.responses[0].partitions[0].records)
 
 
 @pytest.fixture
@@ -241,6 +173,41 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGESIZE
 
 
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_clients_that_go_while_nobody_reads_them_are_noticed(broker, is_reset):
+    """Their connections would count until the longest poll has ended."""
+    with Client(broker.bootstrap) as client:
+        client.topic()
+        for _ in range(3):
+            client.send(fetch(wait=2**31 - 1), 12)
+        (wire,) = broker._broker._wires
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while wire._is_reading:
+            assert time.monotonic() < deadline
+        if is_reset:
+            client.socket._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    while broker._broker._wires:
+        assert time.monotonic() < deadline
+
+
+def test_nothing_is_left_of_a_connection(broker):
+    """Without waiting for the garbage collector, which has little to do in a broker."""
+    gc.collect()
+    gc.disable()
+    try:
+        with Client(broker.bootstrap) as client:
+            client.topic()
+            client.send(fetch(wait=60_000), 12)
+            client.socket.send((900_000).to_bytes(4, "big") + bytes(100_000))  # a part of Produce
+            wires = broker._broker._wires
+            left = [weakref.ref(part) for wire in wires for part in (wire, wire.session)]
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while any(reference() is not None for reference in left):
+            assert time.monotonic() < deadline, [reference() for reference in left]
+    finally:
+        gc.enable()
+
+
 def test_too_many_connections_from_one_address(tmp_path, caplog):
     caplog.set_level("WARNING")
     options: dict[str, Any] = {"max.connections.per.ip": 1}
@@ -323,49 +290,6 @@ def test_nothing_acknowledged_is_lost_and_the_address_stays(tmp_path, end):
     broker.stop()
 
 
-def test_stop_answers_what_it_stores(tmp_path, monkeypatch):
-    is_syncing, may_end = threading.Event(), threading.Event()
-    broker = BackgroundBroker(tmp_path, log_flush_interval_messages=1)
-    broker.start()
-    with Client(broker.bootstrap) as client:
-        client.topic()
-        sync = os.fsync
-
-        def slow_sync(descriptor: int) -> None:
-            is_syncing.set()
-            may_end.wait(TIMEOUT_SECONDS)
-            sync(descriptor)
-
-        monkeypatch.setattr(os, "fsync", slow_sync)
-        client.send(produce_request(produced(b"x")), 9)
-        assert is_syncing.wait(TIMEOUT_SECONDS)
-        stopping = threading.Thread(target=broker.stop)
-        stopping.start()
-        client.socket.send(*client.protocol.request(produce_request(produced(b"not taken any more")), 9).parts)
-        may_end.set()
-        assert base_offset(client.receive(ProduceResponse)) == 0
-        with pytest.raises(RemoteProtocolError):
-            client.receive(ProduceResponse)
-        stopping.join(TIMEOUT_SECONDS)
-    monkeypatch.undo()
-    broker.start()
-    with Client(broker.bootstrap) as client:
-        assert fetched(client.fetch()) == [b"x"]
-    broker.stop()
-
-
-def test_stop_wakes_waiting_clients_and_can_be_repeated(tmp_path):
-    broker = BackgroundBroker(tmp_path)
-    broker.start()
-    with Client(broker.bootstrap) as client:
-        client.topic()
-        client.send(fetch(wait=60_000), 12)
-        broker.stop()
-        broker.stop()
-        with pytest.raises(RemoteProtocolError):
-            client.receive(FetchResponse)
-
-
 def test_responds_after_syncing_if_the_topic_asks_for_it(tmp_path):
     with BackgroundBroker(tmp_path, log_flush_interval_messages=1) as broker, Client(broker.bootstrap) as client:
         client.topic()
@@ -394,22 +318,6 @@ def test_broker_on_the_callers_loop(tmp_path):
         return bootstrap
 
     assert asyncio.run(run()).startswith("localhost:")
-
-
-def test_serve_runs_until_a_signal(tmp_path):
-    ready = threading.Event()
-    found = []
-
-    def started(broker: Broker) -> None:
-        found.append(broker.bootstrap)
-        ready.set()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    serve(Address("127.0.0.1", 0), tmp_path, {"num.partitions": "2"}, started)
-    assert ready.is_set()
-    host, _, port = found[0].rpartition(":")
-    with pytest.raises(OSError, match="refused"):
-        socket.create_connection((host, int(port)), TIMEOUT_SECONDS)
 
 
 def test_runs_on_uvloop(tmp_path, monkeypatch):

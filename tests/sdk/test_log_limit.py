@@ -27,6 +27,12 @@ def test_a_line_an_interval_about_each_subject(limit: LogLimit, caplog: pytest.L
     assert caplog.messages[3:] == ["a failed"]
 
 
+def test_a_clock_that_is_set_back_silences_nobody(limit: LogLimit, caplog: pytest.LogCaptureFixture) -> None:
+    limit.warning("a", 100 * INTERVAL_MS, "failed")
+    limit.warning("a", 50 * INTERVAL_MS, "failed")
+    assert len(caplog.messages) == 2
+
+
 def test_each_level_and_the_place_of_the_event(limit: LogLimit, caplog: pytest.LogCaptureFixture) -> None:
     for level in ("info", "warning", "error"):
         getattr(limit, level)(level, 0, "text")

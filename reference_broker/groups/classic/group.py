@@ -63,7 +63,7 @@ class Member:
         is_new: whether it joins for the first time: it cannot send heartbeats yet, and nobody would miss it.
         awaiting_join: completes its delayed JoinGroup, which waits for the others.
         awaiting_sync: completes its delayed SyncGroup, which waits for the leader.
-        session_deadline_ms: when it is removed unless it sends a heartbeat first.
+        session_deadline_ms: when it is removed unless it sends a heartbeat first, less the clock's jumps.
         session_timer: checks the deadline.
     """
 

@@ -170,7 +170,9 @@ class Rebalances:
         for member in group.members.values():
             if member.awaiting_sync is not None:
                 # The session may have been extended while the assignment was written.
-                self.sessions.extend(group, member, max(now_ms, member.session_deadline_ms - member.session_timeout_ms))
+                self.sessions.extend(
+                    group, member, max(now_ms, self.sessions.deadline_ms(member) - member.session_timeout_ms)
+                )
                 respond_to_sync(group, member, ErrorCode.NONE)
 
     def _end_syncing(self, group: ClassicGroup, now_ms: int) -> None:

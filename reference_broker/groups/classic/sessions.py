@@ -59,6 +59,10 @@ class Sessions:
         if member.session_timer is not None:
             member.session_timer.cancel()
 
+    def deadline_ms(self, member: Member) -> int:
+        """Return when a session ends."""
+        return member.session_deadline_ms + self._timers.jumped_ms
+
     def await_pending(self, group: ClassicGroup, member_id: str, timeout_ms: int, now_ms: int) -> None:
         """Hand out an id that must be used in time; the oldest is forgotten if there are too many."""
 
@@ -78,7 +82,7 @@ class Sessions:
         return timer is not None
 
     def _set_deadline(self, group: ClassicGroup, member: Member, deadline_ms: int) -> None:
-        member.session_deadline_ms = deadline_ms
+        member.session_deadline_ms = deadline_ms - self._timers.jumped_ms
         timer = member.session_timer
         # A timer that fires early checks the deadline again; only one that would fire late must be replaced.
         if timer is None or not timer.is_pending or timer.deadline_ms > deadline_ms:
@@ -92,10 +96,11 @@ class Sessions:
                 return
             if not member.is_new and (member.awaiting_join or member.awaiting_sync):
                 # It waits for this coordinator and cannot send heartbeats meanwhile.
-                member.session_deadline_ms = now_ms + max(member.session_timeout_ms, _WAITING_MS_MIN)
-            if member.session_deadline_ms > now_ms:
+                waiting_ms = max(member.session_timeout_ms, _WAITING_MS_MIN)
+                member.session_deadline_ms = now_ms + waiting_ms - self._timers.jumped_ms
+            if self.deadline_ms(member) > now_ms:
                 self._watch(group, member)
             else:
                 self._expired(group, member, now_ms)
 
-        member.session_timer = self._timers.at(member.session_deadline_ms, look)
+        member.session_timer = self._timers.at(self.deadline_ms(member), look)

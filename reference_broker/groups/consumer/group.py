@@ -62,6 +62,7 @@ class ConsumerMember:
         state: see `MemberState`.
         assigned: what it owns and may keep.
         revoking: what it owns until it says that it does not.
+        since: the epoch at which it was given each partition of these, by topic id and number (KIP-1251).
         regex: of further names that it is subscribed to, see `TopicPattern`; empty for none.
     """
 
@@ -78,6 +79,7 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Partitions = field(default_factory=dict)
     revoking: Partitions = field(default_factory=dict)
+    since: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
     regex: str = ""
 
     def is_subscribed_to(self, topic: str) -> bool:
@@ -185,8 +187,14 @@ class ConsumerGroup:
             )
         return member
 
-    def check_commit(self, member_id: str, epoch: int) -> None:
+    def check_commit(self, member_id: str, epoch: int, partitions: Collection[tuple[bytes, int]] = ()) -> None:
         """Check that offsets may be committed, or read by a member.
+
+        Args:
+            member_id: of the member.
+            epoch: the one that it knows.
+            partitions: what it commits, by topic id and number; an epoch that has passed will do for what it has had
+                since then (KIP-1251).
 
         Raises:
             BrokerError: UNKNOWN_MEMBER_ID, or STALE_MEMBER_EPOCH, which the member mends by a heartbeat.
@@ -196,6 +204,8 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id!r} is unknown")
+        if partitions and all(member.since.get(each, member.epoch) <= epoch < member.epoch for each in partitions):
+            return
         if epoch != member.epoch:
             raise BrokerError(ErrorCode.STALE_MEMBER_EPOCH, f"epoch {epoch}, the member's is {member.epoch}")
 

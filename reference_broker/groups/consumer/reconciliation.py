@@ -74,7 +74,15 @@ def _moved(
     member: ConsumerMember, epoch: int, state: MemberState, assigned: Partitions, revoking: Partitions
 ) -> ConsumerMember:
     previous = member.epoch if epoch != member.epoch else member.previous_epoch
-    return replace(member, epoch=epoch, previous_epoch=previous, state=state, assigned=assigned, revoking=revoking)
+    since = {
+        (topic_id, number): member.since.get((topic_id, number), epoch)
+        for part in (assigned, revoking)
+        for topic_id, numbers in part.items()
+        for number in numbers
+    }
+    return replace(
+        member, epoch=epoch, previous_epoch=previous, state=state, assigned=assigned, revoking=revoking, since=since
+    )
 
 
 def _still_owns(owned: Partitions | None, revoking: Partitions) -> bool:

@@ -103,10 +103,19 @@ def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
         member.epoch,
         member.previous_epoch,
         member.state,
-        [CurrentValue.TopicPartitions(topic_id, sorted(part)) for topic_id, part in member.assigned.items()],
-        [CurrentValue.TopicPartitions(topic_id, sorted(part)) for topic_id, part in member.revoking.items()],
+        _with_epochs(member, member.assigned),
+        _with_epochs(member, member.revoking),
     )
     return CoordinatorRecord(CurrentKey(group_id, member.member_id), value)
+
+
+def _with_epochs(member: ConsumerMember, partitions: Partitions) -> list[CurrentValue.TopicPartitions]:
+    return [
+        CurrentValue.TopicPartitions(
+            topic_id, numbers, [member.since.get((topic_id, number), member.epoch) for number in numbers]
+        )
+        for topic_id, numbers in ((topic_id, sorted(part)) for topic_id, part in partitions.items())
+    ]
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
@@ -154,9 +163,20 @@ def replay(groups: dict[str, ConsumerGroup], record: CoordinatorRecord) -> str:
                     state=MemberState(value.state),
                     assigned=_partitions(value.assigned_partitions),
                     revoking=_partitions(value.partitions_pending_revocation),
+                    since=_since(value),
                 )
             )
     return key.group_id
+
+
+def _since(value: CurrentValue) -> dict[tuple[bytes, int], int]:
+    """Return since when a member has its partitions; an older record does not say, and it is since now."""
+    since: dict[tuple[bytes, int], int] = {}
+    for part in (*value.assigned_partitions, *value.partitions_pending_revocation):
+        since.update(dict.fromkeys(((part.topic_id, number) for number in part.partitions), value.member_epoch))
+        for number, epoch in zip(part.partitions, part.assignment_epochs or (), strict=False):
+            since[part.topic_id, number] = epoch
+    return since
 
 
 def _replay_member(groups: dict[str, ConsumerGroup], key: MemberKey, value: object) -> None:

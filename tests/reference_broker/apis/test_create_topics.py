@@ -166,6 +166,7 @@ def test_a_client_is_answered_in_its_time_and_the_topic_is_still_created():
     bench.advance(499)
     assert waiting.response is None
     bench.advance(1)
+    assert waiting.response is not None
     slow, bad = bench.through(waiting.response, 7).topics
     assert (slow.error_code, slow.topic_id, slow.num_partitions) == (ErrorCode.REQUEST_TIMED_OUT, ZERO_UUID, -1)
     assert bad.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION

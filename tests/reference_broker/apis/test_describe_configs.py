@@ -37,7 +37,6 @@ def test_every_version(bench, version):
     assert [(synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms] == [
         ("retention.ms", "1000", ConfigSource.TOPIC_CONFIG),
         ("log.retention.ms", "5000", ConfigSource.STATIC_BROKER_CONFIG),
-        ("log.retention.ms", "604800000", ConfigSource.DEFAULT_CONFIG),
     ]
 
 
@@ -47,6 +46,15 @@ def test_topic_takes_the_brokers_default(bench):
     assert shown["retention.ms"] == ("5000", ConfigSource.STATIC_BROKER_CONFIG)
     assert shown["segment.bytes"] == ("1073741824", ConfigSource.DEFAULT_CONFIG)
     assert not any(entry.synonyms for entry in result.configs)
+
+
+def test_defaults_have_the_brokers_names(bench):
+    result = ask(bench, ConfigResourceType.TOPIC, "plain", include_synonyms=True)
+    shown = {entry.name: [(each.name, each.value, each.source) for each in entry.synonyms] for entry in result.configs}
+    assert shown["segment.bytes"] == [("log.segment.bytes", "1073741824", ConfigSource.DEFAULT_CONFIG)]
+    # No option here has the name of the second; nothing of Kafka's brokers has milliseconds for the third by default.
+    assert shown["preallocate"] == [("log.preallocate", "false", ConfigSource.DEFAULT_CONFIG)]
+    assert shown["segment.ms"] == []
 
 
 @pytest.mark.parametrize("wanted", [True, False])

@@ -9,10 +9,14 @@ from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import IsolationLevel
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.records import walk
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
+from tests.reference_broker.log.committed_records import committed_in
 from tests.reference_broker.log.produced_batches import produced, values_in
+from tests.reference_broker.log.transacting_logs import Transactions
 
 Topic = FetchRequest.FetchTopic
 Partition = FetchRequest.FetchPartition
@@ -170,3 +174,91 @@ def test_deleted_topic_completes_a_delayed_fetch(bench):
 def test_what_does_not_wait(bench, message):
     bench.create()
     assert bench.ask(message, 12).error_code == ErrorCode.NONE
+
+
+# Committed records.
+
+
+@pytest.fixture
+def transactions(bench):
+    """Return a way to write transactions to the one partition of a topic."""
+    bench.create()
+    return Transactions(bench.core.directory.topics["t"].logs[0])
+
+
+def committed(*partitions, **fields):
+    return request(*partitions, isolation_level=IsolationLevel.READ_COMMITTED, **fields)
+
+
+@pytest.mark.parametrize("version", [version for version in versions_of(ApiKey.FETCH) if version < 13])
+def test_committed_records_in_every_version(bench, transactions, version):
+    transactions.append(1, b"a")
+    transactions.abort(1)
+    transactions.append(2, b"b")
+    transactions.commit(2)
+    transactions.append(1, b"c")
+    answer = only(bench.ask(request(partition()), version))
+    assert (answer.high_watermark, answer.last_stable_offset, answer.aborted_transactions) == (5, 4, None)
+    assert [batch.base_offset for batch in walk(answer.records)] == [0, 1, 2, 3, 4]
+    answer = only(bench.ask(committed(partition()), version))
+    assert (answer.high_watermark, answer.last_stable_offset) == (5, 4)
+    assert [(entry.producer_id, entry.first_offset) for entry in answer.aborted_transactions] == [(1, 0)]
+    assert committed_in(answer.records, answer.aborted_transactions) == ([(2, b"b")], 4)
+    answer = only(bench.ask(committed(partition(offset=4)), version))
+    assert (answer.error_code, bytes(answer.records), list(answer.aborted_transactions)) == (ErrorCode.NONE, b"", [])
+
+
+def test_waits_until_records_are_committed(bench, transactions):
+    transactions.append(1, b"a")
+    fetched = []
+    bench.ask(committed(partition(), wait=500), 12).then(fetched.append)
+    transactions.append(1, b"b")
+    bench.produce(produced(b"c"))
+    assert not fetched, "nothing is stable yet"
+    transactions.commit(1)
+    (response,) = fetched
+    answer = only(bench.through(response, 12))
+    assert committed_in(answer.records, answer.aborted_transactions) == ([(0, b"a"), (1, b"b"), (2, b"c")], 4)
+    assert not bench.core.directory.topics["t"].logs[0].is_watched
+
+
+def test_waits_for_as_many_bytes_as_are_committed(bench, transactions):
+    size = len(produced(b"x" * 100))
+    fetched = []
+    bench.ask(committed(partition(), wait=500, min_bytes=2 * size), 12).then(fetched.append)
+    transactions.plain(b"x" * 100)
+    transactions.append(1, b"x" * 100)
+    transactions.plain(b"x" * 1000)
+    assert not fetched
+    transactions.commit(1)
+    assert len(fetched) == 1
+
+
+def test_session_is_told_what_is_committed_and_how_far_the_log_goes(bench, transactions):
+    first = bench.ask(committed(partition(), session_epoch=0), 12)
+    session = first.session_id
+    transactions.append(1, b"a")
+    answer = only(bench.ask(committed(session_id=session, session_epoch=1), 12))
+    assert (answer.high_watermark, answer.last_stable_offset, bytes(answer.records)) == (1, 0, b"")
+    fetched = []
+    bench.ask(committed(session_id=session, session_epoch=2, wait=500), 12).then(fetched.append)
+    transactions.append(1, b"b")
+    assert not fetched
+    transactions.abort(1)
+    answer = only(bench.through(fetched[0], 12))
+    assert (answer.high_watermark, answer.last_stable_offset) == (3, 3)
+    assert committed_in(answer.records, answer.aborted_transactions) == ([], 3)
+
+
+def test_session_may_change_its_isolation_level(bench, transactions):
+    transactions.append(1, b"a")
+    session = bench.ask(committed(partition(), session_epoch=0), 12).session_id
+    answer = only(bench.ask(request(session_id=session, session_epoch=1), 12))
+    assert values(answer) == [b"a"]
+    assert not bench.ask(committed(session_id=session, session_epoch=2), 12).responses
+    fetched = []
+    bench.ask(committed(session_id=session, session_epoch=3, wait=500), 12).then(fetched.append)
+    transactions.append(1, b"b")
+    assert not fetched
+    transactions.commit(1)
+    assert len(fetched) == 1

@@ -7,10 +7,11 @@ import pytest
 
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.protocol.tables.enums import IsolationLevel, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import NOW_MS, versions_of
 from tests.reference_broker.log.produced_batches import produced
+from tests.reference_broker.log.transacting_logs import Transactions
 
 Topic = ListOffsetsRequest.ListOffsetsTopic
 Partition = ListOffsetsRequest.ListOffsetsPartition
@@ -81,3 +82,22 @@ def test_unknown_partitions_and_doubles(filled):
         [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST],
         [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
     ]
+
+
+@pytest.mark.parametrize("isolation_level", IsolationLevel)
+def test_what_is_not_committed(filled, isolation_level):
+    Transactions(filled.core.directory.topics["t"].logs[0]).append(1, b"a")
+    is_committed = isolation_level == IsolationLevel.READ_COMMITTED
+    filled.produce(produced(b"c", timestamps=(NOW_MS + 500,)))
+
+    def ask(timestamp):
+        request = ListOffsetsRequest(-1, isolation_level, [Topic("t", [Partition(0, timestamp=timestamp)])])
+        answer = filled.ask(request).topics[0].partitions[0]
+        assert not answer.error_code
+        return answer.offset
+
+    assert ask(OffsetTimestamp.LATEST) == (6 if is_committed else 8)
+    assert ask(OffsetTimestamp.EARLIEST) == 0
+    assert ask(OffsetTimestamp.MAX_TIMESTAMP) == (-1 if is_committed else 7)
+    assert ask(NOW_MS + 200) == 2
+    assert ask(NOW_MS + 400) == (-1 if is_committed else 7)

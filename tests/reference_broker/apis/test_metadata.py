@@ -66,6 +66,16 @@ def test_by_id(bench):
     assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, b"x" * 16)
 
 
+@pytest.mark.parametrize("version", [10, 11])
+@pytest.mark.parametrize("by_name", [False, True])
+def test_ids_are_not_taken_in_the_first_versions_that_have_them(bench, version, by_name):
+    """The name of the response could not be null there."""
+    topic_id = bench.create()
+    asked = Topic(topic_id, "t") if by_name else Topic(name=None)
+    (topic,) = bench.ask(MetadataRequest([asked], False), version).topics
+    assert (topic.error_code, topic.name) == (ErrorCode.INVALID_REQUEST, "t" if by_name else "")
+
+
 def test_topics_of_the_broker_are_internal(bench):
     (topic,) = bench.ask(MetadataRequest([Topic(name="__consumer_offsets")])).topics
     assert (topic.is_internal, len(topic.partitions)) == (True, 1)

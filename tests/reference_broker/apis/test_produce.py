@@ -15,10 +15,10 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
-from kafkawire.sdk.records import BatchBuilder
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.log.produced_batches import produced, values_in
+from tests.reference_broker.transaction_desk import TransactionDesk
 
 Topic = ProduceRequest.TopicProduceData
 Partition = ProduceRequest.PartitionProduceData
@@ -221,16 +221,70 @@ def test_idle_producers_are_forgotten(bench):
     assert answers(bench, sequenced(9, b"c")) == [(ErrorCode.NONE, 2)]
 
 
-def test_records_of_transactions_are_refused(bench):
-    bench.create()
-    builder = BatchBuilder(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
-    builder.append(bench.now_ms, b"k", b"v")
-    partitions = [Partition(0, bytes(builder.seal())), Partition(1, produced(b"x"))]
-    for transactional_id, code in (
-        (None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        ("id", ErrorCode.INVALID_TXN_STATE),
-    ):
-        message = ProduceRequest(transactional_id, 1, 1000, [Topic("t", ZERO_UUID, partitions)])
-        first, second = bench.ask(message, 12).responses[0].partition_responses
-        assert first.error_code == code
-        assert (second.error_code == code) == (transactional_id is None), "the request is refused as a whole"
+def in_transaction(number, sequence=0, producer_id=1):
+    data = produced(b"v", producer_id=producer_id, producer_epoch=0, base_sequence=sequence, is_transactional=True)
+    return Partition(number, data)
+
+
+def transact(bench, *partitions, transactional_id: str | None = "id", version=12, acks=1):
+    """Send batches of a transaction; return the codes of their partitions, or the operation."""
+    answer = bench.ask(ProduceRequest(transactional_id, acks, 1000, [Topic("t", ZERO_UUID, list(partitions))]), version)
+    return answer if isinstance(answer, DelayedOperation) else codes_in(answer)
+
+
+def codes_in(response):
+    return [partition.error_code for partition in response.responses[0].partition_responses]
+
+
+@pytest.fixture
+def desk(bench):
+    """Return the transaction coordinator of a broker that has a topic."""
+    bench.create(partitions=2)
+    bench.core.transactions = TransactionDesk()
+    return bench.core.transactions
+
+
+def test_records_of_a_transaction_need_a_transactional_id_and_one_producer(bench, desk):
+    plain = Partition(1, produced(b"x"))
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert transact(bench, in_transaction(0), plain, transactional_id=None) == [code] * 2
+    code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert transact(bench, in_transaction(0), in_transaction(1, producer_id=2)) == [code] * 2
+    assert not desk.asked
+    assert transact(bench, in_transaction(0), plain) == [ErrorCode.NONE] * 2
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.PRODUCE)[:-1])
+def test_the_coordinator_is_asked_about_a_transaction(bench, desk, version):
+    expected = 2 if version >= 12 else 1 if version == 11 else 0
+    assert transact(bench, in_transaction(0), in_transaction(1), version=version) == [ErrorCode.NONE] * 2
+    assert transact(bench, in_transaction(0, sequence=1), version=version) == [ErrorCode.NONE]
+    assert desk.asked == [("id", 1, 0, [("t", 0), ("t", 1)], expected)]
+
+
+def test_one_refused_partition_does_not_stop_the_others(bench, desk):
+    desk.refused["t", 0] = ErrorCode.TRANSACTION_ABORTABLE
+    assert transact(bench, in_transaction(0), in_transaction(1)) == [ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.NONE]
+    assert [log.next_offset for log in bench.core.directory.topics["t"].logs] == [0, 1]
+
+
+def test_response_waits_for_the_coordinator(bench, desk):
+    desk.is_held = True
+    operation = transact(bench, in_transaction(0), Partition(1, produced(b"x")))
+    assert operation.response is None
+    assert [log.next_offset for log in bench.core.directory.topics["t"].logs] == [0, 1]
+    desk.answer()
+    assert codes_in(operation.response) == [ErrorCode.NONE] * 2
+
+
+def test_a_bad_batch_of_a_transaction_is_not_asked_about(bench, desk):
+    data = in_transaction(0).records
+    data[-1] ^= 1
+    assert transact(bench, Partition(0, data)) == [ErrorCode.CORRUPT_MESSAGE]
+    assert not desk.asked
+
+
+def test_refused_transaction_without_acknowledgement_closes_the_connection(bench, desk):
+    desk.refused["t", 0] = ErrorCode.TRANSACTION_ABORTABLE
+    with pytest.raises(RemoteProtocolError, match="TRANSACTION_ABORTABLE"):
+        transact(bench, in_transaction(0), acks=0)

@@ -5,6 +5,8 @@ Method: a shard that adds numbers, and a log in memory whose appends, watermark 
 
 from __future__ import annotations
 
+import pytest
+
 from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS, CoordinatorPartition, PartitionState
 from kafkawire.reference_broker.coordinators.shard import Result
 from kafkawire.reference_broker.timers import Timers
@@ -95,6 +97,21 @@ def test_reply_that_is_not_committed_in_time_fails():
     bench.add(4, now=COMMIT_TIMEOUT_MS)
     bench.timers.fire(2 * COMMIT_TIMEOUT_MS)
     assert bench.replies[2:] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
+def test_deadlines_of_replies_move_with_the_clock(jump_ms):
+    bench = Bench()
+    bench.log.is_committed = False
+    bench.add(1, now=0)
+    bench.add(2, now=10)
+    bench.timers.shift(jump_ms)
+    bench.timers.fire(jump_ms + COMMIT_TIMEOUT_MS)
+    assert len(bench.replies) == 1
+    bench.timers.fire(jump_ms + COMMIT_TIMEOUT_MS + 9)
+    assert len(bench.replies) == 1
+    bench.timers.fire(jump_ms + COMMIT_TIMEOUT_MS + 10)
+    assert bench.replies == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
 
 
 def test_operations_wait_for_an_unfinished_append():

@@ -91,3 +91,22 @@ def test_log_config():
 def test_values_are_taken_as_java_reads_them():
     config = log_config({"segment.bytes": " +2000000 ", "message.timestamp.type": " LogAppendTime ", "flush.ms": "007"})
     assert (config.segment_bytes, config.is_log_append_time, config.flush_ms) == (2_000_000, True, 7)
+
+
+def test_what_upkeep_goes_by():
+    default = log_config({})
+    assert (default.has_retention, default.retention_ms, default.retention_bytes) == (True, 604_800_000, -1)
+    assert (default.file_delete_delay_ms, default.delete_retention_ms) == (60_000, 86_400_000)
+    assert (default.min_compaction_lag_ms, default.max_compaction_lag_ms) == (0, 2**63 - 1)
+    assert default.min_cleanable_dirty_ratio == 0.5
+    assert not log_config({"cleanup.policy": "compact"}).has_retention
+    assert not log_config({"cleanup.policy": ""}).has_retention
+    assert log_config({"cleanup.policy": "compact , delete"}).has_retention
+    assert log_config({"min.cleanable.dirty.ratio": "0x1p-2"}).min_cleanable_dirty_ratio == 0.25
+
+
+def test_compacted_segments_are_rolled_for_the_compaction_lag():
+    lag = {"max.compaction.lag.ms": "1000", "segment.ms": "5000", "segment.jitter.ms": "9000"}
+    assert log_config(lag).segment_ms == 5000
+    assert log_config({**lag, "cleanup.policy": "compact"}).segment_ms == 1000
+    assert log_config(lag).segment_jitter_ms == 5000

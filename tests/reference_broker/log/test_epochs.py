@@ -65,3 +65,17 @@ def test_damaged_batch_ends_the_rebuilding(disk):
         raise DecodeError("crc", 0, "wrong")
 
     assert load_epochs(disk, "t-0", 9, broken()).entries() == [(1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("offset", "entries"),
+    [(5, [(2, 10), (5, 20)]), (10, [(2, 10), (5, 20)]), (15, [(2, 15), (5, 20)]), (20, [(5, 20)]), (33, [(5, 33)])],
+)
+def test_epochs_begin_where_the_log_does(disk, offset, entries):
+    epochs = LeaderEpochs([(2, 10), (5, 20)])
+    epochs.begin_at(offset)
+    assert (epochs.entries(), epochs.is_stored) == (entries, entries == [(2, 10), (5, 20)])
+    epochs.store(disk, "t-0")
+    assert epochs.is_stored
+    content = "".join(f"{epoch} {start}\n" for epoch, start in entries)
+    assert read_file(disk, PATH) == (None if offset <= 10 else f"0\n{len(entries)}\n{content}".encode())

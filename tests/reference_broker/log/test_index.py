@@ -33,6 +33,13 @@ def test_position_for(offsets, offset, position):
     assert offsets.position_for(offset) == position
 
 
+@pytest.mark.parametrize(
+    ("position", "offset"), [(0, 1004), (100, 1004), (101, 1009), (300, 1009), (900, 1020), (901, None)]
+)
+def test_offset_from(offsets, position, offset):
+    assert offsets.offset_from(position) == offset
+
+
 def test_offset_index_file(offsets, disk, tmp_path):
     assert not (tmp_path / "i").exists(), "entries stay in memory until the segment is complete"
     offsets.store()

@@ -376,3 +376,41 @@ def test_what_a_crash_left_is_synced_before_it_is_read_if_the_topic_asks_for_tha
     after.sync_folder("")
     for seed in range(10):
         assert Bench(SYNCING, after.crash(seed), is_clean=False).values() == [b"a"]
+
+
+def test_roll_on_request_waits_until_everything_before_is_durable():
+    bench = Bench(log_config({}))
+    bench.append(b"a")
+    told = []
+    bench.log.roll(lambda: told.append(bench.log.recovery_point))
+    bench.append(b"b")
+    assert len(bench.results) == 1, "the second waits for the new segment"
+    bench.work.run(1)
+    assert (len(bench.results), told, len(bench.log.segments)) == (2, [], 2)
+    bench.work.run()
+    assert told == [1]
+    assert bench.values(1) == [b"b"]
+
+
+def test_roll_on_request_ends_with_the_log():
+    bench = Bench(log_config({}))
+    bench.append(b"a")
+    told = []
+    bench.log.roll(lambda: told.append("first"))
+    bench.disk.plan = fail_at(bench.disk.calls + 1)
+    bench.work.run()
+    bench.log.roll(lambda: told.append("second"))
+    assert told == ["first", "second"]
+    assert bench.log.is_offline
+
+
+def test_first_record_after_an_empty_log_was_closed_makes_its_names_durable():
+    bench = Bench(SYNCING)
+    bench.disk.sync_folder("")
+    bench.log.close()
+    again = Bench(SYNCING, bench.disk)
+    again.append(b"a")
+    again.work.run()
+    assert again.reached == [(1, None)]
+    for seed in range(10):
+        assert Bench(SYNCING, again.disk.crash(seed), is_clean=False).values() == [b"a"]

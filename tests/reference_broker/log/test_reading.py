@@ -3,15 +3,21 @@
 Method: batches appended to real files, in one segment and in many.
 """
 
+import random
+
 import pytest
 
 from kafkawire.reference_broker.log.batches import parse_header
+from kafkawire.reference_broker.log.producers import Producer
 from kafkawire.reference_broker.log.reading import storage_error
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import RecordBatch, walk
+from tests.reference_broker.log.committed_records import committed
 from tests.reference_broker.log.filled_logs import CONFIG, SMALL, append, batches_read, damage_a_length, filled, opened
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
+from tests.reference_broker.log.transacting_logs import SMALL as TRANSACTIONS
+from tests.reference_broker.log.transacting_logs import TransactingLog
 
 
 @pytest.mark.parametrize("config", [CONFIG, SMALL])
@@ -88,3 +94,89 @@ def test_watchers_hear_of_readable_bytes(tmp_path):
 def test_storage_error_says_what_failed():
     error = storage_error(OSError(5, "gone"))
     assert (error.code, str(error)) == (ErrorCode.KAFKA_STORAGE_ERROR, "KAFKA_STORAGE_ERROR: [Errno 5] gone")
+
+
+def test_last_stable_offset_is_not_before_the_start(tmp_path):
+    log = filled(tmp_path / "t-0")
+    log.producers.restore([Producer(1, 0, transaction_start=5)], 60)
+    assert log.last_stable_offset == 5
+    log.begin_at(9)
+    assert log.last_stable_offset == 9
+
+
+# What is committed.
+
+
+def test_reads_of_committed_records_end_at_the_last_stable_offset():
+    log = TransactingLog()
+    log.plain(b"a")
+    log.append(1, b"b")
+    log.plain(b"c")
+    assert (log.log.readable_to(is_committed=False), log.log.readable_to(is_committed=True)) == (3, 1)
+    read = log.log.read(0, 1000, at_least_one=True, is_committed=True)
+    assert [batch.base_offset for batch in batches_read(read)] == [0]
+    assert read.aborted == []
+    for offset in (1, 2, 3):
+        nothing = log.log.read(offset, 1000, at_least_one=True, is_committed=True)
+        assert (nothing.records, nothing.aborted) == (None, ())
+        assert log.log.read(offset, 1000, at_least_one=True).aborted is None
+    with pytest.raises(BrokerError):
+        log.log.read(4, 1000, at_least_one=True, is_committed=True)
+
+
+def test_a_read_of_one_segment_finds_what_a_later_one_aborts():
+    log = TransactingLog(TRANSACTIONS)
+    log.append(1, b"x" * 300)
+    log.plain(b"x" * 300)
+    log.plain(b"x" * 300)
+    log.abort(1)
+    log.append(2, b"x" * 300)
+    log.abort(2)
+    assert len(log.log.segments) > 3
+    read = log.log.read(0, 10_000, at_least_one=True, is_committed=True)
+    assert [batch.base_offset for batch in batches_read(read)] == [0]
+    assert read.aborted is not None
+    assert [entry.producer_id for entry in read.aborted] == [1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_transactions_are_read_as_they_ended(seed):
+    chance = random.Random(seed)
+    log = TransactingLog(TRANSACTIONS)
+    written, is_open = [], {}  # [value, is committed]; what is not decided yet, by producer
+    for number in range(200):
+        producer = chance.randrange(5)
+        if producer in is_open and chance.random() < 0.3:
+            is_commit = chance.random() < 0.5
+            log.end(producer, is_commit)
+            for entry in is_open.pop(producer):
+                entry[1] = is_commit
+        else:
+            value = b"%d" % number + b"x" * chance.randrange(150)
+            entry = [value, producer == 0]
+            written.append(entry)
+            if producer == 0:
+                log.plain(value)
+            else:
+                log.append(producer, value)
+                is_open.setdefault(producer, []).append(entry)
+    for producer in is_open:
+        log.abort(producer)
+    expected = [value for value, is_committed in written if is_committed]
+    for each in (log.log, log.closed(), log.opened(is_clean=False)):
+        for max_bytes in (1, 500, 10_000):
+            assert list(committed(each, max_bytes)) == expected, f"seed {seed}"
+
+
+def test_times_of_what_is_not_stable_are_not_found():
+    log = TransactingLog()
+    log.plain(b"a")
+    log.append(1, b"b", b"c")
+    log.plain(b"d")
+    assert log.log.offset_for_timestamp(NOW_MS + 1) == (NOW_MS + 1, 2, 0)
+    assert log.log.offset_for_timestamp(NOW_MS + 1, is_committed=True) is None
+    assert log.log.offset_for_timestamp(NOW_MS, is_committed=True) == (NOW_MS, 0, 0)
+    assert log.log.max_timestamp() == (NOW_MS + 1, 2, 0)
+    assert log.log.max_timestamp(is_committed=True) is None
+    log.commit(1)
+    assert log.log.max_timestamp(is_committed=True) == (NOW_MS + 1, 2, 0)

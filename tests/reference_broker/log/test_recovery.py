@@ -186,3 +186,17 @@ def test_failure_while_segments_are_written_again_changes_nothing(disk):
         except OSError:
             segments, truncated = opened(after.crash())
             assert (segments[-1].next_offset, truncated) == (10, 0)
+
+
+def test_what_was_to_be_removed_is_removed(disk):
+    """The start of the log was written down, then the power went."""
+    disk.rename("t-0/00000000000000000004.log", "t-0/00000000000000000004.log.deleted")
+    write_file(disk, "t-0/00000000000000000004.snapshot.deleted", b"")
+    segments, truncated = opened(disk, recovery_point=8, log_start_offset=9)
+    assert ([segment.base_offset for segment in segments], truncated) == ([8], 0)
+    assert [name for name in disk.names("t-0") if "deleted" in name or name.startswith(f"{0:020}.")] == []
+
+
+def test_start_inside_a_segment_keeps_it(disk):
+    segments, _ = opened(disk, recovery_point=8, log_start_offset=7)
+    assert [segment.base_offset for segment in segments] == [4, 8]

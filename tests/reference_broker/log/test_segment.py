@@ -4,10 +4,12 @@ Method: small batches with an index interval of 100 bytes, so that a few of them
 """
 
 import dataclasses
+from bisect import bisect_left
 
 import pytest
 
 from kafkawire.reference_broker.disk.machine import MachineDisk
+from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.segment import Segment, base_offset_of
@@ -165,3 +167,49 @@ def test_offsets_beyond_the_index_roll(tmp_path):
     assert not segment.is_full_for(header)
     segment.next_offset += 1
     assert segment.is_full_for(header)
+
+
+def test_highest_timestamp_is_known_without_loading_anything(segment, tmp_path):
+    highest = NOW_MS + 19_002
+    assert segment.highest_timestamp() == highest
+    segment.seal()
+    segment.sync(with_indexes=True)
+    segment.stored()
+    assert segment.highest_timestamp() == highest
+    assert not segment._is_indexed
+    (tmp_path / "00000000000000000500.timeindex").write_bytes(b"damaged")
+    assert segment.highest_timestamp() == highest
+    assert not segment._is_indexed
+    (tmp_path / "empty").mkdir()
+    assert new(tmp_path / "empty", CONFIG).highest_timestamp() == -1
+
+
+def test_retired_files_are_out_of_the_way_and_stay_readable(segment, tmp_path):
+    segment.seal()
+    segment.sync(with_indexes=True)
+    retired = segment.retire()
+    assert sorted(retired) == sorted(f"{tmp_path.name}/{path.name}" for path in tmp_path.iterdir())
+    assert all(path.endswith(".deleted") for path in retired)
+    assert segment.file.read(0, 10)
+    assert segment.retire() == []
+
+
+def test_jitter_differs_between_segments_and_lets_them_roll_early():
+    def roll_times(jitter_ms):
+        config = dataclasses.replace(CONFIG, segment_jitter_ms=jitter_ms, segment_ms=60_000)
+        found = set()
+        for number in range(50):
+            disk = MemoryDisk()
+            disk.make_folder("t-0")
+            segment = Segment.create(disk, "t-0", number, config)
+            batch = parse_header(produced(b"v", timestamps=(NOW_MS,)))
+            segment.append(produced(b"v", timestamps=(NOW_MS,)), batch, number)
+            times = range(NOW_MS, NOW_MS + 60_002)
+            found.add(bisect_left(times, True, key=lambda ms: segment.is_full_for(batch._replace(max_timestamp=ms))))
+        return found
+
+    assert roll_times(0) == {60_001}
+    early = roll_times(1000)
+    assert len(early) > 30
+    assert min(early) > 59_000
+    assert max(early) <= 60_001

@@ -14,7 +14,7 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.records import crc32c, walk
-from kafkawire.sdk.records.produced import is_transactional
+from kafkawire.sdk.records.produced import transactional_producer
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
 from tests.reference_broker.log.produced_cases import Case, cases, changed
 
@@ -30,7 +30,7 @@ def check(data, config=CONFIG, *, allow_zstandard=True):
 
 @pytest.mark.parametrize("case", cases(NOW_MS), ids=lambda case: case.name)
 def test_answers(case: Case):
-    if is_transactional(case.records):
+    if transactional_producer(case.records) is not None:
         assert case.code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return
     config = log_config(case.config)

@@ -1,4 +1,4 @@
-"""Logs in memory that producers write transactions to."""
+"""Logs that producers write transactions to."""
 
 from __future__ import annotations
 
@@ -16,44 +16,24 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
 
-__all__ = ["CONFIG", "FOLDER", "SMALL", "TransactingLog", "aborted_in", "index_files"]
+__all__ = ["CONFIG", "FOLDER", "SMALL", "TransactingLog", "Transactions", "aborted_in", "index_files"]
 
 FOLDER = "t-0"
 CONFIG = log_config({})
 SMALL = dataclasses.replace(CONFIG, segment_bytes=500, index_interval_bytes=100)
 
 
-class TransactingLog:
-    """A log, and short ways to write to it.
-
-    Args:
-        config: of the log.
-        disk: where it is; a new one in memory if None.
-        background: see `Background`.
+class Transactions:
+    """Short ways to write to a log.
 
     Attributes:
-        disk: see above.
         log: the log.
         sequences: the next sequence number by producer and epoch.
     """
 
-    def __init__(self, config: LogConfig = CONFIG, disk: Disk | None = None, background: Background = at_once) -> None:
-        self.config = config
-        self.disk = disk or MemoryDisk()
-        self.disk.make_folder(FOLDER)
-        self.background = background
+    def __init__(self, log: PartitionLog) -> None:
+        self.log = log
         self.sequences: dict[tuple[int, int], int] = {}
-        self.log = self.opened(is_clean=True)
-
-    def opened(self, *, is_clean: bool, disk: Disk | None = None, recovery_point: int = 0) -> PartitionLog:
-        """Return the log, opened again."""
-        services = LogServices(disk or self.disk, self.background)
-        return PartitionLog(services, FOLDER, self.config, is_clean=is_clean, recovery_point=recovery_point)
-
-    def closed(self) -> PartitionLog:
-        """Close the log, and return it opened again."""
-        self.log.close()
-        return self.opened(is_clean=True, recovery_point=self.log.recovery_point)
 
     def submit(
         self, producer: int, *values: bytes, epoch: int = 0, is_transactional: bool = True
@@ -105,6 +85,36 @@ class TransactingLog:
     def abort(self, producer: int, epoch: int = 0) -> int:
         """Abort a transaction; return the offset of the marker."""
         return self.end(producer, False, epoch).base_offset
+
+
+class TransactingLog(Transactions):
+    """A log that can be opened again.
+
+    Args:
+        config: of the log.
+        disk: where it is; a new one in memory if None.
+        background: see `Background`.
+
+    Attributes:
+        disk: see above.
+    """
+
+    def __init__(self, config: LogConfig = CONFIG, disk: Disk | None = None, background: Background = at_once) -> None:
+        self.config = config
+        self.disk = disk or MemoryDisk()
+        self.disk.make_folder(FOLDER)
+        self.background = background
+        super().__init__(self.opened(is_clean=True))
+
+    def opened(self, *, is_clean: bool, disk: Disk | None = None, recovery_point: int = 0) -> PartitionLog:
+        """Return the log, opened again."""
+        services = LogServices(disk or self.disk, self.background)
+        return PartitionLog(services, FOLDER, self.config, is_clean=is_clean, recovery_point=recovery_point)
+
+    def closed(self) -> PartitionLog:
+        """Close the log, and return it opened again."""
+        self.log.close()
+        return self.opened(is_clean=True, recovery_point=self.log.recovery_point)
 
 
 def aborted_in(log: PartitionLog) -> dict[int, list[AbortedTransaction]]:

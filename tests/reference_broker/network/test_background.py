@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
+from typing import Any
 
 from kafkawire.reference_broker.network.background import BackgroundWork
 
@@ -67,5 +69,15 @@ def test_killed_work_tells_nobody():
         go_on.set()
         await asyncio.wait_for(background.idle(), TIMEOUT_SECONDS)
         assert not told
+
+    asyncio.run(run())
+
+
+def test_several_at_once_from_another_thread():
+    async def run() -> None:
+        background, both = BackgroundWork(), threading.Barrier(2)
+        works: list[Callable[[], Any]] = [lambda: both.wait(TIMEOUT_SECONDS)] * 4
+        await asyncio.get_running_loop().run_in_executor(None, background.each, works)
+        background.close()
 
     asyncio.run(run())

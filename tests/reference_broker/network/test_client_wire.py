@@ -40,6 +40,7 @@ class Played:
         self.held_bytes = 0
         self.is_waiting = False
         self.is_lost = False
+        self.has_dropped = False
         self.close: Callable[[], None] = lambda: None
         self.on_pause: Callable[[bool], None] = lambda pause: None
         self.on_answer: Callable[[], None] = lambda: None
@@ -175,6 +176,46 @@ def test_what_is_written_is_sent_before_the_end(tmp_path):
         await bench.until(lambda: bench.gone)
         assert bench.session.is_lost
         bench.end()
+
+    on_a_loop(test())
+
+
+@pytest.mark.parametrize("has_dropped", [False, True])
+def test_a_connection_ends_once(has_dropped):
+    """asyncio fails if a transport is closed while it says that it has sent everything."""
+    data = bytes(1_000_000)
+    errors: list[Any] = []
+
+    async def test() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context))
+        bench = Bench()
+        wire = await bench.connect()
+        bench.session.has_dropped = has_dropped
+        wire.write([data])
+        wire.finish()
+        assert await bench.read(len(data) + 1) == data
+        bench.far.close()
+        await bench.until(lambda: bench.gone)
+        bench.end()
+        await asyncio.sleep(0)
+
+    on_a_loop(test())
+    assert not errors
+
+
+def test_a_connection_with_something_unread_is_ended_by_the_client():
+    async def test() -> None:
+        bench = Bench()
+        wire = await bench.connect()
+        wire.write([b"last"])
+        await bench.send(bytes(10))
+        wire.finish()
+        assert await bench.read(5) == b"last"
+        assert not bench.gone
+        await bench.send(bytes(100_000))
+        bench.far.close()
+        await bench.until(lambda: bench.gone)
+        assert not bench.session.frames, "what comes is dropped"
 
     on_a_loop(test())
 

@@ -1,6 +1,9 @@
 """Connections are counted, in all and by address."""
 
-from kafkawire.reference_broker.network.connection_limits import ConnectionLimits
+import pytest
+
+from kafkawire.reference_broker.network.connection_limits import ConnectionLimits, read_overrides
+from kafkawire.sdk.errors import ConfigurationError
 
 
 def test_in_all_and_per_address():
@@ -18,3 +21,35 @@ def test_in_all_and_per_address():
     limits.closed("a")
     limits.closed("b")
     assert not limits._counts, "addresses that are gone are forgotten"
+
+
+def test_some_addresses_have_limits_of_their_own():
+    limits = ConnectionLimits(10, 1, {"a": 2, "b": 0})
+    for _ in range(2):
+        assert not limits.refusal("a")
+        limits.opened("a")
+    assert limits.refusal("a") == "it has 2 connections, max.connections.per.ip.overrides=2"
+    assert limits.refusal("b") == "it has 0 connections, max.connections.per.ip.overrides=0"
+    assert not limits.refusal("c")
+
+
+@pytest.mark.parametrize(
+    ("text", "limits"),
+    [
+        ("", {}),
+        ("10.0.0.1:5", {"10.0.0.1": 5}),
+        (" 10.0.0.1 : 5 , name:0,", {"10.0.0.1": 5, "address of name": 0}),
+        ("::1:7,[fe80::1]:8", {"::1": 7, "fe80::1": 8}),
+    ],
+)
+def test_overrides(text, limits):
+    assert read_overrides(text, lambda host: "address of name" if host == "name" else host) == limits
+
+
+@pytest.mark.parametrize("text", ["10.0.0.1", "10.0.0.1:", "10.0.0.1:many", "10.0.0.1:-1", "unknown:1"])
+def test_overrides_that_cannot_be(text):
+    def resolve(host):
+        raise OSError("nobody knows it")
+
+    with pytest.raises(ConfigurationError, match=r"max\.connections\.per\.ip\.overrides"):
+        read_overrides(text, resolve)

@@ -23,7 +23,7 @@ from kafkawire.sdk.records.produced import (
     ProducedBatch,
     ProduceLimits,
     check_batch,
-    is_transactional,
+    transactional_producer,
 )
 from tests.reference_broker.log.produced_cases import Case, cases, changed
 from tests.sdk.records.conftest import batch_of
@@ -187,8 +187,9 @@ def test_other_buffers(engine: str) -> None:
 
 def test_whether_a_batch_belongs_to_a_transaction() -> None:
     data = batch_of()
-    assert not is_transactional(None)
-    assert not is_transactional(data)
-    assert is_transactional(changed(data, attributes=16))
-    assert not is_transactional(changed(data, attributes=16, magic=1))
-    assert not is_transactional(changed(data, attributes=16)[:60])
+    assert transactional_producer(None) is None
+    assert transactional_producer(data) is None
+    assert transactional_producer(changed(data, attributes=16)) == (-1, -1)
+    assert transactional_producer(changed(data, attributes=16, producer_id=2**40, producer_epoch=9)) == (2**40, 9)
+    assert transactional_producer(changed(data, attributes=16, magic=1)) is None
+    assert transactional_producer(changed(data, attributes=16)[:60]) is None

@@ -129,3 +129,20 @@ def test_ids_handed_out_are_limited(monkeypatch):
     assert list(bench.group.pending_members) == [second, third]
     assert only(bench.join(first)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert only(bench.join(third)).generation_id == 1
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000, 1])
+def test_session_lasts_as_long_when_the_clock_jumps(jump_ms):
+    """A member is neither out early because the machine was suspended, nor in for an hour more."""
+    bench = GroupBench()
+    member = only(bench.join()).member_id
+    bench.sync(member, 1, {})
+    assert bench.heartbeat(member, 1, now=4_000) == ErrorCode.NONE
+    bench.timers.shift(jump_ms)
+    bench.timers.fire(jump_ms + 4_000 + SESSION_MS - 1)
+    assert member in bench.group.members
+    assert bench.heartbeat(member, 1, now=jump_ms + 5_000) == ErrorCode.NONE
+    bench.timers.fire(jump_ms + 5_000 + SESSION_MS - 1)
+    assert member in bench.group.members
+    bench.timers.fire(jump_ms + 5_000 + SESSION_MS)
+    assert bench.group.state is GroupState.EMPTY

@@ -92,3 +92,29 @@ def test_commits(group, member_id, epoch, code):
     with pytest.raises(BrokerError) as caught:
         group.check_commit(member_id, epoch)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("epoch", "numbers", "is_accepted"),
+    [
+        (3, [0], True),
+        (3, [0, 1], False),
+        (4, [0, 1], True),
+        (2, [0], False),
+        (3, [2], False),
+        (3, [], False),
+        (5, [2], True),
+        (6, [0], False),
+    ],
+)
+def test_a_passed_epoch_commits_what_the_member_has_had_since_then(epoch, numbers, is_accepted):
+    topic_id = b"t" * 16
+    group = ConsumerGroup("g")
+    group.put(ConsumerMember("m", epoch=5, since={(topic_id, 0): 3, (topic_id, 1): 4}))
+    partitions = [(topic_id, number) for number in numbers]
+    if is_accepted:
+        group.check_commit("m", epoch, partitions)
+    else:
+        with pytest.raises(BrokerError) as caught:
+            group.check_commit("m", epoch, partitions)
+        assert caught.value.code == ErrorCode.STALE_MEMBER_EPOCH

@@ -52,3 +52,13 @@ def test_waiting_member_follows_a_later_target():
     member = ConsumerMember("m", epoch=4, state=MemberState.UNRELEASED_PARTITIONS, assigned=owned(1))
     moved = step(member, (), None)
     assert (moved.epoch, moved.state, moved.revoking) == (4, MemberState.UNREVOKED_PARTITIONS, owned(1))
+
+
+def test_a_partition_is_had_since_the_epoch_that_gave_it():
+    member = step(ConsumerMember("m"), (1, 2), {}, taken={2}, epoch=4)
+    assert member.since == {(T, 1): 4}
+    member = step(member, (1, 2), None, epoch=5)
+    assert member.since == {(T, 1): 4, (T, 2): 5}
+    revoking = step(member, (2,), owned(1, 2), epoch=6)
+    assert (revoking.state, revoking.since) == (MemberState.UNREVOKED_PARTITIONS, {(T, 1): 4, (T, 2): 5})
+    assert step(revoking, (2,), owned(2), epoch=6).since == {(T, 2): 5}

@@ -34,6 +34,7 @@ MEMBER = ConsumerMember(
     MemberState.UNREVOKED_PARTITIONS,
     {T: frozenset({1, 2})},
     {T: frozenset({3})},
+    {(T, 1): 5, (T, 2): 7, (T, 3): 6},
 )
 
 
@@ -72,3 +73,10 @@ def test_group_goes():
     group = stored(*RECORDS)["g"]
     assert stored(*RECORDS, *group_records_end(group)) == {}
     assert stored(*member_tombstones("g", "m")) == {}
+
+
+def test_partitions_of_an_older_record_are_had_since_its_epoch():
+    record = current_record("g", MEMBER)
+    for part in (*record.value.assigned_partitions, *record.value.partitions_pending_revocation):
+        part.assignment_epochs = None
+    assert stored(record)["g"].members["m"].since == {(T, 1): 7, (T, 2): 7, (T, 3): 7}

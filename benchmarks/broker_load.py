@@ -1,0 +1,248 @@
+"""Load for a broker that costs the client next to nothing: prepared frames, and responses that are counted, not read.
+
+Every response to a frame has the same size, so the number of bytes says how many there are; the kernel discards them
+(MSG_TRUNC). Before and after, one request is sent and read as usual, which shows that the load has done what it should.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+from kafkawire.sdk.protocol.connection import ClientConnection
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_REPLICA_ID, FINAL_FETCH_SESSION_EPOCH, Acks, OffsetTimestamp
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records import BatchBuilder
+from kafkawire.sdk.transport.blocking import FrameSocket
+
+__all__ = ["Load", "batch_of", "fetches", "in_turns", "list_offsets", "metadata", "produce"]
+
+#: Versions that Apache Kafka 4.3 and kfake have, the last in which topics have names.
+_PRODUCE, _FETCH, _LIST_OFFSETS, _METADATA = 9, 12, 7, 12
+
+_TIMEOUT_SECONDS = 60
+_DISCARDED_BYTES = 4 * 1024 * 1024
+
+Frame = bytes
+
+
+def _framed(message: Message, version: int) -> Frame:
+    return b"".join(ClientConnection("benchmark").request(message, version).parts)
+
+
+def batch_of(value_bytes: int, batch_bytes: int) -> tuple[bytes, int]:
+    """Return a batch of random values, and how many there are."""
+    builder, count = BatchBuilder(batch_bytes), 0
+    while builder.append(time.time_ns() // 1_000_000, None, os.urandom(value_bytes)) is not None:
+        count += 1
+    return bytes(builder.seal()), count
+
+
+def produce(topic: str, batch: bytes) -> Frame:
+    """Return the request that appends a batch to partition 0, acknowledged by all replicas."""
+    data = ProduceRequest.TopicProduceData(topic, partition_data=[ProduceRequest.PartitionProduceData(0, batch)])
+    return _framed(ProduceRequest(None, Acks.ALL, 30_000, [data]), _PRODUCE)
+
+
+def list_offsets(topic: str) -> Frame:
+    """Return the request for the end of partition 0."""
+    return _framed(_end(topic), _LIST_OFFSETS)
+
+
+def _end(topic: str) -> ListOffsetsRequest:
+    partition = ListOffsetsRequest.ListOffsetsPartition(0, timestamp=OffsetTimestamp.LATEST)
+    return ListOffsetsRequest(CONSUMER_REPLICA_ID, topics=[ListOffsetsRequest.ListOffsetsTopic(topic, [partition])])
+
+
+def metadata(topic: str) -> Frame:
+    """Return the request for what is to know of a topic."""
+    return _framed(MetadataRequest([MetadataRequest.MetadataRequestTopic(name=topic)]), _METADATA)
+
+
+def _fetch(topic: str, offset: int, max_bytes: int) -> FetchRequest:
+    partition = FetchRequest.FetchPartition(0, fetch_offset=offset, partition_max_bytes=max_bytes)
+    return FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        session_epoch=FINAL_FETCH_SESSION_EPOCH,
+        topics=[FetchRequest.FetchTopic(topic, partitions=[partition])],
+    )
+
+
+def fetches(topic: str, records_count: int, batch_bytes: int, batches: int, at_once: int) -> list[Frame]:
+    """Return the requests that read a topic of equal batches from its beginning.
+
+    Args:
+        topic: its name.
+        records_count: records of a batch.
+        batch_bytes: size of a batch.
+        batches: how many there are.
+        at_once: how many are read with one request.
+    """
+    return [
+        _framed(_fetch(topic, start * records_count, at_once * batch_bytes), _FETCH)
+        for start in range(0, batches - at_once + 1, at_once)
+    ]
+
+
+class Load:
+    """A connection to a broker.
+
+    Args:
+        port: on the loopback interface.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._asking = FrameSocket("127.0.0.1", port, _TIMEOUT_SECONDS)
+        self._socket = socket.create_connection(("127.0.0.1", port), _TIMEOUT_SECONDS)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._discarded = bytearray(_DISCARDED_BYTES)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._asking.close()
+        self._socket.close()
+
+    def size_of_response(self, frame: Frame) -> int:
+        """Send a request, and return how many bytes the response has with its length."""
+        self._asking.send(frame)
+        return 4 + len(self._asking.receive())
+
+    def call(self, message: Message, version: int) -> Message:
+        """Send a request and return the response."""
+        connection = ClientConnection("benchmark")
+        self._asking.send(*connection.request(message, version).parts)
+        return connection.receive(self._asking.receive()).message
+
+    def is_led(self, topic: str) -> bool:
+        """Return whether the broker leads partition 0 of a topic."""
+        response = self.call(_end(topic), _LIST_OFFSETS)
+        assert isinstance(response, ListOffsetsResponse)
+        return response.topics[0].partitions[0].error_code == ErrorCode.NONE
+
+    def base_offset(self, topic: str, batch: bytes) -> int:
+        """Append a batch; return where it is.
+
+        Raises:
+            RuntimeError: it was refused.
+        """
+        data = ProduceRequest.TopicProduceData(topic, partition_data=[ProduceRequest.PartitionProduceData(0, batch)])
+        response = self.call(ProduceRequest(None, Acks.ALL, 30_000, [data]), _PRODUCE)
+        assert isinstance(response, ProduceResponse)
+        answer = response.responses[0].partition_responses[0]
+        if answer.error_code:
+            raise RuntimeError(f"{topic}: the batch was refused with {answer.error_code}")
+        return answer.base_offset
+
+    def fetched_bytes(self, topic: str, offset: int, max_bytes: int) -> int:
+        """Return how many bytes a fetch gets."""
+        response = self.call(_fetch(topic, offset, max_bytes), _FETCH)
+        assert isinstance(response, FetchResponse)
+        return len(response.responses[0].partitions[0].records or b"")
+
+    def run(self, frames: Sequence[Frame], response_bytes: int, depth: int) -> float:
+        """Send requests, with `depth` of them unanswered at most, and return the seconds that it took.
+
+        Args:
+            frames: all of one size.
+            response_bytes: the size of each response with its length.
+            depth: see above.
+        """
+        data, size = memoryview(b"".join(frames)), len(frames[0])
+        return self._run(lambda first, end: data[first * size : end * size], len(frames), response_bytes, depth)
+
+    def repeat(self, frame: Frame, count: int, response_bytes: int, depth: int) -> float:
+        """Send one request `count` times; see `run`."""
+        data, size = memoryview(frame * depth), len(frame)
+        return self._run(lambda first, end: data[: (end - first) * size], count, response_bytes, depth)
+
+    def _run(self, frames: Callable[[int, int], memoryview], count: int, response_bytes: int, depth: int) -> float:
+        start, sent, received = time.perf_counter(), 0, 0
+        while received < count * response_bytes:
+            until = min(received // response_bytes + depth, count)
+            if until > sent:
+                self._socket.sendall(frames(sent, until))
+                sent = until
+            received += self._discard(sent * response_bytes - received)
+        return time.perf_counter() - start
+
+    def _discard(self, most: int) -> int:
+        count = self._socket.recv_into(self._discarded, min(most, _DISCARDED_BYTES), socket.MSG_TRUNC)
+        if not count:
+            raise RuntimeError("the broker has closed the connection")
+        return count
+
+    def paced(self, frame: Frame, response_bytes: int, rate: float, seconds: float) -> list[float]:
+        """Send a request `rate` times a second, whatever comes back; return from when each was due to its response.
+
+        Args:
+            frame: the request.
+            response_bytes: the size of the response with its length.
+            rate: see above.
+            seconds: how long.
+        """
+        times: list[float] = []
+        count, sent, received = int(rate * seconds), 0, 0
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ)
+            start = time.perf_counter()
+            while len(times) < count:
+                due = start + sent / rate
+                now = time.perf_counter()
+                if sent < count and now >= due:
+                    self._socket.sendall(frame)
+                    sent += 1
+                elif selector.select(min(due - now, 1) if sent < count else None):
+                    received += self._discard(_DISCARDED_BYTES)
+                    now = time.perf_counter()
+                    while len(times) < received // response_bytes:
+                        times.append(now - start - len(times) / rate)
+        return times
+
+
+def in_turns(port: int, connections: int, frame: Frame, response_bytes: int, seconds: float) -> int:
+    """Send a request on several connections, each again after its response; return how many were answered.
+
+    Args:
+        port: of the broker.
+        connections: how many.
+        frame: the request.
+        response_bytes: the size of the response with its length.
+        seconds: how long.
+    """
+    answered = 0
+    received: dict[socket.socket, int] = {}
+    with selectors.DefaultSelector() as selector:
+        for _ in range(connections):
+            client = socket.create_connection(("127.0.0.1", port), _TIMEOUT_SECONDS)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            selector.register(client, selectors.EVENT_READ)
+            received[client] = 0
+            client.sendall(frame)
+        deadline = time.monotonic() + seconds
+        pending = set(received)
+        while pending:
+            for key, _ in selector.select(_TIMEOUT_SECONDS):
+                client = key.fileobj
+                assert isinstance(client, socket.socket)
+                received[client] += len(client.recv(response_bytes))
+                if received[client] < response_bytes:
+                    continue
+                received[client] = 0
+                answered += 1
+                if time.monotonic() < deadline:
+                    client.sendall(frame)
+                else:
+                    pending.discard(client)
+    for client in received:
+        client.close()
+    return answered

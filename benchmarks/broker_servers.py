@@ -1,0 +1,169 @@
+"""The brokers that are measured, each a process of its own: this project's, Apache Kafka, and franz-go's kfake.
+
+Time and memory are those that the kernel counts for the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkawire.sdk.protocol.connection import ClientConnection
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.transport.blocking import FrameSocket
+from tests.kafka.apache import RELEASE, ApacheKafka, free_port
+
+__all__ = [
+    "APACHE",
+    "KFAKE",
+    "OURS",
+    "Server",
+    "apache_kafka",
+    "count_syncs",
+    "java_release",
+    "kfake",
+    "reference_broker",
+]
+
+OURS = "kafkawire"
+APACHE = f"Apache Kafka {RELEASE}"
+KFAKE = "kfake"
+
+#: How Linux numbers the clock of a process, as `clock_getcpuclockid` does; /proc counts hundredths of seconds alone.
+_CLOCK_SHIFT, _CLOCK_OF_PROCESS = 3, 2
+
+_START_TIMEOUT_SECONDS = 120
+_STOP_TIMEOUT_SECONDS = 30
+_METADATA_VERSION = 12
+
+
+class Server(NamedTuple):
+    """A broker that runs.
+
+    Attributes:
+        name: for the tables.
+        pid: of its process.
+        port: on the loopback interface.
+        start_seconds: from the start of the process to the first Metadata with a broker.
+        idle_mb: resident memory then.
+    """
+
+    name: str
+    pid: int
+    port: int
+    start_seconds: float
+    idle_mb: float
+
+    def cpu_seconds(self) -> float:
+        """Return the time of all its threads until now."""
+        return time.clock_gettime(~self.pid << _CLOCK_SHIFT | _CLOCK_OF_PROCESS)
+
+    def resident_mb(self) -> float:
+        """Return its resident memory."""
+        return _resident_mb(self.pid)
+
+
+def _resident_mb(pid: int) -> float:
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
+    return int(status["VmRSS"].split()[0]) / 1000
+
+
+def _started(name: str, pid: int, port: int, start: float, is_running: Callable[[], bool]) -> Server:
+    """Wait for the first Metadata.
+
+    Raises:
+        RuntimeError: the process has ended, or does not answer in time.
+    """
+    while not _has_broker(port):
+        if not is_running() or time.perf_counter() - start > _START_TIMEOUT_SECONDS:
+            raise RuntimeError(f"{name} did not start")
+        time.sleep(0.001)
+    seconds = time.perf_counter() - start
+    return Server(name, pid, port, seconds, _resident_mb(pid))
+
+
+def _has_broker(port: int) -> bool:
+    connection = ClientConnection("benchmark")
+    try:
+        with FrameSocket("127.0.0.1", port) as client:
+            client.send(*connection.request(MetadataRequest([]), _METADATA_VERSION).parts)
+            response = connection.receive(client.receive()).message
+    except OSError:
+        return False
+    return isinstance(response, MetadataResponse) and bool(response.brokers)
+
+
+@contextlib.contextmanager
+def _process(name: str, command: list[str], port: int) -> Iterator[Server]:
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield _started(name, process.pid, port, start, lambda: process.poll() is None)
+    finally:
+        process.terminate()
+        try:
+            process.wait(_STOP_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def reference_broker(name: str, folder: Path, *options: str) -> contextlib.AbstractContextManager[Server]:
+    """Run this project's broker.
+
+    Args:
+        name: for the tables.
+        folder: for its files.
+        options: as `event_loop=uvloop`.
+    """
+    port = free_port()
+    command = [sys.executable, "-m", "kafkawire", "broker", "--listen", f"127.0.0.1:{port}", "--data", str(folder)]
+    command += [part for option in options for part in ("--option", option)]
+    return _process(name, command, port)
+
+
+@contextlib.contextmanager
+def apache_kafka() -> Iterator[Server]:
+    """Run Apache Kafka with a heap of 1 GB, otherwise as it comes."""
+    with ApacheKafka() as node:
+        yield _started(APACHE, node.pid, node.port, node.started_at, lambda: True)
+
+
+def java_release() -> str:
+    """Return what Apache Kafka runs on."""
+    result = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True)
+    return result.stderr.partition("\n")[0]
+
+
+def kfake(program: Path) -> contextlib.AbstractContextManager[Server]:
+    """Run a program that takes a port, calls `kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port))` and waits."""
+    port = free_port()
+    return _process(KFAKE, [str(program), str(port)], port)
+
+
+def count_syncs(pid: int, work: Callable[[], int]) -> tuple[int, int] | None:
+    """Return how often a process called fsync or fdatasync during some work, and what the work returns.
+
+    `perf` counts the calls in the kernel, for any program alike; None where it is not there or may not.
+    """
+    perf = shutil.which("perf")
+    if perf is None:
+        return None
+    events = "syscalls:sys_enter_fsync,syscalls:sys_enter_fdatasync"
+    counter = subprocess.Popen(
+        [perf, "stat", "-x", ",", "-e", events, "-p", str(pid)], stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(0.5)  # it has no way to say that it counts
+    done = work()
+    counter.send_signal(2)
+    _, text = counter.communicate()
+    counts = [line.split(",")[0] for line in text.splitlines() if "sys_enter" in line]
+    if not counts or not all(count.isdigit() for count in counts):
+        return None
+    return sum(map(int, counts)), done

@@ -1,0 +1,72 @@
+"""DeleteRecords: move the start of partitions; what is before it is not read any more.
+
+0: lowest version. 2: flexible.
+
+The response waits until the new start is durable; the files go with the next check of retention.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.core import INTERNAL_TOPICS
+from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_OFFSET
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["handle"]
+
+Result = DeleteRecordsResponse.DeleteRecordsPartitionResult
+
+#: What a client sends for the high watermark.
+_HIGH_WATERMARK = -1
+
+
+@serves(ApiKey.DELETE_RECORDS)
+def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse | DelayedOperation:
+    """Handle DeleteRecords; of a partition that is named twice, the last offset counts, as in Kafka."""
+    parts: Parts[DeleteRecordsResponse] = Parts()
+    asked: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        offsets = asked.setdefault(topic.name, {})
+        offsets.update((partition.partition_index, partition.offset) for partition in topic.partitions)
+    topics = [
+        DeleteRecordsResponse.DeleteRecordsTopicResult(
+            name, [_delete(call, name, number, offset, parts) for number, offset in offsets.items()]
+        )
+        for name, offsets in asked.items()
+    ]
+    return parts.respond(DeleteRecordsResponse(topics=topics))
+
+
+def _delete(call: Call, topic: str, number: int, offset: int, parts: Parts[DeleteRecordsResponse]) -> Result:
+    result = Result(number, UNKNOWN_OFFSET)
+    try:
+        log = call.core.directory.log(topic, number)
+        if log is None:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if topic in INTERNAL_TOPICS:
+            raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if log.error is not None:
+            raise log.error
+        if not log.config.has_retention:
+            raise BrokerError(ErrorCode.POLICY_VIOLATION)
+        offset = log.high_watermark if offset == _HIGH_WATERMARK else offset
+        if not 0 <= offset <= log.high_watermark:
+            raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    except BrokerError as error:
+        result.error_code = error.code
+        return result
+    log.begin_at(offset)
+    result.low_watermark = log.log_start_offset
+
+    def durable(error: BrokerError | None) -> None:
+        if error is not None:
+            result.low_watermark, result.error_code = UNKNOWN_OFFSET, error.code
+        parts.arrived()
+
+    parts.expect()
+    call.core.directory.checkpoint(durable)
+    return result

@@ -1,0 +1,60 @@
+"""How far each log was compacted, in `cleaner-offset-checkpoint`; what it does not know is compacted again.
+
+Source: `LogCleanerManager.updateCheckpoints` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kafkawire.reference_broker.log.checkpoints import (
+    CLEANER_OFFSETS,
+    DamagedFile,
+    read_offsets,
+    write_offsets,
+)
+from kafkawire.reference_broker.log.jobs import Job, in_background
+from kafkawire.reference_broker.log.log_directory import LogDirectory
+from kafkawire.reference_broker.log.partition_log import PartitionLog
+
+__all__ = ["CleanerCheckpoint"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+
+class CleanerCheckpoint:
+    """The offset up to which each log was compacted.
+
+    Args:
+        directory: has the logs and the file.
+    """
+
+    def __init__(self, directory: LogDirectory) -> None:
+        self._directory = directory
+        #: By log, since a topic of the same name may come after one that is gone.
+        self._offsets: dict[PartitionLog, int] = {}
+        try:
+            offsets = read_offsets(directory.services.disk, CLEANER_OFFSETS)
+        except (DamagedFile, OSError) as error:
+            _log.warning("%s; logs are compacted again", error)
+            return
+        for topic, number, log in directory.logs():
+            if (topic, number) in offsets:
+                self._offsets[log] = offsets[topic, number]
+
+    def offset_of(self, log: PartitionLog) -> int:
+        """Return where the dirty part of a log begins, as far as is known."""
+        return self._offsets.get(log, log.log_start_offset)
+
+    def note(self, log: PartitionLog, offset: int) -> Job:
+        """Write down that a log was compacted up to an offset.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self._offsets[log] = offset
+        places = {known: (topic, number) for topic, number, known in self._directory.logs()}
+        self._offsets = {known: at for known, at in self._offsets.items() if known in places}
+        offsets = {places[known]: at for known, at in self._offsets.items()}
+        disk = self._directory.services.disk
+        yield in_background(self._directory.steps, lambda: write_offsets(disk, CLEANER_OFFSETS, offsets))

@@ -1,0 +1,60 @@
+"""The latest offset of each key in the dirty part of a log, in bounded memory.
+
+Source: `OffsetMap`, `SkimpyOffsetMap` in Apache Kafka, which keeps hashes alone. Here only long keys are hashed.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from kafkawire.sdk.protocol.schema import Buffer
+
+__all__ = ["KeyOffsets"]
+
+#: Longer keys are kept as a hash, which is longer than any key that is not.
+_KEY_BYTES_MAX = 32
+_HASH_BYTES = 33
+
+#: What an entry takes beside its key: its place in the table, which may be half empty, and two objects.
+_ENTRY_BYTES = 160
+
+_UNKNOWN = -1
+
+
+class KeyOffsets:
+    """Offsets by key.
+
+    Args:
+        limit_bytes: about what it may take; one key always fits.
+
+    Attributes:
+        end_offset: everything before it, from where the reading began, is in it.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.end_offset = 0
+        self._offsets: dict[bytes, int] = {}
+        self._left_bytes = limit_bytes
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def put(self, key: Buffer, offset: int) -> bool:
+        """Note the offset of a key, which is higher than any before; return False if there is no room for it."""
+        stored = _stored(key)
+        if stored not in self._offsets:
+            size = _ENTRY_BYTES + len(stored)
+            if size > self._left_bytes and self._offsets:
+                return False
+            self._left_bytes -= size
+        self._offsets[stored] = offset
+        self.end_offset = offset + 1
+        return True
+
+    def is_latest(self, key: Buffer, offset: int) -> bool:
+        """Return whether no later offset of a key is known."""
+        return offset >= self._offsets.get(_stored(key), _UNKNOWN)
+
+
+def _stored(key: Buffer) -> bytes:
+    return bytes(key) if len(key) <= _KEY_BYTES_MAX else blake2b(key, digest_size=_HASH_BYTES).digest()

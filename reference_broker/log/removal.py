@@ -1,0 +1,76 @@
+"""Removing the segments at the start of a log that nothing keeps any more.
+
+First the start of the log moves and is written down, then the files are renamed, and later they are removed: a crash
+between any two leaves files that the next start removes.
+
+Source: `UnifiedLog.deleteSegments`, `LocalLog.deleteSegmentFiles` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kafkawire.reference_broker.disk.disk import Disk
+from kafkawire.reference_broker.log.jobs import Job, Wait, in_background
+from kafkawire.reference_broker.log.log_directory import LogDirectory
+from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.log.retention import removable
+
+__all__ = ["Retired", "remove_files", "remove_old"]
+
+logger = logging.getLogger("kafkawire.broker")
+
+#: Takes the files that were renamed, to remove them after the log's `file.delete.delay.ms`.
+Retired = Callable[[Sequence[str]], None]
+
+
+def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now_ms: int) -> Job:
+    """Remove the segments of a log that may go, if there are any.
+
+    Args:
+        directory: has the log.
+        log: a log of it.
+        retired: see `Retired`.
+        now_ms: the current time.
+    """
+
+    def blocking(work: Callable[[], Any]) -> Wait:
+        return in_background(directory.steps, work, lambda: log.error is None)
+
+    def find() -> int:
+        return removable(log.segments, log.config, log.log_start_offset, log.high_watermark, now_ms)
+
+    count = yield blocking(find)
+    if count and count == len(log.segments):
+        yield lambda done: log.roll(lambda: done(None))
+    if not count or log.error is not None:
+        return
+    dropped = log.drop_first(count)
+    logger.info(
+        "%s: removing %d segments, the log begins at offset %d now",
+        directory.services.disk.describe(log.folder),
+        count,
+        log.log_start_offset,
+    )
+    # If that fails, they go nevertheless, the first ones first: a full disk needs it, and what is left begins there.
+    yield lambda done: directory.checkpoint(lambda error: done(None))
+
+    def retire() -> list[str]:
+        paths = [path for segment in dropped for path in segment.retire()]
+        return paths + log.snapshots.retire([segment.base_offset for segment in dropped])
+
+    retired((yield blocking(retire)) or ())
+
+
+def remove_files(disk: Disk, paths: Sequence[str]) -> None:
+    """Remove files that were renamed, on any thread; some of them may have gone with their topic.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            disk.remove(path)

@@ -1,0 +1,80 @@
+"""What changes names on the disk, one step after the other in the background.
+
+Topics that are created and deleted, checkpoints, and the upkeep of logs: no two of them meet in a folder.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kafkawire.reference_broker.log.services import Background
+
+__all__ = ["Steps"]
+
+
+class _Step(NamedTuple):
+    """Something to be done in the background.
+
+    Attributes:
+        prepare: called when its turn comes; returns the work, see `Background`.
+        done: see `Background`.
+    """
+
+    prepare: Callable[[], Callable[[], None]]
+    done: Callable[[Exception | None], None]
+
+
+class Steps:
+    """Steps that are done one after the other.
+
+    Args:
+        background: see `Background`.
+    """
+
+    def __init__(self, background: Background) -> None:
+        self._background = background
+        #: One for each topic that a client creates or deletes, one checkpoint, and one of the upkeep.
+        self._steps: deque[_Step] = deque()
+        self._is_stepping = False
+        self._is_closed = False
+
+    def do(
+        self,
+        prepare: Callable[[], Callable[[], None]],
+        done: Callable[[Exception | None], None],
+        *,
+        is_next: bool = False,
+    ) -> None:
+        """Do something in the background.
+
+        Args:
+            prepare: called when its turn comes; returns the work, see `Background`.
+            done: see `Background`.
+            is_next: whether it comes before what was asked for earlier.
+        """
+        if is_next:
+            self._steps.appendleft(_Step(prepare, done))
+        else:
+            self._steps.append(_Step(prepare, done))
+        self._next()
+
+    def _next(self) -> None:
+        if self._is_stepping or self._is_closed or not self._steps:
+            return
+        self._is_stepping = True
+        step = self._steps.popleft()
+
+        def done(error: Exception | None) -> None:
+            try:
+                step.done(error)
+            finally:
+                self._is_stepping = False
+                self._next()
+
+        self._background(step.prepare(), done)
+
+    def close(self) -> None:
+        """Begin no further step."""
+        self._is_closed = True

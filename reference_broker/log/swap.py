@@ -1,0 +1,121 @@
+"""Putting a compacted segment in the place of those that it was made from, so that a crash leaves the old or the new.
+
+    1. the files of the new segment are written as `.cleaned`, and synced
+    2. they become `.swap`, the `.log` file last: from then on it counts; each further segment that it replaces has an
+       empty `.log.swap`, since the new one may end before it
+    3. the old files become `.deleted`, and the new ones lose their suffix, the `.log` file first
+
+A start undoes what it finds before the end of step 2, and completes the rest.
+
+Source: `LocalLog.replaceSegments`, `LogLoader` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from kafkawire.reference_broker.disk.disk import Disk
+from kafkawire.reference_broker.log.segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    segment_name,
+)
+from kafkawire.reference_broker.log.transaction_index import TRANSACTION_INDEX_SUFFIX
+
+__all__ = ["CLEANED_SUFFIX", "SWAP_SUFFIX", "commit", "complete", "discard", "settle"]
+
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+
+_INDEXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+
+def commit(disk: Disk, folder: str, base_offset: int, others: Sequence[int]) -> None:
+    """Let a written segment count.
+
+    Args:
+        disk: has the partition.
+        folder: of the partition.
+        base_offset: of the new segment, and of the first that it replaces.
+        others: base offsets of the others that it replaces.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    for other in others:
+        disk.open(_stem(folder, other) + LOG_SUFFIX + SWAP_SUFFIX, create=True)
+    stem = _stem(folder, base_offset)
+    for suffix in _INDEXES:
+        with contextlib.suppress(FileNotFoundError):
+            disk.rename(stem + suffix + CLEANED_SUFFIX, stem + suffix + SWAP_SUFFIX)
+    disk.sync_folder(folder)
+    disk.rename(stem + LOG_SUFFIX + CLEANED_SUFFIX, stem + LOG_SUFFIX + SWAP_SUFFIX)
+    disk.sync_folder(folder)
+
+
+def complete(disk: Disk, folder: str) -> list[str]:
+    """Let a segment that counts take its place; return the files that are to be removed later.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    swapped = [name.removesuffix(SWAP_SUFFIX) for name in disk.names(folder) if name.endswith(SWAP_SUFFIX)]
+    logs = [name.removesuffix(LOG_SUFFIX) for name in swapped if name.endswith(LOG_SUFFIX)]
+    indexes = [name for name in swapped if not name.endswith(LOG_SUFFIX)]
+    retired = []
+    for stem in sorted(logs, reverse=True):  # the new segment, which has the lowest offset, comes last
+        path = f"{folder}/{stem}"
+        for suffix in (LOG_SUFFIX, *_INDEXES):
+            with contextlib.suppress(FileNotFoundError):
+                disk.rename(path + suffix, path + suffix + DELETED_SUFFIX)
+                retired.append(path + suffix + DELETED_SUFFIX)
+        is_new = any(name.startswith(stem) for name in indexes) or disk.size_of(path + LOG_SUFFIX + SWAP_SUFFIX)
+        if is_new:
+            disk.rename(path + LOG_SUFFIX + SWAP_SUFFIX, path + LOG_SUFFIX)
+        else:
+            disk.remove(path + LOG_SUFFIX + SWAP_SUFFIX)
+    for name in indexes:
+        disk.rename(f"{folder}/{name}{SWAP_SUFFIX}", f"{folder}/{name}")
+    disk.sync_folder(folder)
+    return retired
+
+
+def discard(disk: Disk, folder: str) -> None:
+    """Remove what was written of a segment that does not count; its `.log` file, which says so, last.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    names = disk.names(folder)
+    log = LOG_SUFFIX + CLEANED_SUFFIX
+    for name in [name for name in names if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX)) and not name.endswith(log)]:
+        disk.remove(f"{folder}/{name}")
+    for name in [name for name in names if name.endswith(log)]:
+        disk.remove(f"{folder}/{name}")
+
+
+def settle(disk: Disk, folder: str, names: Sequence[str]) -> bool:
+    """Undo or complete what a crash has interrupted; return whether there was anything.
+
+    Args:
+        disk: has the partition.
+        folder: of the partition.
+        names: in the folder.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    if any(name.endswith(CLEANED_SUFFIX) for name in names):
+        discard(disk, folder)
+    elif any(name.endswith(SWAP_SUFFIX) for name in names):
+        complete(disk, folder)
+    else:
+        return False
+    return True
+
+
+def _stem(folder: str, base_offset: int) -> str:
+    return f"{folder}/{segment_name(base_offset).removesuffix(LOG_SUFFIX)}"

@@ -1,0 +1,191 @@
+"""The upkeep of logs: retention, compaction, and the removal of files, in the background and one log at a time.
+
+An error concerns its log alone, and is told once. After one, the log is not compacted until the next start.
+
+Source: `LogManager.cleanupLogs`, `LogCleaner`, `LogCleanerManager` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from kafkawire.reference_broker.log.cleaner_checkpoint import CleanerCheckpoint
+from kafkawire.reference_broker.log.compaction import Compaction, Tools
+from kafkawire.reference_broker.log.dirtiness import Bounds, Dirt, dirt_of
+from kafkawire.reference_broker.log.jobs import Job, Jobs, Wait, in_background
+from kafkawire.reference_broker.log.log_directory import LogDirectory
+from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.log.removal import remove_files, remove_old
+from kafkawire.sdk.errors import DecodeError, EncodeError
+
+__all__ = ["Upkeep", "UpkeepLimits"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+
+class _Dirty(NamedTuple):
+    """A log that is worth to be compacted."""
+
+    log: PartitionLog
+    dirt: Dirt
+
+
+class UpkeepLimits(NamedTuple):
+    """When the upkeep does what.
+
+    Attributes:
+        retention_check_delay_ms: how long after the start logs are first looked at for segments that may go.
+        retention_check_interval_ms: how often that follows.
+        cleaner_backoff_ms: how long after a look for logs to compact the next one follows.
+        cleaner_keys_bytes: how much memory the keys of a log may take while it is compacted.
+        is_cleaner_enabled: whether logs are compacted.
+    """
+
+    retention_check_delay_ms: int
+    retention_check_interval_ms: int
+    cleaner_backoff_ms: int
+    cleaner_keys_bytes: int
+    is_cleaner_enabled: bool
+
+
+class Upkeep:
+    """The upkeep of all logs of a directory.
+
+    Args:
+        directory: has the logs.
+        limits: see `UpkeepLimits`.
+        now_ms: the current time.
+    """
+
+    def __init__(self, directory: LogDirectory, limits: UpkeepLimits, now_ms: int) -> None:
+        self._directory = directory
+        self._limits = limits
+        self._timers = directory.services.timers
+        self._jobs = Jobs()
+        #: Logs that have had an error.
+        self._failed: set[PartitionLog] = set()
+        self._is_checking = False
+        self._checkpoint = CleanerCheckpoint(directory)
+        self._timers.at(now_ms + limits.retention_check_delay_ms, self._check_retention)
+        if limits.is_cleaner_enabled:
+            self._timers.at(now_ms + limits.cleaner_backoff_ms, self._check_compaction)
+
+    def stop(self) -> None:
+        """Begin nothing any more."""
+        self._jobs.stop()
+
+    # Retention.
+
+    def _check_retention(self, now_ms: int) -> None:
+        self._timers.at(now_ms + self._limits.retention_check_interval_ms, self._check_retention)
+        if self._is_checking:
+            return  # what takes so long goes on
+        self._is_checking = True
+        logs = {log for _, _, log in self._directory.logs()}
+        self._failed &= logs
+        for log in logs:
+            # Compacted ones are looked at when they are compacted, if they are.
+            if not (log.config.is_compacted and self._limits.is_cleaner_enabled):
+                self._add(log, self._remove_old(log, now_ms))
+        self._jobs.add(self._checked(), lambda error: None)
+
+    def _checked(self) -> Job:
+        self._is_checking = False
+        yield from ()
+
+    def _remove_old(self, log: PartitionLog, now_ms: int) -> Job:
+        return remove_old(self._directory, log, lambda paths: self._retired(log, paths, now_ms), now_ms)
+
+    def _retired(self, log: PartitionLog, paths: Sequence[str], now_ms: int) -> None:
+        if paths:
+            self._timers.at(now_ms + log.config.file_delete_delay_ms, lambda _: self._remove_files(log, paths))
+
+    def _remove_files(self, log: PartitionLog, paths: Sequence[str]) -> None:
+        disk = self._directory.services.disk
+        # A folder of this name may be another topic's by then.
+        work = in_background(self._directory.steps, lambda: remove_files(disk, paths), lambda: log.error is None)
+        self._add(log, (wait for wait in (work,)))
+
+    # Compaction.
+
+    def _check_compaction(self, now_ms: int) -> None:
+        def done(error: Exception | None = None) -> None:
+            if error is not None:
+                _log.error("compaction failed: %s", error, exc_info=error)
+            self._timers.at(now_ms + self._limits.cleaner_backoff_ms, self._check_compaction)
+
+        def round_and_done() -> Job:
+            yield from self._compact_all(now_ms)
+            done()
+
+        self._jobs.add(round_and_done(), done)
+
+    def _compact_all(self, now_ms: int) -> Job:
+        """Compact the dirtiest log, as long as there is one; then remove what is old in compacted ones."""
+        while (found := (yield from self._dirtiest(now_ms))) is not None:
+            log, dirt = found
+            try:
+                yield from self._compact(log, dirt, now_ms)
+            except Exception as error:
+                self._fail(log, error)
+        for _, _, log in list(self._directory.logs()):
+            has_old = log.config.has_retention or log.log_start_offset > log.segments.first.base_offset
+            if log.config.is_compacted and has_old and log.error is None and log not in self._failed:
+                try:
+                    yield from self._remove_old(log, now_ms)
+                except Exception as error:
+                    self._fail(log, error)
+
+    def _dirtiest(self, now_ms: int) -> Generator[Wait, Any, _Dirty | None]:
+        found = None
+        for topic, number, log in list(self._directory.logs()):
+            if not log.config.is_compacted or len(log.segments) == 1 or log.error is not None or log in self._failed:
+                continue
+            durable_to = self._directory.recovery_points.get((topic, number), 0)
+            clean_to = self._checkpoint.offset_of(log)
+            bounds = Bounds(clean_to, log.log_start_offset, log.last_stable_offset, durable_to)
+            look = partial(dirt_of, log.segments, log.config, bounds, now_ms)
+            try:
+                dirt = yield in_background(self._directory.steps, look, partial(_is_there, log))
+            except Exception as error:
+                self._fail(log, error)
+                continue
+            if dirt is not None and dirt.is_worth_it(log.config) and (found is None or dirt.ratio > found.dirt.ratio):
+                found = _Dirty(log, dirt)
+        return found
+
+    def _compact(self, log: PartitionLog, dirt: Dirt, now_ms: int) -> Job:
+        tools = Tools(
+            self._directory.services,
+            self._directory.steps,
+            self._limits.cleaner_keys_bytes,
+            lambda paths: self._retired(log, paths, now_ms),
+        )
+        compacted = yield from Compaction(tools, log, dirt, now_ms).run()
+        _log.info(
+            "%s: compacted to offset %d, from %d bytes to %d",
+            self._directory.services.disk.describe(log.folder),
+            *compacted,
+        )
+        yield from self._checkpoint.note(log, compacted.end_offset)
+
+    # Errors.
+
+    def _add(self, log: PartitionLog, job: Job) -> None:
+        if log.error is None:
+            self._jobs.add(job, partial(self._fail, log))
+
+    def _fail(self, log: PartitionLog, error: Exception) -> None:
+        # Once, although retention is tried again; and not what has ended the log.
+        if log not in self._failed and log.error is None:
+            self._failed.add(log)
+            where = self._directory.services.disk.describe(log.folder)
+            is_known = isinstance(error, OSError | DecodeError | EncodeError)
+            _log.error("%s: upkeep failed: %s", where, error, exc_info=None if is_known else error)
+
+
+def _is_there(log: PartitionLog) -> bool:
+    return log.error is None

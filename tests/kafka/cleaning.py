@@ -1,0 +1,36 @@
+"""Telling Apache Kafka's log cleaner when to work, and waiting until it has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from tests.kafka.apache import ApacheKafka, run_tool
+
+__all__ = ["alter", "cleaned_to", "until"]
+
+TIMEOUT_SECONDS = 60
+PAUSE_SECONDS = 0.1
+
+
+def alter(node: ApacheKafka, topic: str, configs: dict[str, str]) -> None:
+    """Change the configuration of a topic."""
+    entries = ",".join(f"{name}={value}" for name, value in configs.items())
+    where = ("--bootstrap-server", node.bootstrap, "--entity-type", "topics", "--entity-name", topic)
+    result = run_tool("kafka.admin.ConfigCommand", *where, "--alter", "--add-config", entries)
+    assert result.returncode == 0, result.stderr
+
+
+def until(is_so: Callable[[], bool], what: str) -> None:
+    """Wait until something is so; fail with `what` if that takes too long."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(PAUSE_SECONDS)
+
+
+def cleaned_to(node: ApacheKafka, topic: str) -> int:
+    """Return the offset up to which the first partition of a topic was cleaned."""
+    file = node.data_dir / "cleaner-offset-checkpoint"
+    lines = file.read_text().splitlines()[2:] if file.exists() else []
+    return next((int(line.split(" ")[2]) for line in lines if line.startswith(f"{topic} 0 ")), 0)

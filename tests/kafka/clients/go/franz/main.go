@@ -1,0 +1,206 @@
+// A user of franz-go, with its defaults. See tests/kafka/programs.py for the scenarios.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const records = 200
+
+func main() {
+	bootstrap, scenario, topic := os.Args[1], os.Args[2], os.Args[3]
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Second)
+	defer cancel()
+	var seen any
+	switch scenario {
+	case "admin":
+		seen = admin(ctx, bootstrap, topic)
+	case "produce":
+		seen = produce(ctx, bootstrap, topic, os.Args[4])
+	case "group":
+		count, err := strconv.Atoi(os.Args[5])
+		check(err)
+		group(ctx, bootstrap, topic, os.Args[4], count)
+		return
+	case "transactions":
+		seen = transactions(ctx, bootstrap, topic)
+	case "mistake":
+		seen = mistake(ctx, bootstrap, topic, os.Args[4])
+	default:
+		panic("unknown scenario " + scenario)
+	}
+	show(seen)
+}
+
+func admin(ctx context.Context, bootstrap, topic string) any {
+	client := connect(bootstrap)
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	hour := "3600000"
+	_, err := admin.CreateTopic(ctx, 3, -1, map[string]*string{"retention.ms": &hour}, topic)
+	check(err)
+	topics, err := admin.ListTopics(ctx)
+	check(err)
+	configs, err := admin.DescribeTopicConfigs(ctx, topic)
+	check(err)
+	config := ""
+	for _, each := range configs[0].Configs {
+		if each.Key == "retention.ms" {
+			config = each.MaybeValue()
+		}
+	}
+	deleted, err := admin.DeleteTopics(ctx, topic)
+	check(err)
+	check(deleted.Error())
+	// A client answers from what it has learned for some seconds.
+	other := connect(bootstrap)
+	defer other.Close()
+	left, err := kadm.NewClient(other).ListTopics(ctx)
+	check(err)
+	return map[string]any{"partitions": len(topics[topic].Partitions), "config": config, "left": left.Has(topic)}
+}
+
+func produce(ctx context.Context, bootstrap, topic, codec string) any {
+	client := connect(bootstrap, kgo.ProducerBatchCompression(map[string]kgo.CompressionCodec{
+		"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
+		"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+	}[codec]))
+	defer client.Close()
+	var sent []*kgo.Record
+	for number := range records {
+		sent = append(sent, &kgo.Record{
+			Topic: topic,
+			Key:   []byte(fmt.Sprintf("key %d", number)),
+			Value: []byte(strings.Repeat(fmt.Sprintf("value %d ", number), 20)),
+		})
+	}
+	check(client.ProduceSync(ctx, sent...).FirstErr())
+	var places [][2]int64
+	for _, each := range sent {
+		places = append(places, [2]int64{int64(each.Partition), each.Offset})
+	}
+	return map[string]any{"places": places}
+}
+
+func group(ctx context.Context, bootstrap, topic, protocol string, count int) {
+	options := []kgo.Opt{
+		kgo.ConsumeTopics(topic), kgo.ConsumerGroup(topic), kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
+		kgo.DisableAutoCommit(),
+	}
+	if protocol == "consumer" {
+		options = append(options, kgo.ServerSideBalancer())
+	}
+	client := connect(bootstrap, options...)
+	defer client.Close()
+	var found [][]any
+	var handled []*kgo.Record
+	for len(found) < count {
+		fetches := client.PollRecords(ctx, count-len(found))
+		check(fetches.Err())
+		for _, each := range fetches.Records() {
+			found = append(found, []any{each.Partition, each.Offset, string(each.Key), string(each.Value)})
+			handled = append(handled, each)
+		}
+	}
+	check(client.CommitRecords(ctx, handled...))
+	show(map[string]any{"records": found})
+	awaitEnd()
+}
+
+func transactions(ctx context.Context, bootstrap, topic string) any {
+	session, err := kgo.NewGroupTransactSession(
+		kgo.SeedBrokers(bootstrap), kgo.TransactionalID(topic), kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic),
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	)
+	check(err)
+	defer session.Close()
+	write := func(word string) error {
+		var sent []*kgo.Record
+		for number := range 10 {
+			sent = append(sent, &kgo.Record{Topic: topic + "-out", Value: []byte(fmt.Sprintf("%s %d", word, number))})
+		}
+		return session.ProduceSync(ctx, sent...).FirstErr()
+	}
+	end := func(try kgo.TransactionEndTry) {
+		committed, err := session.End(ctx, try)
+		check(err)
+		if committed != bool(try) {
+			panic("the transaction has ended the other way")
+		}
+	}
+	fetches := session.PollRecords(ctx, 5)
+	check(fetches.Err())
+	check(session.Begin())
+	check(write("kept"))
+	end(kgo.TryCommit)
+	check(session.Begin())
+	check(write("dropped"))
+	end(kgo.TryAbort)
+	other := connect(bootstrap, kgo.TransactionalID(topic))
+	defer other.Close()
+	check(other.BeginTransaction())
+	check(other.EndTransaction(ctx, kgo.TryAbort))
+	_, _, err = other.ProducerID(ctx)
+	check(err)
+	check(session.Begin())
+	err = write("fenced")
+	var refused *kerr.Error
+	if !errors.As(err, &refused) {
+		return map[string]any{"text": fmt.Sprint(err)}
+	}
+	return map[string]any{"offset": fetches.NumRecords(), "fenced": refused.Code}
+}
+
+func mistake(ctx context.Context, bootstrap, topic, kind string) any {
+	client := connect(bootstrap, kgo.ProducerBatchCompression(kgo.NoCompression()))
+	defer client.Close()
+	var err error
+	switch kind {
+	case "unknown topic":
+		err = client.ProduceSync(ctx, &kgo.Record{Topic: topic}).FirstErr()
+	case "large record":
+		err = client.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: make([]byte, 5000)}).FirstErr()
+	case "bad config":
+		odd := "odd"
+		_, err = kadm.NewClient(client).CreateTopic(ctx, 1, -1, map[string]*string{"compression.type": &odd}, topic)
+	}
+	var refused *kerr.Error
+	if errors.As(err, &refused) {
+		return map[string]any{"error": refused.Code, "text": err.Error()}
+	}
+	return map[string]any{"text": fmt.Sprint(err)}
+}
+
+func connect(bootstrap string, options ...kgo.Opt) *kgo.Client {
+	client, err := kgo.NewClient(append(options, kgo.SeedBrokers(bootstrap))...)
+	check(err)
+	return client
+}
+
+func show(seen any) {
+	check(json.NewEncoder(os.Stdout).Encode(seen))
+}
+
+// awaitEnd waits until standard input ends.
+func awaitEnd() {
+	_, err := io.ReadAll(os.Stdin)
+	check(err)
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,119 @@
+// A user of kafkajs, with its defaults. See tests/kafka/programs.py for the scenarios.
+'use strict'
+
+const { CompressionTypes, Kafka, logLevel } = require('kafkajs')
+
+const RECORDS = 200
+
+const scenarios = {
+  async admin(kafka, topic) {
+    const admin = kafka.admin()
+    await admin.connect()
+    const configEntries = [{ name: 'retention.ms', value: '3600000' }]
+    await admin.createTopics({ topics: [{ topic, numPartitions: 3, configEntries }], waitForLeaders: true })
+    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
+    const { resources } = await admin.describeConfigs({
+      includeSynonyms: false,
+      resources: [{ type: 2, name: topic, configNames: ['retention.ms'] }],
+    })
+    await admin.deleteTopics({ topics: [topic] })
+    const left = (await admin.listTopics()).includes(topic)
+    await admin.disconnect()
+    return { partitions: topics[0].partitions.length, config: resources[0].configEntries[0].configValue, left }
+  },
+
+  async produce(kafka, topic, codec, kind) {
+    const producer = kafka.producer({ idempotent: kind === 'idempotent' })
+    await producer.connect()
+    const compression = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP }[codec]
+    const messages = [...Array(RECORDS).keys()].map((number) => ({
+      key: `key ${number}`,
+      value: `value ${number} `.repeat(20),
+    }))
+    const answers = await producer.send({ topic, messages, compression })
+    await producer.disconnect()
+    // One answer a partition, without saying which record is where.
+    return { bases: answers.map((each) => [each.partition, Number(each.baseOffset)]) }
+  },
+
+  async group(kafka, topic, protocol, count) {
+    const consumer = kafka.consumer({ groupId: topic })
+    await consumer.connect()
+    await consumer.subscribe({ topic, fromBeginning: true })
+    const records = []
+    await new Promise((resolve, reject) => {
+      consumer.on(consumer.events.CRASH, (event) => reject(event.payload.error))
+      const eachMessage = async ({ partition, message }) => {
+        // What comes after the last is not committed.
+        if (records.length < count) {
+          records.push([partition, Number(message.offset), message.key.toString(), message.value.toString()])
+        }
+        if (records.length === Number(count)) resolve()
+      }
+      consumer.run({ eachMessage, autoCommit: false }).catch(reject)
+    })
+    const ends = new Map()
+    for (const [partition, offset] of records) ends.set(partition, Math.max(offset + 1, ends.get(partition) || 0))
+    await consumer.commitOffsets([...ends].map(([partition, offset]) => ({ topic, partition, offset: `${offset}` })))
+    console.log(JSON.stringify({ records }))
+    await new Promise((resolve) => process.stdin.on('end', resolve).resume())
+    await consumer.disconnect()
+  },
+
+  async transactions(kafka, topic) {
+    const options = { transactionalId: topic, idempotent: true, maxInFlightRequests: 1 }
+    const producer = kafka.producer(options)
+    await producer.connect()
+    const messages = (word) => [...Array(10).keys()].map((number) => ({ value: `${word} ${number}` }))
+    const kept = await producer.transaction()
+    await kept.send({ topic: `${topic}-out`, messages: messages('kept') })
+    const topics = [{ topic, partitions: [{ partition: 0, offset: '5' }] }]
+    await kept.sendOffsets({ consumerGroupId: topic, topics })
+    await kept.commit()
+    const dropped = await producer.transaction()
+    await dropped.send({ topic: `${topic}-out`, messages: messages('dropped') })
+    await dropped.abort()
+    const other = kafka.producer(options)
+    await other.connect()
+    await (await other.transaction()).abort()
+    try {
+      const fenced = await producer.transaction()
+      await fenced.send({ topic: `${topic}-out`, messages: [{ value: 'fenced' }] })
+      await fenced.commit()
+      return {}
+    } catch (error) {
+      return { offset: 5, fenced: error.type }
+    }
+  },
+
+  async mistake(kafka, topic, kind) {
+    try {
+      if (kind === 'bad config') {
+        const admin = kafka.admin()
+        await admin.connect()
+        const configEntries = [{ name: 'compression.type', value: 'odd' }]
+        await admin.createTopics({ topics: [{ topic, configEntries }] })
+      } else {
+        const producer = kafka.producer({ allowAutoTopicCreation: false, retry: { retries: 1 } })
+        await producer.connect()
+        await producer.send({ topic, messages: [{ value: Buffer.alloc(5000) }] })
+      }
+      return {}
+    } catch (error) {
+      const cause = error.errors ? error.errors[0] : error.cause && error.cause.code ? error.cause : error
+      return { error: cause.code, text: cause.message }
+    }
+  },
+}
+
+async function main([bootstrap, scenario, ...rest]) {
+  const kafka = new Kafka({ brokers: [bootstrap], logLevel: logLevel.NOTHING })
+  const seen = await scenarios[scenario](kafka, ...rest)
+  if (seen) console.log(JSON.stringify(seen))
+  process.exit(0)
+}
+
+main(process.argv.slice(2)).catch((error) => {
+  console.error(error)
+  process.exit(1)
+})

@@ -1,0 +1,118 @@
+"""A user of aiokafka, with its defaults. See tests/kafka/programs.py for the scenarios."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from importlib import import_module
+from typing import Any
+
+RECORDS = 200
+TIMEOUT_SECONDS = 50
+
+aiokafka: Any = import_module("aiokafka")
+aiokafka_admin: Any = import_module("aiokafka.admin")
+aiokafka_errors: Any = import_module("aiokafka.errors")
+
+
+async def admin(bootstrap: str, topic: str) -> dict[str, Any]:
+    """Create, list, describe and delete a topic."""
+    client = aiokafka_admin.AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await client.start()
+    await client.create_topics([aiokafka_admin.NewTopic(topic, 3, 1, topic_configs={"retention.ms": "3600000"})])
+    (described,) = await client.describe_topics([topic])
+    config_resource: Any = import_module("aiokafka.admin.config_resource")
+    resource = config_resource.ConfigResource(config_resource.ConfigResourceType.TOPIC, topic, {"retention.ms": None})
+    (response,) = await client.describe_configs([resource])
+    await client.delete_topics([topic])
+    left = topic in await client.list_topics()
+    await client.close()
+    config = response.resources[0][4][0][1]
+    return {"partitions": len(described["partitions"]), "config": config, "left": left}
+
+
+async def produce(bootstrap: str, topic: str, codec: str, kind: str) -> dict[str, Any]:
+    """Store records."""
+    compression = None if codec == "none" else codec
+    async with aiokafka.AIOKafkaProducer(
+        bootstrap_servers=bootstrap, compression_type=compression, enable_idempotence=kind == "idempotent"
+    ) as producer:
+        sent = [
+            await producer.send(topic, key=b"key %d" % number, value=b"value %d " % number * 20)
+            for number in range(RECORDS)
+        ]
+        stored = await asyncio.gather(*sent)
+    return {"places": [[each.partition, each.offset] for each in stored]}
+
+
+async def group(bootstrap: str, topic: str, protocol: str, count: str) -> None:
+    """Read records in a group, commit them, and stay until standard input ends."""
+    async with aiokafka.AIOKafkaConsumer(
+        topic, bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest", enable_auto_commit=False
+    ) as consumer:
+        found = [await consumer.getone() for _ in range(int(count))]
+        await consumer.commit()
+        records = [[each.partition, each.offset, each.key.decode(), each.value.decode()] for each in found]
+        print(json.dumps({"records": records}), flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+
+async def transactions(bootstrap: str, topic: str) -> dict[str, Any]:
+    """Commit a transaction with an offset, abort one, and be fenced."""
+    options = {"bootstrap_servers": bootstrap, "transactional_id": topic}
+    producer = aiokafka.AIOKafkaProducer(**options)
+    await producer.start()
+
+    async def write(word: str) -> None:
+        await producer.begin_transaction()
+        for number in range(10):
+            await producer.send_and_wait(f"{topic}-out", f"{word} {number}".encode())
+
+    await write("kept")
+    await producer.send_offsets_to_transaction({aiokafka.TopicPartition(topic, 0): 5}, topic)
+    await producer.commit_transaction()
+    await write("dropped")
+    await producer.abort_transaction()
+    async with aiokafka.AIOKafkaProducer(**options):
+        try:
+            await write("fenced")
+            await producer.commit_transaction()
+        except aiokafka_errors.KafkaError as error:
+            return {"offset": 5, "fenced": type(error).__name__}
+    return {}
+
+
+async def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
+    """Do what a broker refuses."""
+    try:
+        if kind == "bad config":
+            client = aiokafka_admin.AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+            await client.start()
+            try:
+                response = await client.create_topics(
+                    [aiokafka_admin.NewTopic(topic, 1, 1, topic_configs={"compression.type": "odd"})]
+                )
+            finally:
+                await client.close()
+            ((_, code, text),) = response.topic_errors
+            return {"error": code, "text": text}
+        async with aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, request_timeout_ms=1000) as producer:
+            await producer.send_and_wait(topic, bytes(5000))
+    except aiokafka_errors.KafkaError as error:
+        return {"error": getattr(error, "errno", None), "text": str(error)}
+    return {}
+
+
+if __name__ == "__main__":
+    scenarios: dict[str, Any] = {
+        "admin": admin,
+        "produce": produce,
+        "group": group,
+        "transactions": transactions,
+        "mistake": mistake,
+    }
+    bootstrap, scenario, *arguments = sys.argv[1:]
+    seen = asyncio.run(asyncio.wait_for(scenarios[scenario](bootstrap, *arguments), TIMEOUT_SECONDS))
+    if seen is not None:
+        print(json.dumps(seen))

@@ -1,0 +1,192 @@
+"""Programs that use other people's clients, each in the client's language: PROGRAM BOOTSTRAP SCENARIO TOPIC [ARGUMENT…]
+
+Each prints one line of JSON, what it saw. The clients come from their registries on first use, built ones stay cached.
+
+    admin                 create the topic, describe its partitions and `retention.ms`, delete it, list what is left
+    produce CODEC KIND    store 200 records; KIND is `default`, or `idempotent` where that is not the default
+    group PROTOCOL COUNT  read that many records as a member of the group with the topic's name, commit them, and leave
+                          when standard input ends
+    fetch                 read all records, without a group
+    transactions          commit one with an offset of the group with the topic's name, abort one, be fenced
+    mistake KIND          do what a broker refuses, and say how the client tells its user
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.kafka.apache import cache_folder, fetch_jars
+
+__all__ = ["PROGRAMS", "TIMEOUT_SECONDS", "Program", "obstacle"]
+
+CLIENTS = Path(__file__).parent / "clients"
+
+TIMEOUT_SECONDS = 60
+
+#: The first build fetches and compiles everything: a minute or two on two idle cores.
+BUILD_TIMEOUT_SECONDS = 900
+
+#: The oldest version of each tool that the pinned clients build with.
+TOOLS = {"go": (1, 26), "node": (18, 0), "npm": (8, 0), "cargo": (1, 85), "javac": (17, 0)}
+
+ALL_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+class Program(NamedTuple):
+    """A user of one client, with what that client can do.
+
+    Attributes:
+        tools: what building it needs beside Python.
+        command: builds it, if that was not done before, and returns how it is started.
+        codecs: that the client has without more packages.
+        idempotent: whether its producer is so by default; None if it cannot be.
+        protocols: of groups.
+        python_before: the first Python without a wheel of the client.
+    """
+
+    name: str
+    tools: tuple[str, ...]
+    command: Callable[[], list[str]]
+    codecs: tuple[str, ...] = ALL_CODECS
+    idempotent: bool | None = False
+    protocols: tuple[str, ...] = ("classic",)
+    python_before: tuple[int, int] = (4, 0)
+
+    def start(self, bootstrap: str, *arguments: str) -> subprocess.Popen[str]:
+        """Start it on a scenario."""
+        command = [*self.command(), bootstrap, *arguments]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+    def run(self, bootstrap: str, *arguments: str) -> dict[str, Any]:
+        """Run a scenario, which must succeed, and return what it saw."""
+        return self.seen(self.start(bootstrap, *arguments))
+
+    def seen(self, process: subprocess.Popen[str]) -> dict[str, Any]:
+        """Wait for a scenario, which must succeed, and return what it saw."""
+        try:
+            shown, errors = process.communicate(timeout=TIMEOUT_SECONDS)
+        finally:
+            process.kill()
+        assert process.returncode == 0, f"{self.name}: {shown}{errors}"
+        seen: dict[str, Any] = json.loads(shown.splitlines()[-1])
+        return seen
+
+
+@cache
+def obstacle(program: Program) -> str | None:
+    """Return why a program cannot be built on this machine, or None if it can."""
+    for tool in program.tools:
+        oldest = TOOLS[tool]
+        if shutil.which(tool) is None or _version(tool) < oldest:
+            return f"{tool} {'.'.join(map(str, oldest))} or newer is not installed"
+    if sys.version_info >= program.python_before:
+        return f"{program.name} has no wheel for this Python"
+    return None
+
+
+def _version(tool: str) -> tuple[int, ...]:
+    command = [tool, "version"] if tool == "go" else [tool, "--version"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    found = re.search(r"(\d+)\.(\d+)", told)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _built(name: str, build: Callable[[Path], list[str]]) -> Path:
+    """Return the folder with what `build` made of a copy of the sources; it is kept until they change."""
+    sources = CLIENTS / name
+    content = hashlib.sha256()
+    for path in sorted(path for path in sources.rglob("*") if path.is_file()):
+        content.update(f"{path.relative_to(sources)}\n".encode() + path.read_bytes())
+    folder = cache_folder() / "clients" / f"{name}-{content.hexdigest()[:12]}"
+    if not (folder / ".complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(sources, folder)
+        _do(build(folder), folder)
+        (folder / ".complete").touch()
+    return folder
+
+
+def _do(command: list[str], folder: Path) -> None:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=BUILD_TIMEOUT_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}"
+
+
+@cache
+def _go(name: str) -> list[str]:
+    folder = _built("go", lambda _: ["go", "build", "-o", "built/", "./franz", "./sarama"])
+    return [str(folder / "built" / name)]
+
+
+@cache
+def _node() -> list[str]:
+    install = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"]
+    return ["node", str(_built("node", lambda _: install) / "index.js")]
+
+
+@cache
+def _rust() -> list[str]:
+    return [str(_built("rust", lambda _: ["cargo", "build", "--quiet"]) / "target" / "debug" / "clients")]
+
+
+@cache
+def _java() -> list[str]:
+    jars = f"{fetch_jars()}/*"
+    folder = _built("java", lambda _: ["javac", "-cp", jars, "Client.java"])
+    return ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{folder}{os.pathsep}{jars}", "Client"]
+
+
+@cache
+def _python(name: str) -> list[str]:
+    return [sys.executable, str(CLIENTS / "python" / f"{name}_user.py")]
+
+
+@cache
+def _older_confluent(version: str) -> list[str]:
+    """Return how confluent-kafka of another version than that of the environment is used."""
+    folder = cache_folder() / "clients" / f"confluent-kafka-{version}-{sys.implementation.cache_tag}"
+    if not (folder / ".complete").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        _do([*pip, "--only-binary=:all:", "--target", str(folder), f"confluent-kafka=={version}"], folder)
+        (folder / ".complete").touch()
+    return ["env", f"PYTHONPATH={folder}", *_python("confluent")]
+
+
+PROGRAMS = (
+    Program("kafka-python", (), lambda: _python("kafka_python"), idempotent=True),
+    Program("aiokafka", (), lambda: _python("aiokafka")),
+    Program("confluent-kafka", (), lambda: _python("confluent"), protocols=("classic", "consumer")),
+    # The last that compresses only if the broker offers versions of Produce that Kafka has removed.
+    Program(
+        "confluent-kafka-2.5",
+        (),
+        lambda: _older_confluent("2.5.3"),
+        protocols=("classic", "consumer"),
+        python_before=(3, 13),
+    ),
+    Program("java", ("javac",), _java, idempotent=True, protocols=("classic", "consumer")),
+    Program("franz-go", ("go",), lambda: _go("franz"), idempotent=True, protocols=("classic", "consumer")),
+    Program("sarama", ("go",), lambda: _go("sarama")),
+    Program("kafkajs", ("node", "npm"), _node, codecs=("none", "gzip")),
+    Program("rskafka", ("cargo",), _rust, idempotent=None, protocols=()),
+)

@@ -1,0 +1,101 @@
+"""A member may commit, by an epoch that has passed, what it has had since then (KIP-1251).
+
+Method: two members share two partitions of either broker; the first commits before and after it has given one away.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+from kafkawire import NewTopic
+from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.blocking import FrameSocket
+from kafkawire.sync import Admin
+from tests.kafka.produced import call
+from tests.kafka.servers import Server
+
+TIMEOUT_SECONDS = 30
+
+#: While the coordinator is made and loads.
+_NOT_YET = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+
+
+class Member:
+    """A member of a group that owns what it is given."""
+
+    def __init__(self, socket: FrameSocket, group: str, topic: str, topic_id: bytes) -> None:
+        self.epoch = 0
+        self.owned: list[int] = []
+        self._socket, self._group, self._topic, self._topic_id = socket, group, topic, topic_id
+        self._id = str(uuid.uuid4())
+
+    def beat(self) -> None:
+        """Send a heartbeat, and take over what it says."""
+        kind = ConsumerGroupHeartbeatRequest
+        joins = self.epoch == 0
+        request = kind(
+            self._group,
+            self._id,
+            self.epoch,
+            rebalance_timeout_ms=60_000 if joins else -1,
+            subscribed_topic_names=[self._topic] if joins else None,
+            topic_partitions=[kind.TopicPartitions(self._topic_id, self.owned)] if self.owned else [],
+        )
+        while True:
+            response = call(self._socket, request, 1)
+            assert isinstance(response, ConsumerGroupHeartbeatResponse)
+            if response.error_code not in _NOT_YET:
+                break
+        assert response.error_code == ErrorCode.NONE, response.error_message
+        self.epoch = response.member_epoch
+        if response.assignment is not None:
+            self.owned = [number for part in response.assignment.topic_partitions for number in part.partitions]
+
+    def beat_until(self, owned: list[int], epoch: int) -> None:
+        """Send heartbeats until it owns partitions, and has reached an epoch."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while self.owned != owned or self.epoch < epoch:
+            assert time.monotonic() < deadline, (self.owned, self.epoch)
+            self.beat()
+
+    def commit(self, epoch: int, *partitions: int) -> ErrorCode:
+        """Commit, and return the code, which is the same for all partitions."""
+        kind = OffsetCommitRequest
+        parts = [kind.OffsetCommitRequestPartition(number, 5) for number in partitions]
+        topics = [kind.OffsetCommitRequestTopic(name=self._topic, partitions=parts)]
+        response = call(self._socket, kind(self._group, epoch, self._id, topics=topics), 9)
+        assert isinstance(response, OffsetCommitResponse)
+        (code,) = {part.error_code for part in response.topics[0].partitions}
+        return ErrorCode(code)
+
+
+def test_what_a_member_kept(either: Server) -> None:
+    topic = f"passed-epochs-{uuid.uuid4().hex}"
+    with Admin(either.bootstrap) as admin:
+        topic_id = admin.create_topics(NewTopic(topic, 2, 1))[topic]
+    host, port = either.bootstrap.rsplit(":", 1)
+    with FrameSocket(host, int(port), TIMEOUT_SECONDS) as socket:
+        call(socket, FindCoordinatorRequest(coordinator_keys=[topic]), 4)
+        first, second = (Member(socket, topic, topic, topic_id) for _ in range(2))
+        first.beat_until([0, 1], epoch=1)
+        first.beat()
+        passed = first.epoch
+        assert first.commit(passed, 0, 1) == ErrorCode.NONE
+        second.beat()
+        first.beat_until([0], epoch=passed + 1)
+        assert first.commit(first.epoch, 0, 1) == ErrorCode.NONE
+        assert first.commit(passed, 0) == ErrorCode.NONE
+        assert first.commit(passed, 1) == ErrorCode.STALE_MEMBER_EPOCH
+        assert first.commit(passed, 0, 1) == ErrorCode.STALE_MEMBER_EPOCH
+        assert first.commit(passed - 1, 0) == ErrorCode.STALE_MEMBER_EPOCH
+        assert first.commit(first.epoch + 1, 0) == ErrorCode.STALE_MEMBER_EPOCH
+        second.beat_until([1], epoch=first.epoch)
+        assert second.commit(second.epoch, 1) == ErrorCode.NONE
+        assert second.commit(passed, 1) == ErrorCode.STALE_MEMBER_EPOCH

@@ -1,0 +1,281 @@
+"""Programs that use other people's clients, with their defaults, work on the reference broker as on Apache Kafka.
+
+Method: each program runs one scenario to its end. What it saw is compared with what this project's own clients wrote or
+read, and with the batches in the broker's files; what it is told of a mistake, with what Apache Kafka tells it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from kafkawire import NewTopic, TopicPartition
+from kafkawire.records import Compression, RecordBatch, walk
+from kafkawire.sdk.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.blocking import FrameSocket
+from kafkawire.sync import Admin, Consumer, Producer
+from kafkawire.testing import Broker
+from tests.kafka.apache import ApacheKafka
+from tests.kafka.produced import call
+from tests.kafka.programs import PROGRAMS, TIMEOUT_SECONDS, Program, obstacle
+from tests.kafka.servers import BROKER_OPTIONS, Server
+
+COUNT = 200
+PARTITIONS = 3
+
+CONTENTS = [(f"key {number}", f"value {number} " * 20) for number in range(COUNT)]
+
+#: Partition, offset, key and value.
+Place = tuple[int, int, str, str]
+
+
+def usable(program: Program) -> Program:
+    """Return a program that can be built here."""
+    if (reason := obstacle(program)) is not None:
+        pytest.skip(reason)
+    return program
+
+
+def create(bootstrap: str, topic: str, partitions: int = PARTITIONS, **configs: str) -> None:
+    """Make a topic."""
+    with Admin(bootstrap) as admin:
+        admin.create_topics(NewTopic(topic, partitions, 1, configs))
+
+
+def read(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> list[Place]:
+    """Return all records of a topic, as our consumer reads them."""
+    with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, number) for number in range(partitions)])
+        return [
+            (each.partition, each.offset, (each.key or b"").decode(), (each.value or b"").decode())
+            for each in consumer.records(stop_at_end=True)
+        ]
+
+
+def write(bootstrap: str, topic: str, codecs: tuple[str, ...]) -> None:
+    """Store the records with our producer, the same number with each codec."""
+    share = COUNT // len(codecs)
+    for index, codec in enumerate(codecs):
+        with Producer(bootstrap, compression=Compression[codec.upper()]) as producer:
+            for key, value in CONTENTS[index * share : (index + 1) * share]:
+                producer.send(topic, value.encode(), key=key.encode())
+
+
+def batches(broker: Broker, topic: str) -> list[RecordBatch]:
+    """Return the batches in the files of a topic."""
+    logs = sorted(broker.data_dir.glob(f"{topic}-[0-9]*/*.log"))
+    found = [batch for log in logs for batch in walk(log.read_bytes())]
+    assert all(isinstance(batch, RecordBatch) for batch in found)
+    return [batch for batch in found if isinstance(batch, RecordBatch)]
+
+
+def name_of(program: Program) -> str:
+    """Return a program's name, for the ids of tests."""
+    return program.name
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=name_of)
+def test_admin(broker: Broker, program: Program) -> None:
+    seen = usable(program).run(broker.bootstrap, "admin", f"programs-admin-{program.name}")
+    config = {} if program.name == "rskafka" else {"config": "3600000"}
+    assert seen == {"partitions": PARTITIONS, "left": False} | config
+
+
+PRODUCERS = [
+    pytest.param(program, codec, kind, id=f"{program.name}-{codec}-{kind}")
+    for program in PROGRAMS
+    for codec, kind in [
+        *((codec, "default") for codec in program.codecs),
+        *([(program.codecs[-1], "idempotent")] if program.idempotent is False else []),
+    ]
+]
+
+
+@pytest.mark.parametrize(("program", "codec", "kind"), PRODUCERS)
+def test_produce(broker: Broker, program: Program, codec: str, kind: str) -> None:
+    topic = f"programs-{program.name}-{codec}-{kind}"
+    create(broker.bootstrap, topic)
+    seen = usable(program).run(broker.bootstrap, "produce", topic, codec, kind)
+    found = read(broker.bootstrap, topic)
+    if program.name == "kafkajs":
+        # It says where the batch of each partition begins; the records follow in the order in which they were given.
+        assert seen == {"bases": [[number, 0] for number in sorted({place[0] for place in found})]}
+    else:
+        expected = [(*place, *content) for place, content in zip(seen["places"], CONTENTS, strict=True)]
+        assert sorted(found) == sorted(expected)
+    assert Counter(place[2:] for place in found) == Counter(CONTENTS)
+    stored = batches(broker, topic)
+    assert {batch.compression for batch in stored} == {Compression[codec.upper()]}
+    idempotent = program.idempotent or kind == "idempotent"
+    assert {batch.producer_id >= 0 for batch in stored} == {idempotent}
+
+
+GROUPS = [
+    pytest.param(program, protocol, id=f"{program.name}-{protocol}")
+    for program in PROGRAMS
+    for protocol in program.protocols
+]
+
+
+@pytest.mark.parametrize(("program", "protocol"), GROUPS)
+def test_a_group_goes_on_where_it_committed(broker: Broker, program: Program, protocol: str) -> None:
+    topic = f"programs-group-{program.name}-{protocol}"
+    create(broker.bootstrap, topic)
+    write(broker.bootstrap, topic, program.codecs)
+    found: list[Place] = []
+    for count in (120, 80):
+        seen = usable(program).run(broker.bootstrap, "group", topic, protocol, str(count))
+        found += [tuple(place) for place in seen["records"]]
+        with Admin(broker.bootstrap) as admin:
+            committed = admin.list_group_offsets(topic)
+        assert sum(each.offset for each in committed.values()) == len(found)
+    assert sorted(found) == sorted(read(broker.bootstrap, topic))
+    assert Counter(place[2:] for place in found) == Counter(CONTENTS)
+
+
+@pytest.mark.parametrize(("program", "protocol"), GROUPS)
+def test_two_members_share_the_partitions(broker: Broker, program: Program, protocol: str) -> None:
+    topic = f"programs-share-{program.name}-{protocol}"
+    create(broker.bootstrap, topic, partitions=4)
+    share = COUNT // 2
+    members = [usable(program).start(broker.bootstrap, "group", topic, protocol, str(share)) for _ in range(2)]
+    try:
+        await_members(broker.bootstrap, topic, protocol, members)
+        with Producer(broker.bootstrap) as producer:
+            for number, (key, value) in enumerate(CONTENTS):
+                producer.send(topic, value.encode(), key=key.encode(), partition=number % 4)
+        # Each has told what it read before either leaves.
+        lines = [member.stdout.readline() for member in members if member.stdout]
+    finally:
+        ends = [member.communicate(timeout=TIMEOUT_SECONDS) for member in members]
+    assert all(lines), ends
+    shares = [[tuple(place) for place in json.loads(line)["records"]] for line in lines]
+    assert [len({place[0] for place in share}) for share in shares] == [2, 2]
+    assert sorted(shares[0] + shares[1]) == sorted(read(broker.bootstrap, topic, partitions=4))
+    assert members_of(broker.bootstrap, topic, protocol) == ("Empty", 0)
+    with Admin(broker.bootstrap) as admin:
+        committed = admin.list_group_offsets(topic)
+    assert [each.offset for each in committed.values()] == [COUNT // 4] * 4
+
+
+def await_members(bootstrap: str, group: str, protocol: str, members: list[subprocess.Popen[str]]) -> None:
+    """Wait until a group has its members, and each its partitions."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while members_of(bootstrap, group, protocol) != ("Stable", len(members)):
+        assert time.monotonic() < deadline, members_of(bootstrap, group, protocol)
+        assert [member.poll() for member in members] == [None] * len(members), members[0].communicate()
+
+
+def members_of(bootstrap: str, group: str, protocol: str) -> tuple[str, int]:
+    """Return a group's state, and how many members it has."""
+    host, port = bootstrap.rsplit(":", 1)
+    with FrameSocket(host, int(port), TIMEOUT_SECONDS) as socket:
+        if protocol == "classic":
+            classic = call(socket, DescribeGroupsRequest([group]), 5)
+            assert isinstance(classic, DescribeGroupsResponse)
+            return classic.groups[0].group_state, len(classic.groups[0].members)
+        described = call(socket, ConsumerGroupDescribeRequest([group]), 1)
+        assert isinstance(described, ConsumerGroupDescribeResponse)
+        return described.groups[0].group_state, len(described.groups[0].members)
+
+
+#: How each client tells a producer that another one has taken its place; rskafka has no transactions.
+FENCED = {
+    "kafka-python": "ProducerFencedError",
+    "aiokafka": "ProducerFenced",
+    "confluent-kafka": "_FENCED",
+    "confluent-kafka-2.5": "_FENCED",
+    "java": "InvalidProducerEpochException",
+    "franz-go": ErrorCode.INVALID_PRODUCER_EPOCH,
+    "sarama": ErrorCode.PRODUCER_FENCED,
+    "kafkajs": "INVALID_PRODUCER_EPOCH",
+}
+
+
+@pytest.mark.parametrize("program", [program for program in PROGRAMS if program.name in FENCED], ids=name_of)
+def test_transactions(either: Server, program: Program) -> None:
+    topic = f"programs-transactions-{program.name}"
+    create(either.bootstrap, topic, partitions=1)
+    create(either.bootstrap, f"{topic}-out", partitions=1)
+    write(either.bootstrap, topic, program.codecs)
+    seen = usable(program).run(either.bootstrap, "transactions", topic)
+    assert seen == {"offset": 5, "fenced": FENCED[program.name]}
+    with Consumer(either.bootstrap, auto_offset_reset="earliest", isolation_level="read_committed") as consumer:
+        consumer.assign([TopicPartition(f"{topic}-out", 0)])
+        committed = sorted((each.value or b"").decode() for each in consumer.records(stop_at_end=True))
+    assert committed == [f"kept {number}" for number in range(10)]
+    assert {place[3].split()[0] for place in read(either.bootstrap, f"{topic}-out", partitions=1)} >= {
+        "kept",
+        "dropped",
+    }
+    with Admin(either.bootstrap) as admin:
+        assert [each.offset for each in admin.list_group_offsets(topic).values()] == [5]
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[list[Server]]:
+    """Apache Kafka and the reference broker, which make no topic because somebody asks for it."""
+    with (
+        ApacheKafka(settings={"auto.create.topics.enable": "false"}) as kafka,
+        Broker(**BROKER_OPTIONS, auto_create_topics=False) as broker,
+    ):
+        for server in (kafka, broker):
+            create(server.bootstrap, "small", partitions=1, **{"max.message.bytes": "1000"})
+        yield [kafka, broker]
+
+
+#: What is done wrong, and the code that a broker answers with.
+MISTAKES = {
+    "unknown topic": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    "large record": ErrorCode.MESSAGE_TOO_LARGE,
+    "bad config": ErrorCode.INVALID_CONFIG,
+}
+
+#: What the reference broker says in its text beside the code.
+MORE = {
+    "unknown topic": "none",
+    "large record": "the topic allows 1000",
+    "bad config": "compression.type: must be one of",
+}
+
+
+@pytest.mark.parametrize(
+    ("program", "kind"),
+    [
+        pytest.param(program, kind, id=f"{program.name}-{kind.replace(' ', '-')}")
+        for program in PROGRAMS
+        for kind in MISTAKES
+        if not (program.name == "rskafka" and kind == "bad config")  # its topics have no configuration
+    ],
+)
+def test_a_mistake_is_told_as_apache_kafka_tells_it(strict: list[Server], program: Program, kind: str) -> None:
+    topic = "small" if kind == "large record" else "none"
+    on_kafka, on_ours = (usable(program).run(server.bootstrap, "mistake", topic, kind) for server in strict)
+    # The reference broker names the value and the limit where Kafka speaks in general.
+    assert on_ours["text"] == on_kafka["text"] or MORE[kind] in on_ours["text"]
+    assert on_ours.get("error") == on_kafka.get("error")
+    if (program.name, kind) in {("kafka-python", "unknown topic"), ("java", "unknown topic")}:
+        assert "metadata" in on_ours["text"]  # they tell of no code: they have waited for the topic
+    elif program.name == "rskafka":
+        assert on_ours["text"].upper() == MISTAKES[kind].name.replace("_", "")
+    else:
+        assert on_ours["error"] == MISTAKES[kind]
+
+
+def test_fetch(broker: Broker) -> None:
+    (program,) = (each for each in PROGRAMS if each.name == "rskafka")
+    topic = "programs-fetch-rskafka"
+    create(broker.bootstrap, topic)
+    write(broker.bootstrap, topic, program.codecs)
+    seen = usable(program).run(broker.bootstrap, "fetch", topic)
+    assert sorted(map(tuple, seen["records"])) == sorted(read(broker.bootstrap, topic))

@@ -1,0 +1,59 @@
+"""The checkpoints of a directory say what is so, for offline logs too, and nothing of topics that are gone.
+
+Method: a directory on a disk in memory, closed or left as by a crash.
+"""
+
+from kafkawire.reference_broker.disk.disk import read_file
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.log.held_work import HeldWork
+from tests.reference_broker.log.test_log_directory import append, create, on
+
+
+def test_offline_log_keeps_its_place_in_the_checkpoints():
+    disk = MemoryDisk()
+    directory = on(disk)
+    topic = create(directory, "t", 1, {"flush.messages": "1"})
+    for _ in range(3):
+        append(topic.logs[0], b"x")
+    topic.logs[0].begin_at(2)
+    directory.checkpoint()
+    topic.logs[0].fail(OSError("gone"))
+    create(directory, "other", 1)
+    directory.checkpoint()
+    assert read_file(disk, "recovery-point-offset-checkpoint") == b"0\n2\nother 0 0\nt 0 3\n"
+    assert read_file(disk, "log-start-offset-checkpoint") == b"0\n1\nt 0 2\n"
+
+
+def test_topic_does_not_begin_where_one_of_its_name_did():
+    disk, work = MemoryDisk(), HeldWork()
+    directory = on(disk)
+    topic = create(directory, "t", 1, {"flush.messages": "1"})
+    for _ in range(3):
+        append(topic.logs[0], b"x")
+    topic.logs[0].begin_at(2)
+    directory.checkpoint()
+    directory.close()
+    directory = on(disk, work)
+    directory.delete(directory.topics["t"], lambda error: None)
+    made = []
+    directory.create("t", 1, {"flush.messages": "1"}, made.append)
+    while not made:
+        work.run(1)
+    append(directory.topics["t"].logs[0], b"new")
+    again = on(disk.crash())
+    (log,) = again.topics["t"].logs
+    assert (log.log_start_offset, log.next_offset) == (0, 1)
+
+
+def test_those_who_wait_for_a_checkpoint_are_told():
+    disk, work = MemoryDisk(), HeldWork()
+    directory = on(disk, work)
+    told = []
+    for name in "abc":
+        directory.checkpoint(lambda error, name=name: told.append((name, error and error.code)))
+    work.run(1)
+    assert told == [("a", None)]
+    disk.plan = fail_at(disk.calls + 1)
+    work.run()
+    assert told[1:] == [("b", ErrorCode.KAFKA_STORAGE_ERROR), ("c", ErrorCode.KAFKA_STORAGE_ERROR)]

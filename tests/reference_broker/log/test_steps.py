@@ -1,0 +1,49 @@
+"""Steps are done one after the other, in order, and a failed one does not hold up the next.
+
+Method: background work that the test lets happen.
+"""
+
+from kafkawire.reference_broker.log.steps import Steps
+from tests.reference_broker.log.held_work import HeldWork
+
+
+def test_one_step_after_the_other():
+    work, told = HeldWork(), []
+    steps = Steps(work)
+
+    def step(name, **options):
+        def prepare():
+            told.append(f"prepare {name}")
+            return lambda: told.append(f"do {name}")
+
+        steps.do(prepare, lambda error: told.append(f"done {name}"), **options)
+
+    step("a")
+    step("b")
+    step("c", is_next=True)
+    assert (told, len(work.pending)) == (["prepare a"], 1), "b is prepared when a is done"
+    work.run()
+    assert told == [f"{what} {name}" for name in "acb" for what in ("prepare", "do", "done")]
+
+
+def test_step_that_fails_is_told_and_followed():
+    work, told = HeldWork(), []
+    steps = Steps(work)
+
+    def fail():
+        raise OSError("gone")
+
+    steps.do(lambda: fail, told.append)
+    steps.do(lambda: lambda: None, told.append)
+    work.run()
+    assert [str(error) for error in told] == ["gone", "None"]
+
+
+def test_no_step_begins_after_the_end():
+    work, told = HeldWork(), []
+    steps = Steps(work)
+    steps.do(lambda: lambda: told.append("a"), lambda error: None)
+    steps.do(lambda: lambda: told.append("b"), lambda error: None)
+    steps.close()
+    work.run()
+    assert told == ["a"]

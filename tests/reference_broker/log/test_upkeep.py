@@ -1,0 +1,210 @@
+"""The upkeep looks at all logs from time to time, does its work in the background, and ends when it is told to.
+
+Method: a broker without sockets on a disk in memory, and time that the test lets pass.
+"""
+
+from kafkawire.reference_broker.disk.disk import read_file
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.log.batches import records_in
+from tests.reference_broker.broker_bench import NOW_MS, BrokerBench
+from tests.reference_broker.log.held_work import HeldWork
+from tests.reference_broker.log.produced_batches import produced
+
+#: Rolls after every batch.
+ROLLING = {"index_interval_bytes": "0", "segment_index_bytes": "12"}
+FIRST_MS = 30_000
+CHECK_MS = 300_000
+
+
+def bases(bench, suffix=".log"):
+    return [int(name[:20]) for name in bench.disk.names("t-0") if name.endswith(suffix)]
+
+
+def fill(bench, records=5):
+    for _ in range(records):
+        bench.produce(produced(b"v", timestamps=(bench.now_ms,)))
+
+
+def test_retention_by_time():
+    bench = BrokerBench(MemoryDisk())
+    bench.create(retention_ms="1000", **ROLLING)
+    fill(bench)
+    before = bases(bench)
+    assert len(before) > 2
+    bench.advance(FIRST_MS - 1)
+    assert bases(bench) == before
+    bench.advance(1)
+    assert bases(bench) == [5]
+    assert bases(bench, ".log.deleted") == before
+    bench.advance(59_999)
+    assert bases(bench, ".log.deleted") == before
+    bench.advance(1)
+    assert bases(bench, ".log.deleted") == []
+    fill(bench)
+    bench.advance(CHECK_MS)
+    assert bases(bench) == [10]
+
+
+def test_young_and_compacted_logs_stay():
+    bench = BrokerBench(MemoryDisk(), log_retention_check_interval_ms=1000)
+    bench.create(retention_ms=str(FIRST_MS + 2000), **ROLLING)
+    bench.create("compacted", cleanup_policy="compact", retention_ms="1000")
+    fill(bench)
+    bench.produce(produced(b"v", timestamps=(NOW_MS,)), "compacted")
+    bench.advance(FIRST_MS)
+    assert bases(bench)[0] == 0
+    bench.advance(2000)
+    assert bases(bench)[0] == 0
+    bench.advance(1000)
+    assert bases(bench) == [5]
+    assert bench.core.directory.log("compacted", 0).log_start_offset == 0
+
+
+def test_failure_concerns_its_log_and_is_told_once(caplog):
+    bench = BrokerBench(MemoryDisk())
+    for name in ("t", "other"):
+        bench.create(name, retention_ms="1000", **ROLLING)
+        bench.produce(produced(b"v", timestamps=(NOW_MS,)), name)
+        bench.produce(produced(b"v", timestamps=(NOW_MS,)), name)
+    assert isinstance(bench.disk, MemoryDisk)
+    bench.disk.plan = lambda call: fail_at(call.number)(call) if call.name == "rename" and "t-0/" in call.path else None
+    bench.advance(FIRST_MS)
+    fill(bench, 2)
+    bench.advance(CHECK_MS)
+    assert caplog.text.count("memory:t-0: upkeep failed") == 1
+    assert bench.core.directory.log("other", 0).log_start_offset == 2
+    assert bench.core.directory.log("t", 0).log_start_offset == 4
+
+
+def test_topic_of_the_same_name_keeps_its_files():
+    bench = BrokerBench(MemoryDisk())
+    bench.create(retention_ms="1000", **ROLLING)
+    fill(bench)
+    bench.advance(FIRST_MS)
+    assert bases(bench, ".log.deleted")
+    bench.core.delete_topic(bench.core.directory.topics["t"], bench.now_ms, lambda error: None)
+    bench.create()
+    fill(bench)
+    bench.advance(100_000)
+    assert bases(bench) == [0]
+
+
+def test_stop_leaves_the_rest_for_the_next_start():
+    disk, work = MemoryDisk(), HeldWork()
+    BrokerBench(disk).create(retention_ms="1000", **ROLLING)
+    first = BrokerBench(disk.crash())
+    fill(first)
+    first.core.close()
+    bench = BrokerBench(first.disk, work)
+    bench.advance(FIRST_MS)
+    assert work.pending
+    bench.core.begin_end()
+    work.run()
+    assert bases(bench)[0] == 0
+    again = BrokerBench(bench.disk.crash())  # type: ignore[attr-defined]  # a MemoryDisk
+    again.now_ms += 1000
+    again.advance(FIRST_MS)
+    assert bases(again) == [5]
+
+
+# Compaction.
+
+BACKOFF_MS = 15_000
+
+
+def values(bench, topic="t"):
+    log = bench.core.directory.log(topic, 0)
+    return [bytes(value) for _, value in records_in(log) if value is not None]
+
+
+def fill_compacted(bench, topic="t", records=12):
+    for number in range(records):
+        bench.produce(produced(b"%d" % number, key=b"k%d" % (number % 2)), topic)
+
+
+def test_dirty_logs_are_compacted():
+    bench = BrokerBench(MemoryDisk())
+    bench.create(cleanup_policy="compact", min_cleanable_dirty_ratio="0.6", **ROLLING)
+    bench.create("other", cleanup_policy="compact", **ROLLING)
+    bench.create("plain", **ROLLING)
+    for topic in ("t", "other", "plain"):
+        fill_compacted(bench, topic)
+    bench.advance(BACKOFF_MS - 1)
+    assert len(values(bench)) == 12
+    bench.advance(1)
+    assert values(bench) == values(bench, "other")
+    assert len(values(bench)) < 6
+    assert len(values(bench, "plain")) == 12
+    assert read_file(bench.disk, "cleaner-offset-checkpoint") == b"0\n2\nother 0 10\nt 0 10\n"
+    before = values(bench)
+    bench.crash()
+    assert values(bench) == before
+    bench.produce(produced(b"x", key=b"k0"))
+    bench.advance(BACKOFF_MS)
+    assert values(bench) == [*before, b"x"], "not worth it yet"
+    fill_compacted(bench, records=10)
+    bench.advance(BACKOFF_MS)
+    assert len(values(bench)) < 6
+
+
+def test_compacted_logs_may_have_retention_too():
+    bench = BrokerBench(MemoryDisk())
+    bench.create(cleanup_policy="compact,delete", retention_ms="100000", **ROLLING)
+    fill_compacted(bench)
+    bench.advance(BACKOFF_MS)
+    assert len(values(bench)) < 6
+    bench.advance(100_000)
+    assert values(bench) == []
+    assert bench.core.directory.log("t", 0).log_start_offset == 12
+
+
+def test_compaction_can_be_turned_off():
+    bench = BrokerBench(MemoryDisk(), log_cleaner_enable=False)
+    bench.create(cleanup_policy="compact,delete", retention_ms="100000", **ROLLING)
+    fill_compacted(bench)
+    bench.advance(BACKOFF_MS)
+    assert len(values(bench)) == 12
+    bench.advance(300_000)
+    assert values(bench) == []
+
+
+def test_log_that_cannot_be_compacted_is_left_out_and_told_once(caplog):
+    bench = BrokerBench(MemoryDisk())
+    for topic in ("t", "other"):
+        bench.create(topic, cleanup_policy="compact", **ROLLING)
+        fill_compacted(bench, topic)
+    assert isinstance(bench.disk, MemoryDisk)
+    file = bench.disk.open("t-0/00000000000000000000.log")
+    content = bytearray(file.read(0, 10_000))
+    content[-1] ^= 1
+    file.truncate(0)
+    file.append(bytes(content))
+    for _ in range(3):
+        bench.advance(BACKOFF_MS)
+    assert caplog.text.count("memory:t-0: upkeep failed: crc") == 1
+    assert len(values(bench, "other")) < 6
+    bench.produce(produced(b"still works"))
+    assert bench.core.directory.log("t", 0).next_offset == 13
+
+
+def test_stop_in_the_middle_of_a_compaction():
+    disk = MemoryDisk()
+    first = BrokerBench(disk)
+    first.create(cleanup_policy="compact", **ROLLING)
+    fill_compacted(first, records=40)
+    first.core.close()
+    for steps in range(0, 60, 3):
+        work = HeldWork()
+        copy = disk.crash()
+        bench = BrokerBench(copy, work)
+        bench.advance(BACKOFF_MS)
+        work.run(steps)
+        before = values(bench)
+        bench.core.begin_end()
+        work.run()
+        bench.core.close()
+        again = BrokerBench(copy.crash())
+        assert values(again)[-2:] == before[-2:] == [b"38", b"39"]
+        names = copy.crash().names("t-0")
+        again.advance(BACKOFF_MS)
+        assert len(values(again)) < 10, names

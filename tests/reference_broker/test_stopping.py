@@ -1,0 +1,177 @@
+"""A broker that is stopped answers what it has stored, wakes who waits, and does not wait for ever.
+
+Method: clients over TCP in the middle of something; everything that is waited for has a time limit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import struct
+import threading
+import time
+
+import pytest
+
+from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.log.segment import Segment
+from kafkawire.reference_broker.server import BackgroundBroker, Broker, serve
+from kafkawire.sdk.errors import ConfigurationError, RemoteProtocolError
+from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafkawire.sdk.protocol.messages.fetch import FetchResponse
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kafkawire.sdk.protocol.messages.produce import ProduceResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.wire import Address
+from tests.reference_broker.log.produced_batches import produced
+from tests.reference_broker.raw_client import TIMEOUT_SECONDS, Client, base_offset, fetch, fetched, produce_request
+
+
+def test_stop_answers_what_it_stores(tmp_path, monkeypatch):
+    is_syncing, may_end = threading.Event(), threading.Event()
+    broker = BackgroundBroker(tmp_path, log_flush_interval_messages=1)
+    broker.start()
+    with Client(broker.bootstrap) as client:
+        client.topic()
+        sync = os.fsync
+
+        def slow_sync(descriptor: int) -> None:
+            is_syncing.set()
+            may_end.wait(TIMEOUT_SECONDS)
+            sync(descriptor)
+
+        monkeypatch.setattr(os, "fsync", slow_sync)
+        client.send(produce_request(produced(b"x")), 9)
+        assert is_syncing.wait(TIMEOUT_SECONDS)
+        stopping = threading.Thread(target=broker.stop)
+        stopping.start()
+        client.socket.send(*client.protocol.request(produce_request(produced(b"not taken any more")), 9).parts)
+        may_end.set()
+        assert base_offset(client.receive(ProduceResponse)) == 0
+        with pytest.raises(RemoteProtocolError):
+            client.receive(ProduceResponse)
+        stopping.join(TIMEOUT_SECONDS)
+    monkeypatch.undo()
+    broker.start()
+    with Client(broker.bootstrap) as client:
+        assert fetched(client.fetch()) == [b"x"]
+    broker.stop()
+
+
+def test_stop_of_a_client_that_goes_on_sending(tmp_path):
+    """Its responses reach it although there are requests that nobody reads any more."""
+    broker = BackgroundBroker(tmp_path)
+    broker.start()
+    stored = 0
+    with Client(broker.bootstrap) as client:
+        client.topic()
+        client.produce(produced(b"first"))
+        stopping = threading.Thread(target=broker.stop)
+        for number in range(400):
+            if number == 100:
+                stopping.start()
+            try:
+                client.send(produce_request(produced(b"%d" % number)), 9)
+            except (OSError, RemoteProtocolError):
+                break
+        with contextlib.suppress(RemoteProtocolError):  # the end of the connection
+            while True:
+                assert base_offset(client.receive(ProduceResponse)) == stored + 1
+                stored += 1
+        stopping.join(TIMEOUT_SECONDS)
+    broker.start()
+    with Client(broker.bootstrap) as client:
+        assert len(fetched(client.fetch())) == stored + 1
+    broker.stop()
+
+
+def test_stop_answers_members_that_wait_for_others(tmp_path):
+    broker = BackgroundBroker(tmp_path, group_initial_rebalance_delay_ms=60_000)
+    broker.start()
+    with Client(broker.bootstrap) as client:
+        client.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4, FindCoordinatorResponse)
+        protocols = [JoinGroupRequest.JoinGroupRequestProtocol("range", b"")]
+        client.send(JoinGroupRequest("g", 10_000, 10_000, protocol_type="consumer", protocols=protocols), 3)
+        is_waiting(broker)
+        broker.stop()
+        assert client.receive(JoinGroupResponse).error_code == ErrorCode.NOT_COORDINATOR
+
+
+def is_waiting(broker):
+    """Wait until a member waits."""
+    with Client(broker.bootstrap) as other:
+        for _ in range(TIMEOUT_SECONDS * 1000):
+            (group,) = other.ask(DescribeGroupsRequest(["g"]), 5, DescribeGroupsResponse).groups
+            if group.members:
+                return
+    raise AssertionError("nobody has joined")
+
+
+def test_stop_does_not_wait_for_ever_for_a_disk_that_hangs(monkeypatch, caplog):
+    monkeypatch.setattr("kafkawire.reference_broker.server._LAST_SYNC_SECONDS", 0.1)
+    may_end = threading.Event()
+
+    def hang(self, *, with_indexes):
+        return not may_end.wait(TIMEOUT_SECONDS)
+
+    broker = BackgroundBroker(MemoryDisk())
+    broker.start()
+    with Client(broker.bootstrap) as client:
+        client.topic()
+        client.produce(produced(b"x"))
+        monkeypatch.setattr(Segment, "sync", hang)
+        broker.stop()
+    assert "not synced everything" in caplog.text
+    with pytest.raises(ConfigurationError, match="another broker uses it"):
+        broker.start()
+    may_end.set()
+
+
+def test_stop_wakes_waiting_clients_and_can_be_repeated(tmp_path):
+    broker = BackgroundBroker(tmp_path)
+    broker.start()
+    with Client(broker.bootstrap) as client:
+        client.topic()
+        client.send(fetch(wait=60_000), 12)
+        broker.stop()
+        broker.stop()
+        with pytest.raises(RemoteProtocolError):
+            client.receive(FetchResponse)
+
+
+def test_serve_runs_until_a_signal(tmp_path):
+    ready = threading.Event()
+    found = []
+
+    def started(broker: Broker) -> None:
+        found.append(broker.bootstrap)
+        ready.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    serve(Address("127.0.0.1", 0), tmp_path, {"num.partitions": "2"}, started)
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert ready.is_set()
+    host, _, port = found[0].rpartition(":")
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection((host, int(port)), TIMEOUT_SECONDS)
+
+
+def test_stop_while_clients_reset_their_connections(tmp_path):
+    """The broker has not noticed yet, because it does not read while a request waits."""
+    broker = BackgroundBroker(tmp_path)
+    broker.start()
+    for _ in range(5):
+        with Client(broker.bootstrap) as client:
+            client.topic()
+            for _ in range(3):
+                client.send(fetch(wait=60_000), 12)
+            while not all(wire.session.is_waiting for wire in list(broker._broker._wires)):
+                time.sleep(0)
+            linger = struct.pack("ii", 1, 0)
+            client.socket._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    broker.stop()
+    assert not broker._broker._wires

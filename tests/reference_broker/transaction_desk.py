@@ -1,0 +1,54 @@
+"""A transaction coordinator that says what the test wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kafkawire.reference_broker.transaction_verification import Place
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["TransactionDesk"]
+
+
+class TransactionDesk:
+    """Agrees to everything that is not refused, at once or when it is told to.
+
+    Attributes:
+        asked: (transactional id, producer id, epoch, partitions, version) of each question.
+        refused: the error of each partition that is refused.
+        is_held: whether answers wait for `answer`.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int, int, list[Place], int]] = []
+        self.refused: dict[Place, ErrorCode] = {}
+        self.is_held = False
+        self._held: list[Callable[[], None]] = []
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        topic_partitions: Sequence[Place],
+        transaction_version: int,
+        done: Callable[[Mapping[Place, BrokerError]], None],
+        now_ms: int,
+    ) -> None:
+        self.asked.append((transactional_id, producer_id, epoch, list(topic_partitions), transaction_version))
+
+        def answer() -> None:
+            places = set(topic_partitions) & set(self.refused)
+            done({place: BrokerError(self.refused[place], "refused by the desk") for place in places})
+
+        if self.is_held:
+            self._held.append(answer)
+        else:
+            answer()
+
+    def answer(self) -> None:
+        """Give the answers that were held."""
+        held, self._held = self._held, []
+        for answer in held:
+            answer()

@@ -1,0 +1,52 @@
+"""A broker that is killed keeps what it has acknowledged, and the soak notices one that does not.
+
+Method: a few kills; and kept records that are taken away, doubled or changed before they are checked.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tools.soak import kills
+from tools.soak.kills import Failure, Lives
+
+
+def test_nothing_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    assert kills.main(["--kills", "8", "--seed", "3"]) == 0
+    assert "kills: 6 SIGKILL, 2 SIGTERM" in capsys.readouterr().out
+
+
+def test_what_is_missing_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(kills, "WORK_SECONDS", (0.2, 0.2))
+    lives = Lives(tmp_path, Random(1))
+    try:
+        lives.live_and_die(by_kill=True)
+        plain, idempotent, synced = lives.writers
+        assert plain.checked_offset
+        plain.acknowledged[plain.checked_offset] = plain.sent
+        with pytest.raises(Failure, match="acknowledged ones are gone"):
+            lives.check(is_stopped=False)
+        plain.acknowledged.clear()
+        idempotent.checked_offset, idempotent.last_number = 0, -1
+        with pytest.raises(Failure, match="was stored and not answered"):
+            lives.check(is_stopped=False)
+        idempotent.checked_offset, idempotent.last_number = 0, 10
+        with pytest.raises(Failure, match="0 at 0 comes after 10"):
+            lives.check(is_stopped=False)
+        idempotent.checked_offset, idempotent.last_number, idempotent.acknowledged = 0, -1, {0: 5}
+        with pytest.raises(Failure, match="0 at 0, where 5 was acknowledged"):
+            lives.check(is_stopped=False)
+        idempotent.acknowledged, sent = dict.fromkeys(range(1), 0), idempotent.sent
+        idempotent.checked_offset, idempotent.last_number, idempotent.sent = 0, -1, 0
+        with pytest.raises(Failure, match="was never sent"):
+            lives.check(is_stopped=False)
+        idempotent.checked_offset, idempotent.last_number, idempotent.sent = sent, sent - 1, sent
+        idempotent.acknowledged.clear()
+        lives.committers[0].acknowledged = lives.committers[0].sent + 1
+        with pytest.raises(Failure, match="was acknowledged of"):
+            lives.check(is_stopped=False)
+        assert synced.last_number == synced.sent - 1
+    finally:
+        lives.end()

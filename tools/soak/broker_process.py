@@ -1,0 +1,200 @@
+"""A reference broker in a process of its own, for soaks that kill it or look at its memory, and a client of it.
+
+Its processes are forked from one that has imported the broker already, so that a start takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import resource
+import signal
+from collections.abc import Iterable, Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from kafkawire.reference_broker.server import serve
+from kafkawire.sdk.protocol.connection import ClientConnection
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from kafkawire.sdk.records import BatchBuilder
+from kafkawire.sdk.transport.blocking import FrameSocket
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["BrokerProcess", "RawClient", "fetch_request", "produce_request"]
+
+#: Versions that name topics, so that nobody has to look up ids.
+CREATE_TOPICS_VERSION = 7
+FETCH_VERSION = 12
+PRODUCE_VERSION = 9
+
+_TIMEOUT_SECONDS = 60.0
+
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload([__name__])
+
+M = TypeVar("M", bound=Message)
+
+
+def _serve(
+    data: str | None, options: Mapping[str, object], log: str | None, files_max: int | None, ready: Connection
+) -> None:
+    if files_max is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
+    if log is None:
+        logging.getLogger("kafkawire").setLevel(logging.CRITICAL)
+    else:
+        logging.basicConfig(filename=log, level=logging.INFO)
+    serve(Address("127.0.0.1", 0), data, options, lambda broker: ready.send(broker.bootstrap))
+
+
+class BrokerProcess:
+    """A broker that listens on a free port.
+
+    Args:
+        data: the folder of its files; None for a broker that keeps everything in memory.
+        log: the file of its log lines; None for none.
+        files_max: how many descriptors it may have; None for as many as this process.
+        options: see `BrokerOptions`.
+
+    Attributes:
+        bootstrap: where clients connect to.
+        pid: of the process.
+    """
+
+    def __init__(
+        self, data: Path | None, *, log: Path | None = None, files_max: int | None = None, **options: object
+    ) -> None:
+        ready, told = _processes.Pipe(duplex=False)
+        folder, lines = (None if path is None else str(path) for path in (data, log))
+        self._process = _processes.Process(target=_serve, args=(folder, options, lines, files_max, told), daemon=True)
+        self._process.start()
+        told.close()
+        self.bootstrap: str = ready.recv()
+        self.pid = self._process.pid or 0
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        self._process.kill()
+        self._process.join(_TIMEOUT_SECONDS)
+
+    def stop(self) -> int:
+        """End it with SIGTERM, and return its exit status."""
+        os.kill(self.pid, signal.SIGTERM)
+        self._process.join(_TIMEOUT_SECONDS)
+        status = self._process.exitcode
+        assert status is not None, "it does not stop"
+        return status
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there."""
+        return self._process.is_alive()
+
+    @property
+    def resident_bytes(self) -> int:
+        """Its resident memory."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The CPU time that it has used."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def descriptors(self) -> int:
+        """How many files and sockets it has open."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+
+class RawClient:
+    """A connection on which a soak sends what it wants."""
+
+    def __init__(self, bootstrap: str, timeout_seconds: float = _TIMEOUT_SECONDS) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self.socket = FrameSocket(host, int(port), timeout_seconds)
+        self.protocol = ClientConnection("soak")
+
+    def send(self, message: Message, version: int) -> None:
+        """Send a request."""
+        self.socket.send(*self.protocol.request(message, version).parts)
+
+    def receive(self, kind: type[M]) -> M:
+        """Return the next response."""
+        message = self.protocol.receive(self.socket.receive()).message
+        assert isinstance(message, kind)
+        return message
+
+    def ask(self, message: Message, version: int, kind: type[M]) -> M:
+        """Return the response to a request."""
+        self.send(message, version)
+        return self.receive(kind)
+
+    def create(self, topics: Mapping[str, int], configs: Mapping[str, str] | None = None) -> None:
+        """Create topics with so many partitions each."""
+        Topic, Config = CreateTopicsRequest.CreatableTopic, CreateTopicsRequest.CreatableTopicConfig
+        given = [Config(*entry) for entry in (configs or {}).items()]
+        request = CreateTopicsRequest([Topic(name, count, 1, configs=given) for name, count in topics.items()])
+        response = self.ask(request, CREATE_TOPICS_VERSION, CreateTopicsResponse)
+        assert not any(topic.error_code for topic in response.topics), response
+
+    def fetch(self, topic: str, partition: int, offset: int) -> memoryview:
+        """Return what a partition has from an offset on, a few megabytes at the most."""
+        response = self.ask(fetch_request(topic, partition, offset), FETCH_VERSION, FetchResponse)
+        found = response.responses[0].partitions[0]
+        assert not found.error_code, found
+        return memoryview(found.records or b"")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def produce_request(
+    topic: str,
+    partition: int,
+    values: Iterable[bytes],
+    timestamp_ms: int,
+    *,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+) -> ProduceRequest:
+    """Return a request with one batch."""
+    builder = BatchBuilder(
+        2**31 - 1, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence
+    )
+    for value in values:
+        builder.append(timestamp_ms, None, value)
+    data = ProduceRequest.PartitionProduceData(partition, bytearray(builder.seal()))
+    return ProduceRequest(None, -1, 30_000, [ProduceRequest.TopicProduceData(topic, partition_data=[data])])
+
+
+def fetch_request(topic: str, partition: int, offset: int, max_bytes: int = 8 << 20) -> FetchRequest:
+    """Return a request for one partition that does not wait."""
+    asked = FetchRequest.FetchPartition(partition, fetch_offset=offset, partition_max_bytes=max_bytes)
+    return FetchRequest(max_wait_ms=0, topics=[FetchRequest.FetchTopic(topic, partitions=[asked])])

@@ -1,0 +1,369 @@
+"""Kill a broker under load, again and again: `python -m tools.soak kills [--kills N] [--seconds S] [--seed S]`.
+
+Producers send numbers, some of them idempotently; groups commit them. After a moment the process gets SIGKILL, one time
+in four SIGTERM; it is started again on the same files, and what is there is compared with what was acknowledged:
+everything that was, in order, once; of an idempotent producer all that it sent, after it has sent the rest again; of a
+broker that was told to stop nothing that was not answered; and no commit that goes back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from kafkawire.sdk.clock import now_ms
+from kafkawire.sdk.errors import PartialBatch, RemoteProtocolError
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kafkawire.sdk.protocol.messages.produce import ProduceResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records import walk
+from tools.soak.broker_process import PRODUCE_VERSION, BrokerProcess, RawClient, produce_request
+
+__all__ = ["main"]
+
+#: How long a broker works before it is killed.
+WORK_SECONDS = (0.005, 0.08)
+
+#: Of so many ends one is a SIGTERM.
+TERM_EVERY = 4
+
+#: Kills on the same files; then all of it is read once more, and new ones are begun.
+KILLS_A_FOLDER = 50
+
+#: Requests of a producer that are not answered yet; Kafka keeps the last five batches of a producer.
+IN_FLIGHT = 5
+
+#: Small segments, so that logs are rolled all the time.
+TOPICS = {
+    "plain": {"segment.bytes": str(1 << 20), "index.interval.bytes": "0"},
+    "synced": {"flush.messages": "1"},
+}
+_COMMITTED_TOPIC = "plain"
+_COMMIT_VERSION = 8
+_COORDINATOR_VERSION = 4
+_FETCH_OFFSETS_VERSION = 8
+_PRODUCER_ID_VERSION = 4
+
+#: Until the coordinator has loaded its part of the offsets topic.
+_RETRIABLE = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
+
+
+class Failure(Exception):
+    """A promise that was not kept."""
+
+
+class Writer:
+    """A producer of one partition, over many lives of the broker.
+
+    Args:
+        topic: where it writes.
+        partition: likewise.
+        is_idempotent: whether it sends again what was not answered.
+    """
+
+    def __init__(self, topic: str, partition: int, *, is_idempotent: bool) -> None:
+        self.name = f"{topic}-{partition}"
+        self.topic = topic
+        self.partition = partition
+        self.is_idempotent = is_idempotent
+        self.sent = 0
+        #: Numbers that are not answered, with the offset of the sequence they began at.
+        self.in_flight: deque[tuple[int, int]] = deque()
+        self.acknowledged: dict[int, int] = {}
+        self.unknown: set[int] = set()
+        self.producer_id = -1
+        self.checked_offset = 0
+        self.last_number = -1
+
+    def begin(self, client: RawClient) -> None:
+        """Get an id, and send again what was not answered."""
+        if not self.is_idempotent:
+            self.in_flight.clear()
+            return
+        if self.producer_id < 0:
+            request = InitProducerIdRequest(None, 60_000)
+            self.producer_id = client.ask(request, _PRODUCER_ID_VERSION, InitProducerIdResponse).producer_id
+        for number, count in self.in_flight:
+            self._send(client, number, count)
+        while self.in_flight:
+            self._receive(client, is_again=True)
+
+    def work(self, client: RawClient, size_bytes: int, count: int) -> None:
+        """Send a batch, and wait for an answer if there are enough in flight."""
+        self._send(client, self.sent, count, size_bytes)
+        self.in_flight.append((self.sent, count))
+        self.sent += count
+        if len(self.in_flight) >= IN_FLIGHT:
+            self._receive(client)
+
+    def _send(self, client: RawClient, number: int, count: int, size_bytes: int = 0) -> None:
+        values = [b"%d " % each + bytes(size_bytes) for each in range(number, number + count)]
+        sequence = number if self.is_idempotent else -1
+        epoch = 0 if self.is_idempotent else -1
+        request = produce_request(
+            self.topic,
+            self.partition,
+            values,
+            now_ms(),
+            producer_id=self.producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+        )
+        client.send(request, PRODUCE_VERSION)
+
+    def _receive(self, client: RawClient, *, is_again: bool = False) -> None:
+        answer = client.receive(ProduceResponse).responses[0].partition_responses[0]
+        number, count = self.in_flight[0]
+        if answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.is_idempotent and is_again:
+            # As in Kafka, a snapshot knows a producer's last batch only: what was stored before it is not recognised.
+            self.unknown.update(range(number, number + count))
+            self.in_flight.popleft()
+            return
+        if answer.error_code:
+            raise Failure(f"{self.name}: {number} was refused: {ErrorCode(answer.error_code).name}")
+        for delta in range(count):
+            self.acknowledged[answer.base_offset + delta] = number + delta
+        self.in_flight.popleft()
+
+    def finish(self, client: RawClient) -> None:
+        """Wait for the answers that a broker that stops still gives."""
+        while self.in_flight:
+            self._receive(client)
+
+    def check(self, client: RawClient, *, is_stopped: bool) -> None:
+        """Compare what is stored since the last check with what was acknowledged.
+
+        Raises:
+            Failure: it differs.
+        """
+        for offset, number in self._stored(client):
+            if number <= self.last_number:
+                raise Failure(f"{self.name}: {number} at {offset} comes after {self.last_number}")
+            if number >= self.sent:
+                raise Failure(f"{self.name}: {number} at {offset} was never sent")
+            expected = self.acknowledged.pop(offset, None)
+            if expected is None and (is_stopped or self.is_idempotent) and number not in self.unknown:
+                raise Failure(f"{self.name}: {number} at {offset} was stored and not answered")
+            if expected not in (None, number):
+                raise Failure(f"{self.name}: {number} at {offset}, where {expected} was acknowledged")
+            if self.is_idempotent and number != self.last_number + 1:
+                raise Failure(f"{self.name}: {number} at {offset} follows {self.last_number}")
+            self.last_number = number
+            self.checked_offset = offset + 1
+        if self.is_idempotent and self.last_number != self.sent - 1:
+            raise Failure(f"{self.name}: {self.last_number} is the last, {self.sent - 1} was sent")
+        if self.acknowledged:
+            offset, number = next(iter(self.acknowledged.items()))
+            raise Failure(f"{self.name}: {len(self.acknowledged)} acknowledged ones are gone, {number} at {offset}")
+
+    def _stored(self, client: RawClient) -> Iterator[tuple[int, int]]:
+        offset = self.checked_offset
+        while records := client.fetch(self.topic, self.partition, offset):
+            try:
+                for batch in walk(records):
+                    for record in batch.records():
+                        if record.offset >= offset:
+                            yield record.offset, int(bytes(record.value or b"").partition(b" ")[0])
+                            offset = record.offset + 1
+            except PartialBatch:
+                pass
+
+
+class Committer:
+    """A group whose offset only goes up.
+
+    Args:
+        group: its id.
+    """
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self.sent = 0
+        self.acknowledged = 0
+
+    def work(self, client: RawClient) -> None:
+        """Commit the next offset."""
+        self.sent += 1
+        Topic, Place = OffsetCommitRequest.OffsetCommitRequestTopic, OffsetCommitRequest.OffsetCommitRequestPartition
+        topic = Topic(_COMMITTED_TOPIC, partitions=[Place(0, self.sent)])
+        request = OffsetCommitRequest(self.group, -1, "", topics=[topic])
+        (answer,) = client.ask(request, _COMMIT_VERSION, OffsetCommitResponse).topics
+        code = answer.partitions[0].error_code
+        if not code:
+            self.acknowledged = self.sent
+        elif code not in _RETRIABLE:
+            raise Failure(f"{self.group}: a commit was refused: {ErrorCode(code).name}")
+
+    def check(self, client: RawClient) -> None:
+        """Compare the committed offset.
+
+        Raises:
+            Failure: it is older than an acknowledged one.
+        """
+        Group, Topic = OffsetFetchRequest.OffsetFetchRequestGroup, OffsetFetchRequest.OffsetFetchRequestTopics
+        request = OffsetFetchRequest(
+            groups=[Group(self.group, topics=[Topic(_COMMITTED_TOPIC, partition_indexes=[0])])]
+        )
+        deadline = time.monotonic() + 30
+        while True:
+            (found,) = client.ask(request, _FETCH_OFFSETS_VERSION, OffsetFetchResponse).groups
+            if found.error_code not in _RETRIABLE:
+                break
+            if time.monotonic() > deadline:
+                raise Failure(f"{self.group}: its coordinator does not load")
+        offset = max(found.topics[0].partitions[0].committed_offset, 0)
+        if not self.acknowledged <= offset <= self.sent:
+            raise Failure(f"{self.group}: {offset} is committed, {self.acknowledged} was acknowledged of {self.sent}")
+
+
+class Lives:
+    """The lives of one broker.
+
+    Args:
+        folder: of its files.
+        random: decides everything.
+    """
+
+    def __init__(self, folder: Path, random: Random) -> None:
+        self._folder = folder
+        self._random = random
+        self.writers = [
+            Writer("plain", 0, is_idempotent=False),
+            Writer("plain", 1, is_idempotent=True),
+            Writer("synced", 0, is_idempotent=True),
+        ]
+        self.committers = [Committer(f"group-{number}") for number in range(3)]
+        self._broker = BrokerProcess(folder)
+        with RawClient(self._broker.bootstrap) as client:
+            for name, configs in TOPICS.items():
+                client.create({name: 2}, configs)
+            request = FindCoordinatorRequest(coordinator_keys=["group-0"])
+            client.ask(request, _COORDINATOR_VERSION, FindCoordinatorResponse)
+            for writer in self.writers:
+                writer.begin(client)
+
+    def live_and_die(self, *, by_kill: bool) -> None:
+        """Work, end the broker, start it again, and check.
+
+        Raises:
+            Failure: a promise was not kept.
+        """
+        failures: list[Failure] = []
+        threads = [
+            threading.Thread(target=self._worked, args=(worker, by_kill, failures))
+            for worker in (*self.writers, self.committers)
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(self._random.uniform(*WORK_SECONDS))
+        if by_kill:
+            self._broker.kill()
+        elif self._broker.stop():
+            raise Failure("the exit status of a broker that was told to stop is not 0")
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
+        self._broker = BrokerProcess(self._folder)
+        self.check(is_stopped=not by_kill)
+
+    def check(self, *, is_stopped: bool) -> None:
+        """Compare everything with what was acknowledged."""
+        with RawClient(self._broker.bootstrap) as client:
+            for writer in self.writers:
+                writer.begin(client)
+                writer.check(client, is_stopped=is_stopped)
+            for committer in self.committers:
+                committer.check(client)
+
+    def end(self) -> None:
+        """Kill it."""
+        self._broker.kill()
+
+    def _worked(self, worker: Writer | list[Committer], by_kill: bool, failures: list[Failure]) -> None:
+        random = Random(self._random.random())
+        client = None
+        try:
+            client = RawClient(self._broker.bootstrap)
+            while True:
+                if isinstance(worker, Writer):
+                    worker.work(client, random.choice((10, 1_000, 50_000)), random.randint(1, 4))
+                else:
+                    random.choice(worker).work(client)
+        except (OSError, RemoteProtocolError):
+            self._last_answers(worker, client, by_kill, failures)
+        except Failure as failure:
+            failures.append(failure)
+        finally:
+            if client is not None:
+                client.close()
+
+    def _last_answers(
+        self, worker: Writer | list[Committer], client: RawClient | None, by_kill: bool, failures: list[Failure]
+    ) -> None:
+        """Read what the broker has sent before it ended."""
+        if isinstance(worker, Writer) and client is not None:
+            try:
+                worker.finish(client)
+            except (OSError, RemoteProtocolError):
+                pass
+            except Failure as failure:
+                failures.append(failure)
+
+
+def main(arguments: list[str]) -> int:
+    """Kill, print what was kept, and return the exit status: 1 if something was not."""
+    parser = argparse.ArgumentParser(prog="python -m tools.soak kills")
+    parser.add_argument("--kills", type=int, help="how often; the default is as often as there is time for")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--bootstrap", help="not for this one, which starts its own")
+    given = parser.parse_args(arguments)
+    begun = time.monotonic()
+    killed = stopped = records = commits = 0
+    folder = Path(tempfile.mkdtemp(prefix="kafkawire-kills-"))
+    lives: Lives | None = None
+    try:
+        while killed + stopped < given.kills if given.kills is not None else time.monotonic() - begun < given.seconds:
+            number = killed + stopped
+            if number % KILLS_A_FOLDER == 0:
+                if lives is not None:
+                    lives.end()
+                shutil.rmtree(folder)
+                folder.mkdir()
+                random = Random(f"{given.seed} {number}")
+                lives = Lives(folder, random)
+            assert lives is not None
+            by_kill = number % TERM_EVERY != TERM_EVERY - 1
+            before = (
+                sum(writer.last_number + 1 for writer in lives.writers),
+                sum(c.acknowledged for c in lives.committers),
+            )
+            try:
+                lives.live_and_die(by_kill=by_kill)
+            except Failure as failure:
+                print(f"kills: seed {given.seed}, end {number}: {failure}; the files are in {folder}")
+                return 1
+            records += sum(writer.last_number + 1 for writer in lives.writers) - before[0]
+            commits += sum(committer.acknowledged for committer in lives.committers) - before[1]
+            killed += by_kill
+            stopped += not by_kill
+        shutil.rmtree(folder)
+    finally:
+        if lives is not None:
+            lives.end()
+    seconds = time.monotonic() - begun
+    print(
+        f"kills: {killed} SIGKILL, {stopped} SIGTERM in {seconds:.0f} s; {records:,} records, {commits:,} commits kept"
+    )
+    return 0
