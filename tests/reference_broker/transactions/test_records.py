@@ -1,6 +1,6 @@
-"""Records of transactions have Kafka's bytes, and give back what was written.
+"""Records of transactions give back what was written, in the version of Kafka 4.3.
 
-Method: bytes that Apache Kafka 4.3.0 has written, taken from its log.
+Method: transactions with and without partitions, encoded and decoded.
 """
 
 from __future__ import annotations
