@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from kafkawire.reference_broker.apis.registry import Answer, Call, Handler, load
@@ -22,7 +23,9 @@ from kafkawire.reference_broker.log.upkeep import Upkeep, UpkeepLimits
 from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.reference_broker.request_path import ELEMENTS, chain
-from kafkawire.reference_broker.transaction_verification import NoCoordinator, Verifier
+from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
+from kafkawire.reference_broker.transactions.partitions import verify_offsets, write_marker
+from kafkawire.reference_broker.transactions.requests import TransactionLimits
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
@@ -36,6 +39,15 @@ INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SH
 
 #: Configuration of the offsets topic, beside the size of its segments.
 _OFFSETS_TOPIC_CONFIGS = {"cleanup.policy": "compact", "compression.type": "producer"}
+
+#: Configuration of the topic of transactions, Kafka's.
+_TRANSACTIONS_TOPIC_CONFIGS = {
+    "cleanup.policy": "compact",
+    "compression.type": "uncompressed",
+    "min.insync.replicas": "1",
+    "segment.bytes": str(100 * 1024 * 1024),
+    "unclean.leader.election.enable": "false",
+}
 
 #: How often logs forget idle producers, Kafka's `producer.id.expiration.check.interval.ms`.
 _PRODUCER_EXPIRATION_CHECK_MS = 600_000
@@ -51,9 +63,10 @@ class Core:
         now_ms: the current time.
 
     Attributes:
+        groups: see `GroupCoordinator`.
+        transactions: see `TransactionCoordinator`.
         fetch_sessions: what consumers fetch.
-        producer_ids: gives ids to idempotent producers.
-        transactions: the transaction coordinator, as Produce sees it.
+        producer_ids: gives ids to producers.
         served: the versions of each API that are served.
         advertised: the versions of each API that clients are told.
         lines: what the parts of the broker write to the log, repetitions held back.
@@ -83,10 +96,30 @@ class Core:
             options.offsets_retention_minutes * 60_000,
             options.offsets_retention_check_interval_ms,
         )
-        self.groups = GroupCoordinator(self.timers, new_id, limits, self._offsets_logs, _TopicsOf(directory))
+        self.groups = GroupCoordinator(
+            self.timers,
+            new_id,
+            limits,
+            lambda: self._coordinator_logs(CONSUMER_OFFSETS_TOPIC),
+            _TopicsOf(directory),
+            partial(verify_offsets, self),
+        )
         self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id)
         self.producer_ids = ProducerIds(directory.reserve_producer_ids, directory.services.background)
-        self.transactions: Verifier = NoCoordinator()
+        self.transactions = TransactionCoordinator(
+            self.timers,
+            TransactionLimits(
+                options.transaction_max_timeout_ms,
+                options.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+                options.transactional_id_expiration_ms,
+                options.transaction_remove_expired_transaction_cleanup_interval_ms,
+                options.add_partitions_to_txn_retry_backoff_ms,
+                options.add_partitions_to_txn_retry_backoff_max_ms,
+            ),
+            lambda: self._coordinator_logs(TRANSACTION_STATE_TOPIC),
+            self.producer_ids,
+            partial(write_marker, self),
+        )
         self._expire_producers(now_ms)
         upkeep = UpkeepLimits(
             options.log_initial_task_delay_ms,
@@ -102,6 +135,7 @@ class Core:
         self._handlers: dict[int, Handler] = {key: served.handle for key, served in handlers.items()}
         self._answer = chain(ELEMENTS, self._dispatch)
         self.groups.load(now_ms)
+        self.transactions.load(now_ms)
 
     def handle(self, call: Call, message: Any) -> Answer:
         """Handle a request.
@@ -132,6 +166,7 @@ class Core:
     def unload(self) -> None:
         """Answer everything that waits for a coordinator: this broker is none any more."""
         self.groups.unload()
+        self.transactions.unload()
 
     def close(self, each: Each = in_order) -> None:
         """Sync everything to disk.
@@ -165,18 +200,26 @@ class Core:
 
     def create_offsets_topic(self, done: Callable[[Topic | BrokerError], None]) -> None:
         """Create the offsets topic, if it does not exist; `done` is called as by `create_topic`."""
-        topic = self.directory.topics.get(CONSUMER_OFFSETS_TOPIC)
+        partitions = self.options.offsets_topic_num_partitions
+        segment_bytes = {"segment.bytes": str(self.options.offsets_topic_segment_bytes)}
+        self._create_coordinator_topic(CONSUMER_OFFSETS_TOPIC, partitions, _OFFSETS_TOPIC_CONFIGS | segment_bytes, done)
+
+    def create_transactions_topic(self, done: Callable[[Topic | BrokerError], None]) -> None:
+        """Create the topic of transactions, if it does not exist; `done` is called as by `create_topic`."""
+        partitions = self.options.transaction_state_log_num_partitions
+        self._create_coordinator_topic(TRANSACTION_STATE_TOPIC, partitions, _TRANSACTIONS_TOPIC_CONFIGS, done)
+
+    def _create_coordinator_topic(
+        self, name: str, partitions: int, configs: Mapping[str, str], done: Callable[[Topic | BrokerError], None]
+    ) -> None:
+        topic = self.directory.topics.get(name)
         if topic is not None:
             done(topic)
         else:
-            partitions = self.options.offsets_topic_num_partitions
-            segment_bytes = {"segment.bytes": str(self.options.offsets_topic_segment_bytes)}
-            self.create_topic(CONSUMER_OFFSETS_TOPIC, partitions, _OFFSETS_TOPIC_CONFIGS | segment_bytes, done)
+            self.create_topic(name, partitions, configs, done)
 
-    # Groups.
-
-    def _offsets_logs(self) -> list[TopicLog]:
-        topic = self.directory.topics.get(CONSUMER_OFFSETS_TOPIC)
+    def _coordinator_logs(self, name: str) -> list[TopicLog]:
+        topic = self.directory.topics.get(name)
         return [] if topic is None else [TopicLog(log) for log in topic.logs]
 
     # Producers.

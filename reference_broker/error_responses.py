@@ -89,7 +89,8 @@ def _identify(element: Message, asked: Any, version: int) -> None:
     """Say in an element of the response which element of the request it answers."""
     own = [name for name in _IDENTITIES if name in _fields(type(element), version)]
     if not isinstance(asked, Message):
-        setattr(element, own[0], asked)
+        fitting = (name for name in own if isinstance(getattr(element, name), type(asked)))
+        setattr(element, next(fitting), asked)
         return
     theirs = [name for name in _IDENTITIES if name in _fields(type(asked), version)]
     shared = [name for name in own if name in theirs]

@@ -31,6 +31,13 @@ class BrokerKeywords(TypedDict, total=False):
     group_consumer_session_timeout_ms: int
     group_consumer_heartbeat_interval_ms: int
     group_consumer_max_size: int
+    transaction_state_log_num_partitions: int
+    transaction_max_timeout_ms: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    transactional_id_expiration_ms: int
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    add_partitions_to_txn_retry_backoff_ms: int
+    add_partitions_to_txn_retry_backoff_max_ms: int
     log_cleaner_enable: bool
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int

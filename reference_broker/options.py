@@ -102,6 +102,15 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: how often a member of a KIP-848 group is told to send a heartbeat.
         group_consumer_max_size: most members of a KIP-848 group.
+        transaction_state_log_num_partitions: partitions of `__transaction_state`, fixed when it is created.
+        transaction_max_timeout_ms: longest time for which a producer may ask to keep a transaction open.
+        transaction_abort_timed_out_transaction_cleanup_interval_ms: how often transactions that are open for too long
+            are looked for and aborted.
+        transactional_id_expiration_ms: how long a transactional id is kept with which nothing happens.
+        transaction_remove_expired_transaction_cleanup_interval_ms: how often such ids are looked for.
+        add_partitions_to_txn_retry_backoff_ms: pause before a partition is again added to a transaction while the
+            producer's transaction before is still completing.
+        add_partitions_to_txn_retry_backoff_max_ms: how long that goes on before the client has to try again.
         log_cleaner_enable: whether compacted topics are compacted.
         log_cleaner_backoff_ms: how often logs are looked at for what may be compacted.
         log_cleaner_dedupe_buffer_size: memory for the keys of a log while it is compacted; if they do not fit, it takes
@@ -145,6 +154,17 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     group_consumer_session_timeout_ms: int = number(45_000, 1, kafka="group.consumer.session.timeout.ms")
     group_consumer_heartbeat_interval_ms: int = number(5_000, 1, kafka="group.consumer.heartbeat.interval.ms")
     group_consumer_max_size: int = number(INT32_MAX, 1, kafka="group.consumer.max.size")
+    transaction_state_log_num_partitions: int = number(50, 1, kafka="transaction.state.log.num.partitions")
+    transaction_max_timeout_ms: int = number(900_000, 1, kafka="transaction.max.timeout.ms")
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = number(
+        10_000, 1, kafka="transaction.abort.timed.out.transaction.cleanup.interval.ms"
+    )
+    transactional_id_expiration_ms: int = number(604_800_000, 1, kafka="transactional.id.expiration.ms")
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = number(
+        3_600_000, 1, kafka="transaction.remove.expired.transaction.cleanup.interval.ms"
+    )
+    add_partitions_to_txn_retry_backoff_ms: int = number(20, 1, kafka="add.partitions.to.txn.retry.backoff.ms")
+    add_partitions_to_txn_retry_backoff_max_ms: int = number(100, 0, kafka="add.partitions.to.txn.retry.backoff.max.ms")
     log_cleaner_enable: bool = flag(True, kafka="log.cleaner.enable")
     log_cleaner_backoff_ms: int = number(15_000, 1, kafka="log.cleaner.backoff.ms")
     log_cleaner_dedupe_buffer_size: int = number(32 * 1024 * 1024, 1, kafka="log.cleaner.dedupe.buffer.size")

@@ -18,7 +18,7 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["NoCoordinator", "Place", "Unverified", "Verifier", "transaction_version", "verify"]
+__all__ = ["Place", "Unverified", "Verifier", "transaction_version", "verify"]
 
 #: Topic and partition.
 Place = tuple[str, int]
@@ -66,23 +66,6 @@ class Verifier(Protocol):
             now_ms: the current time.
         """
         ...
-
-
-class NoCoordinator:
-    """Stands in for the transaction coordinator where there is none."""
-
-    def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        epoch: int,
-        topic_partitions: Sequence[Place],
-        transaction_version: int,
-        done: Answered,
-        now_ms: int,
-    ) -> None:
-        """Refuse all partitions with COORDINATOR_NOT_AVAILABLE."""
-        done(dict.fromkeys(topic_partitions, BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE)))
 
 
 class Unverified(NamedTuple):

@@ -1,8 +1,8 @@
-"""FindCoordinator: which broker coordinates a group.
+"""FindCoordinator: which broker coordinates a group, or the transactions of a transactional id.
 
 0: groups only. 1: throttle time, transactions, error texts. 3: flexible. 4: several keys at once. 6: share groups.
 
-Transactions and share groups have no coordinator here yet; clients get a retriable error.
+Share groups have no coordinator here yet; clients get a retriable error.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ _NO_PORT = -1
 
 @serves(ApiKey.FIND_COORDINATOR)
 def handle(call: Call, request: FindCoordinatorRequest) -> DelayedOperation | FindCoordinatorResponse:
-    """Handle FindCoordinator; the response is delayed while the topic of groups is created."""
-    if request.key_type != CoordinatorType.GROUP:
+    """Handle FindCoordinator; the response is delayed while the coordinator's topic is created."""
+    if request.key_type == CoordinatorType.GROUP:
+        create = call.core.create_offsets_topic
+    elif request.key_type == CoordinatorType.TRANSACTION:
+        create = call.core.create_transactions_topic
+    else:
         return _respond(call, request, None)
     delayed = DelayedOperation()
-    call.core.create_offsets_topic(
-        lambda made: delayed.complete(_respond(call, request, made if isinstance(made, BrokerError) else None))
-    )
+    create(lambda made: delayed.complete(_respond(call, request, made if isinstance(made, BrokerError) else None)))
     return delayed
 
 
@@ -57,9 +59,8 @@ def _find(
     kinds = [kind for kind in CoordinatorType if kind is not CoordinatorType.SHARE or call.version >= _SHARE_SINCE]
     if request.key_type not in kinds:
         return _none(key, ErrorCode.INVALID_REQUEST, f"key type {request.key_type} is unknown")
-    if request.key_type != CoordinatorType.GROUP:
-        name = CoordinatorType(request.key_type).name.lower()
-        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no {name} coordinator")
+    if request.key_type == CoordinatorType.SHARE:
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "there is no share coordinator")
     if failure is not None:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, failure.detail)
     return FindCoordinatorResponse.Coordinator(key, call.core.options.node_id, *call.peer.listener.advertised)

@@ -1,15 +1,17 @@
-"""InitProducerId: give a producer its id, by which its batches are stored once and in order.
+"""InitProducerId: give a producer its id and epoch, by which its batches are stored once and in order.
 
 0: idempotent and transactional producers. 1: throttle time. 2: flexible. 3: an id may be given, to raise its epoch. 4:
 PRODUCER_FENCED. 5: transactions of KIP-890.
 
-Transactions have no coordinator here yet; clients get a retriable error.
+Version 6, with which a transaction is prepared for an external coordinator (KIP-939), is not stable in Kafka 4.3.
 """
 
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -19,24 +21,43 @@ __all__ = ["handle"]
 
 _FIRST_EPOCH = 0
 
+#: PRODUCER_FENCED came with KIP-588, which added no field.
+_FENCED_SINCE = 4
+
 
 @serves(ApiKey.INIT_PRODUCER_ID)
 def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse | DelayedOperation:
-    """Handle InitProducerId; the response is delayed while ids are reserved."""
+    """Handle InitProducerId; the response is delayed while ids are reserved, or until the epoch is committed."""
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
-    if request.transactional_id is not None:
-        return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE if request.transactional_id else ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is not None and not request.transactional_id:
+        return _refused(ErrorCode.INVALID_REQUEST)
     operation = DelayedOperation()
+
+    def initialized(outcome: ProducerIdAndEpoch | BrokerError) -> None:
+        if not isinstance(outcome, BrokerError):
+            operation.complete(InitProducerIdResponse(producer_id=outcome.producer_id, producer_epoch=outcome.epoch))
+        elif outcome.code is ErrorCode.PRODUCER_FENCED and call.version < _FENCED_SINCE:
+            operation.complete(_refused(ErrorCode.INVALID_PRODUCER_EPOCH))
+        else:
+            operation.complete(_refused(outcome.code))
 
     def given(found: int | OSError) -> None:
         if isinstance(found, OSError):
             operation.complete(_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         else:
-            operation.complete(InitProducerIdResponse(producer_id=found, producer_epoch=_FIRST_EPOCH))
+            initialized(ProducerIdAndEpoch(found, _FIRST_EPOCH))
 
-    # Without a transaction, an id is of no use any more once its owner asks again: Kafka gives a new one, too.
-    call.core.producer_ids.take(given)
+    if request.transactional_id is None:
+        # Without a transaction, an id is of no use any more once its owner asks again: Kafka gives a new one, too.
+        call.core.producer_ids.take(given)
+    else:
+        expected = None
+        if request.producer_id != NO_PRODUCER_ID:
+            expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+        call.core.transactions.initialize(
+            request.transactional_id, request.transaction_timeout_ms, expected, initialized, call.now_ms
+        )
     return operation
 
 

@@ -7,15 +7,14 @@ epoch. 6: flexible. 7: whether to wait for offsets of open transactions. 8: seve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.groups.gathering import Gathering
-from kafkawire.reference_broker.groups.offsets import Partition
-from kafkawire.reference_broker.groups.records import Committed
+from kafkawire.reference_broker.groups.requests import Fetched
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -30,7 +29,6 @@ _SEVERAL_SINCE = since(OffsetFetchRequest, "groups")
 _EPOCH_SINCE = since(OffsetFetchRequest.OffsetFetchRequestGroup, "member_epoch")
 _BY_ID_SINCE = since(OffsetFetchRequest.OffsetFetchRequestTopics, "topic_id")
 
-Offsets = Mapping[Partition, Committed]
 Group = OffsetFetchRequest.OffsetFetchRequestGroup
 FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
 FetchedTopics = OffsetFetchResponse.OffsetFetchResponseTopics
@@ -43,8 +41,8 @@ def handle(call: Call, request: OffsetFetchRequest) -> DelayedOperation:
     delayed = DelayedOperation()
     if call.version < _SEVERAL_SINCE:
 
-        def answer_one(outcome: Offsets | BrokerError) -> None:
-            delayed.complete(_single(call.version, request, outcome))
+        def answer_one(outcome: Fetched | BrokerError) -> None:
+            delayed.complete(_single(call.version, request, _allowed(request, outcome)))
 
         call.core.groups.fetch(request.group_id, answer_one, call.now_ms)
         return delayed
@@ -52,8 +50,8 @@ def handle(call: Call, request: OffsetFetchRequest) -> DelayedOperation:
         len(request.groups), lambda found: delayed.complete(OffsetFetchResponse(groups=found))
     )
 
-    def answer(number: int, group: Group, outcome: Offsets | BrokerError) -> None:
-        parts.put(number, _group(call, group, outcome))
+    def answer(number: int, group: Group, outcome: Fetched | BrokerError) -> None:
+        parts.put(number, _group(call, group, _allowed(request, outcome)))
 
     for number, group in enumerate(request.groups):
         done = partial(answer, number, group)
@@ -64,10 +62,17 @@ def handle(call: Call, request: OffsetFetchRequest) -> DelayedOperation:
     return delayed
 
 
-def _single(version: int, request: OffsetFetchRequest, outcome: Offsets | BrokerError) -> OffsetFetchResponse:
+def _allowed(request: OffsetFetchRequest, outcome: Fetched | BrokerError) -> Fetched | BrokerError:
+    """Return offsets as the client wants them: it may take what an open transaction is about to change."""
+    if isinstance(outcome, BrokerError) or request.require_stable:
+        return outcome
+    return outcome._replace(unstable=frozenset())
+
+
+def _single(version: int, request: OffsetFetchRequest, outcome: Fetched | BrokerError) -> OffsetFetchResponse:
     """Return the response of the versions with one group, where the first has no place for an error of the group."""
     error = ErrorCode.NONE
-    offsets: Offsets = {}
+    offsets = Fetched({}, frozenset())
     if isinstance(outcome, BrokerError):
         error = outcome.code
         wanted = [] if request.topics is None else [(topic.name, topic.partition_indexes) for topic in request.topics]
@@ -84,9 +89,7 @@ def _single(version: int, request: OffsetFetchRequest, outcome: Offsets | Broker
             OffsetFetchResponse.OffsetFetchResponseTopic(
                 name,
                 [
-                    OffsetFetchResponse.OffsetFetchResponsePartition(
-                        number, *_position(offsets.get((name, number))), error_code=error
-                    )
+                    OffsetFetchResponse.OffsetFetchResponsePartition(number, *_position(offsets, name, number, error))
                     for number in numbers
                 ],
             )
@@ -95,7 +98,7 @@ def _single(version: int, request: OffsetFetchRequest, outcome: Offsets | Broker
     )
 
 
-def _group(call: Call, group: Group, outcome: Offsets | BrokerError) -> FetchedGroup:
+def _group(call: Call, group: Group, outcome: Fetched | BrokerError) -> FetchedGroup:
     if isinstance(outcome, BrokerError):
         return FetchedGroup(group.group_id, error_code=outcome.code)
     directory = call.core.directory
@@ -115,27 +118,35 @@ def _group(call: Call, group: Group, outcome: Offsets | BrokerError) -> FetchedG
     return FetchedGroup(group.group_id, topics)
 
 
-def _all(offsets: Offsets) -> list[tuple[str, Sequence[int]]]:
+def _all(offsets: Fetched) -> list[tuple[str, Sequence[int]]]:
     """Return the partitions that have a committed offset, by topic."""
-    by_topic = groupby(sorted(offsets), lambda partition: partition[0])
+    by_topic = groupby(sorted(offsets.offsets), lambda partition: partition[0])
     return [(name, [number for _, number in of_topic]) for name, of_topic in by_topic]
 
 
-def _topic(offsets: Offsets, name: str, topic_id: bytes, numbers: Sequence[int]) -> FetchedTopics:
-    partitions = [FetchedPartitions(number, *_position(offsets.get((name, number)))) for number in numbers]
+def _topic(offsets: Fetched, name: str, topic_id: bytes, numbers: Sequence[int]) -> FetchedTopics:
+    partitions = [FetchedPartitions(number, *_position(offsets, name, number)) for number in numbers]
     return FetchedTopics(name, topic_id, partitions)
 
 
 def _unknown_id(asked: OffsetFetchRequest.OffsetFetchRequestTopics) -> FetchedTopics:
     partitions = [
-        FetchedPartitions(number, *_position(None), error_code=ErrorCode.UNKNOWN_TOPIC_ID)
-        for number in asked.partition_indexes
+        FetchedPartitions(number, *_no_position(ErrorCode.UNKNOWN_TOPIC_ID)) for number in asked.partition_indexes
     ]
     return FetchedTopics(topic_id=asked.topic_id, partitions=partitions)
 
 
-def _position(committed: Committed | None) -> tuple[int, int, str]:
-    """Return offset, leader epoch and metadata for a response."""
+def _position(
+    offsets: Fetched, topic: str, number: int, error: ErrorCode = ErrorCode.NONE
+) -> tuple[int, int, str, ErrorCode]:
+    """Return offset, leader epoch, metadata and error for a response."""
+    if (topic, number) in offsets.unstable:
+        return _no_position(ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    committed = offsets.offsets.get((topic, number))
     if committed is None:
-        return UNKNOWN_OFFSET, NO_PARTITION_LEADER_EPOCH, ""
-    return committed.offset, committed.leader_epoch, committed.metadata
+        return _no_position(error)
+    return committed.offset, committed.leader_epoch, committed.metadata, error
+
+
+def _no_position(error: ErrorCode) -> tuple[int, int, str, ErrorCode]:
+    return UNKNOWN_OFFSET, NO_PARTITION_LEADER_EPOCH, "", error

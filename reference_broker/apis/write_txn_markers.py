@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.log.partition_log import Appended
 from kafkawire.reference_broker.log.producers import Marker
+from kafkawire.reference_broker.transactions.partitions import write_marker
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -19,6 +19,11 @@ __all__ = ["handle"]
 MarkerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
 TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
+
+#: What a partition of the offsets topic says whose groups are elsewhere, or not loaded.
+_NOT_HERE = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
 
 
 @serves(ApiKey.WRITE_TXN_MARKERS)
@@ -48,8 +53,7 @@ def _write(
     parts: Parts[WriteTxnMarkersResponse],
 ) -> PartitionResult:
     result = PartitionResult(number)
-    log = call.core.directory.log(topic, number)
-    if log is None:
+    if call.core.directory.log(topic, number) is None:
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return result
     if marker.producer_id < 0 or marker.producer_epoch < 0:
@@ -57,16 +61,10 @@ def _write(
         return result
     parts.expect()
 
-    def appended(outcome: Appended | BrokerError) -> None:
-        if isinstance(outcome, BrokerError):
-            written(outcome)
-        else:
-            log.when_reached(outcome.last_offset + 1, written)
-
     def written(error: BrokerError | None) -> None:
         if error is not None:
-            result.error_code = error.code
+            result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code in _NOT_HERE else error.code
         parts.arrived()
 
-    log.append_marker(marker, transaction_version, call.now_ms, appended)
+    write_marker(call.core, (topic, number), marker, transaction_version, written, call.now_ms)
     return result

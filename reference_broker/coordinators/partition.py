@@ -28,6 +28,7 @@ from kafkawire.reference_broker.coordinators.shard import (
 )
 from kafkawire.reference_broker.timers import Timer, Timers
 from kafkawire.sdk.errors import BrokerError, DecodeError
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["COMMIT_TIMEOUT_MS", "CoordinatorPartition", "PartitionState", "ignore"]
@@ -209,12 +210,17 @@ class CoordinatorPartition(Generic[S]):
             done(BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
             return
         pending = _Pending(self._last_written, now_ms + COMMIT_TIMEOUT_MS - self.jumped_ms, result, done)
-        if not result.records:
+        if not result.records and result.marker is None:
             self._await_commit(pending, now_ms)
             return
         self._appending = pending
-        records = [encode(record) for record in result.records]
-        self._log.append(records, now_ms, partial(self._appended, pending, now_ms))
+        appended = partial(self._appended, pending, now_ms)
+        if result.marker is not None:
+            self._log.append_marker(result.marker, now_ms, appended)
+        elif result.transaction is not None:
+            self._log.append([encode(record) for record in result.records], now_ms, appended, result.transaction)
+        else:
+            self._log.append([encode(record) for record in result.records], now_ms, appended)
 
     def _appended(self, pending: _Pending, now_ms: int, outcome: int | BrokerError) -> None:
         if self._appending is not pending:
@@ -224,11 +230,18 @@ class CoordinatorPartition(Generic[S]):
             pending.finish(coordinator_error(outcome))
         else:
             self._last_written = outcome
-            for record in pending.result.records:
-                if not record.is_held:
-                    self.shard.replay(record)
+            self._replay(pending.result, outcome - 1)
             self._await_commit(pending._replace(offset=outcome), now_ms)
         self._drain()
+
+    def _replay(self, result: Result[Any], offset: int) -> None:
+        if result.marker is not None:
+            marker = result.marker.marker
+            self.shard.end_transaction(marker.producer_id, marker.is_commit)
+        producer_id = NO_PRODUCER_ID if result.transaction is None else result.transaction.producer_id
+        for record in result.records:
+            if not record.is_held:
+                self.shard.replay(record, offset, producer_id)
 
     # Replies.
 

@@ -12,20 +12,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from kafkawire.reference_broker.log.producers import Marker, Verification
 from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = [
     "CoordinatorLog",
     "CoordinatorRecord",
+    "InTransaction",
     "KeyValue",
+    "LastMarker",
     "Operation",
     "Reading",
     "Result",
     "Shard",
     "ShardTimers",
+    "StoredBatch",
     "coordinator_error",
 ]
 
@@ -66,6 +71,32 @@ class CoordinatorRecord(NamedTuple):
     is_held: bool = False
 
 
+class InTransaction(NamedTuple):
+    """The transaction that records belong to: they count when a marker says so.
+
+    Attributes:
+        producer_id: of the producer.
+        epoch: likewise.
+        verification: what lets it begin a transaction in this log, see `Producers.verify`.
+    """
+
+    producer_id: int
+    epoch: int
+    verification: Verification | None
+
+
+class LastMarker(NamedTuple):
+    """The marker that ends a transaction in this log.
+
+    Attributes:
+        marker: the marker.
+        transaction_version: the coordinator's, see `Producers.check_marker`.
+    """
+
+    marker: Marker
+    transaction_version: int
+
+
 class Result(NamedTuple, Generic[R]):
     """What an operation on a shard gives.
 
@@ -73,11 +104,15 @@ class Result(NamedTuple, Generic[R]):
         reply: sent once the records, and all before them, are below the high watermark.
         records: appended in one batch, all or none.
         committed: called with None when the reply may leave, or with the error that prevents it.
+        transaction: what the records belong to, if it is a transaction.
+        marker: appended instead of records.
     """
 
     reply: R
     records: Sequence[CoordinatorRecord] = ()
     committed: Callable[[BrokerError | None], None] | None = None
+    transaction: InTransaction | None = None
+    marker: LastMarker | None = None
 
 
 class Operation(Protocol[S_contra, R]):
@@ -100,8 +135,17 @@ class Shard(Protocol):
             DecodeError: it is damaged.
         """
 
-    def replay(self, record: CoordinatorRecord) -> None:
-        """Take over a record that is in the log."""
+    def replay(self, record: CoordinatorRecord, offset: int, producer_id: int) -> None:
+        """Take over a record that is in the log.
+
+        Args:
+            record: the record.
+            offset: where it is, or its batch ends.
+            producer_id: whose open transaction it belongs to, `NO_PRODUCER_ID` if to none.
+        """
+
+    def end_transaction(self, producer_id: int, is_commit: bool) -> None:
+        """Take over a marker that is in the log."""
 
     def loaded(self, now_ms: int) -> None:
         """Start what runs by itself: the log has been replayed."""
@@ -127,10 +171,26 @@ class ShardTimers(Protocol):
         ...
 
 
-class Reading(NamedTuple):
-    """A part of a log: the records, and the offset after them."""
+class StoredBatch(NamedTuple):
+    """A batch of a log.
 
-    records: Sequence[tuple[bytes, bytes | None]]
+    Attributes:
+        records: keys and values.
+        last_offset: of its last record.
+        producer_id: whose transaction it belongs to or ends, `NO_PRODUCER_ID` if none.
+        is_commit: how it ends the transaction; None if it does not.
+    """
+
+    records: Sequence[KeyValue]
+    last_offset: int
+    producer_id: int = NO_PRODUCER_ID
+    is_commit: bool | None = None
+
+
+class Reading(NamedTuple):
+    """A part of a log: the batches, and the offset after them."""
+
+    batches: Sequence[StoredBatch]
     next_offset: int
 
 
@@ -152,8 +212,22 @@ class CoordinatorLog(Protocol):
         """Records before this offset are committed."""
         ...
 
-    def append(self, records: Sequence[KeyValue], now_ms: int, done: Callable[[int | BrokerError], None]) -> None:
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch in which this broker leads the partition."""
+        ...
+
+    def append(
+        self,
+        records: Sequence[KeyValue],
+        now_ms: int,
+        done: Callable[[int | BrokerError], None],
+        transaction: InTransaction | None = None,
+    ) -> None:
         """Append a batch; `done` gets the offset after it or the error, once, usually before this returns."""
+
+    def append_marker(self, marker: LastMarker, now_ms: int, done: Callable[[int | BrokerError], None]) -> None:
+        """Append a marker; see `append`."""
 
     def when_reached(self, offset: int, reached: Callable[[BrokerError | None], None]) -> None:
         """Call once when the high watermark has reached an offset, or with the error that prevents it."""

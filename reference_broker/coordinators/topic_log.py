@@ -6,12 +6,16 @@ Source: `CoordinatorPartitionWriter`, `CoordinatorLoaderImpl` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from kafkawire.reference_broker.coordinators.shard import KeyValue, Reading
+from kafkawire.reference_broker.coordinators.shard import InTransaction, KeyValue, LastMarker, Reading, StoredBatch
 from kafkawire.reference_broker.log.batches import build_batch
 from kafkawire.reference_broker.log.partition_log import Appended, PartitionLog
 from kafkawire.sdk.errors import BrokerError, PartialBatch
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, ControlRecordType
 from kafkawire.sdk.records import walk
+from kafkawire.sdk.records.control import control_record
+from kafkawire.sdk.records.walk import Batch
 
 __all__ = ["TopicLog"]
 
@@ -38,29 +42,67 @@ class TopicLog:
     def high_watermark(self) -> int:
         return self._log.high_watermark
 
-    def append(self, records: Sequence[KeyValue], now_ms: int, done: Callable[[int | BrokerError], None]) -> None:
-        def appended(outcome: Appended | BrokerError) -> None:
-            done(outcome if isinstance(outcome, BrokerError) else outcome.last_offset + 1)
+    @property
+    def leader_epoch(self) -> int:
+        return self._log.leader_epoch
 
-        self._log.append(*build_batch(records, now_ms), now_ms, appended)
+    def append(
+        self,
+        records: Sequence[KeyValue],
+        now_ms: int,
+        done: Callable[[int | BrokerError], None],
+        transaction: InTransaction | None = None,
+    ) -> None:
+        if transaction is None:
+            self._log.append(*build_batch(records, now_ms), now_ms, partial(_appended, done))
+            return
+        data, header = build_batch(records, now_ms, (transaction.producer_id, transaction.epoch))
+        self._log.append(
+            data,
+            header,
+            now_ms,
+            partial(_appended, done),
+            is_client=False,
+            verification=transaction.verification,
+        )
+
+    def append_marker(self, marker: LastMarker, now_ms: int, done: Callable[[int | BrokerError], None]) -> None:
+        self._log.append_marker(*marker, now_ms, partial(_appended, done))
 
     def when_reached(self, offset: int, reached: Callable[[BrokerError | None], None]) -> None:
         self._log.when_reached(offset, reached)
 
     def read(self, offset: int, max_bytes: int) -> Reading:
-        found: list[KeyValue] = []
+        found: list[StoredBatch] = []
         region = self._log.read(offset, max_bytes, at_least_one=True, up_to=self._log.next_offset).records
         if region is None:
             return Reading(found, self._log.next_offset)
         try:
             for batch in walk(region.read()):
                 offset = batch.last_offset + 1
-                if not batch.is_control:
-                    found += [
-                        (bytes(record.key), None if record.value is None else bytes(record.value))
-                        for record in batch.records()
-                        if record.key is not None
-                    ]
+                found += [_marker(batch)] if batch.is_control else [_stored(batch)]
         except PartialBatch:
             pass  # the next read begins with the batch that was cut
         return Reading(found, offset)
+
+
+def _stored(batch: Batch) -> StoredBatch:
+    records = [
+        (bytes(record.key), None if record.value is None else bytes(record.value))
+        for record in batch.records()
+        if record.key is not None
+    ]
+    return StoredBatch(records, batch.last_offset, batch.producer_id if batch.is_transactional else NO_PRODUCER_ID)
+
+
+def _marker(batch: Batch) -> StoredBatch:
+    """Return what a control batch ends, if it ends a transaction."""
+    for record in batch.records():
+        kind = control_record(record).key.type
+        if kind in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
+            return StoredBatch((), batch.last_offset, batch.producer_id, kind == ControlRecordType.COMMIT)
+    return StoredBatch((), batch.last_offset)
+
+
+def _appended(done: Callable[[int | BrokerError], None], outcome: Appended | BrokerError) -> None:
+    done(outcome if isinstance(outcome, BrokerError) else outcome.last_offset + 1)

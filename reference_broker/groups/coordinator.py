@@ -8,19 +8,34 @@ Source: `GroupCoordinatorService` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from kafkawire.reference_broker.coordinators.partition import ignore
 from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.coordinators.runtime import CoordinatorRuntime
-from kafkawire.reference_broker.coordinators.shard import CoordinatorLog, Operation, ShardTimers
+from kafkawire.reference_broker.coordinators.shard import (
+    CoordinatorLog,
+    InTransaction,
+    LastMarker,
+    Operation,
+    ShardTimers,
+)
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, JoinReply, SyncReply
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.consumer.heartbeats import Topics
 from kafkawire.reference_broker.groups.offsets import Partition
 from kafkawire.reference_broker.groups.records import Committed
-from kafkawire.reference_broker.groups.requests import Beat, Commit, GroupLimits, Join, Sync
+from kafkawire.reference_broker.groups.requests import (
+    Beat,
+    Commit,
+    Fetched,
+    GroupLimits,
+    Join,
+    Sync,
+    TransactionalCommit,
+)
 from kafkawire.reference_broker.groups.shard import GroupShard
+from kafkawire.reference_broker.log.producers import Marker, Verification
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -29,13 +44,28 @@ from kafkawire.sdk.protocol.messages.sync_group import SyncGroupResponse
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["GroupCoordinator"]
+__all__ = ["GroupCoordinator", "Verify"]
 
 R = TypeVar("R")
 M = TypeVar("M")
 
 #: Takes the outcome of a request.
 Done = Callable[[R | BrokerError], None]
+
+
+class Verify(Protocol):
+    """Makes sure that a partition of the offsets topic is in a transaction."""
+
+    def __call__(
+        self,
+        partition: Partition,
+        transaction: TransactionalCommit,
+        verified: Callable[[Verification | None], None],
+        refused: Callable[[BrokerError], None],
+        now_ms: int,
+        /,
+    ) -> None:
+        """Call `verified` with what the append must bring, see `Producers.verify`, or `refused` with the error."""
 
 
 class GroupCoordinator:
@@ -47,6 +77,7 @@ class GroupCoordinator:
         limits: see `GroupLimits`.
         find_logs: returns the logs of the offsets topic's partitions; none if it does not exist yet.
         topics: see `Topics`.
+        verify: see `Verify`.
     """
 
     def __init__(
@@ -56,7 +87,9 @@ class GroupCoordinator:
         limits: GroupLimits,
         find_logs: Callable[[], Sequence[CoordinatorLog]],
         topics: Topics,
+        verify: Verify,
     ) -> None:
+        self._verify = verify
         self._limits = limits
         self._find_logs = find_logs
         #: Partitions of the offsets topic, 0 if it is not known yet.
@@ -190,10 +223,59 @@ class GroupCoordinator:
         """Commit offsets; the empty group id is allowed, as in Kafka."""
         self._submit(commit.group_id, lambda shard: shard.commit(commit, offsets, now_ms), done, now_ms)
 
+    def commit_in_transaction(
+        self,
+        commit: Commit,
+        transaction: TransactionalCommit,
+        offsets: Mapping[Partition, Committed],
+        done: Done[None],
+        now_ms: int,
+    ) -> None:
+        """Commit offsets with a transaction: they count when it commits."""
+        if not commit.group_id:
+            done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
+            return
+        if not self.load(now_ms):
+            done(BrokerError(ErrorCode.NOT_COORDINATOR, f"{CONSUMER_OFFSETS_TOPIC} does not exist"))
+            return
+        producer_id, epoch = transaction.producer_id, transaction.epoch
+
+        def append(verification: Verification | None) -> None:
+            belongs_to = InTransaction(producer_id, epoch, verification)
+            self._submit(
+                commit.group_id,
+                lambda shard: shard.commit_in_transaction(commit, offsets, belongs_to),
+                done,
+                now_ms,
+            )
+
+        partition = CONSUMER_OFFSETS_TOPIC, self.partition_for(commit.group_id)
+        self._verify(partition, transaction, append, done, now_ms)
+
+    def complete_transaction(
+        self, number: int, marker: Marker, transaction_version: int, done: Done[None], now_ms: int
+    ) -> None:
+        """Write a marker into a partition of the offsets topic, by which the pending offsets count or vanish.
+
+        Args:
+            number: of the partition.
+            marker: how which transaction ends.
+            transaction_version: the coordinator's, see `Producers.check_marker`.
+            done: called once with None, when the marker is committed, or with the error.
+            now_ms: the current time.
+        """
+        self.load(now_ms)
+        last = LastMarker(marker, transaction_version)
+        self._runtime.submit(number, lambda shard: shard.end_transaction_by(last), done, now_ms)
+
+    def partition_for(self, group_id: str) -> int:
+        """Return the number of the partition that a group belongs to; the offsets topic must exist."""
+        return partition_of(group_id, self._partitions)
+
     def fetch(
         self,
         group_id: str,
-        done: Done[Mapping[Partition, Committed]],
+        done: Done[Fetched],
         now_ms: int,
         member_id: str | None = None,
         epoch: int = -1,

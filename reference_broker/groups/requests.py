@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkawire.reference_broker.groups.classic.group import Protocols
+from kafkawire.reference_broker.groups.records import Committed
 
-__all__ = ["Beat", "Commit", "GroupLimits", "Join", "Sync"]
+__all__ = ["Beat", "Commit", "Fetched", "GroupLimits", "Join", "Sync", "TransactionalCommit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,3 +126,29 @@ class Commit(NamedTuple):
     generation_id: int
     member_id: str
     instance_id: str | None
+
+
+class TransactionalCommit(NamedTuple):
+    """The transaction with which offsets are committed.
+
+    Attributes:
+        transactional_id, producer_id, epoch: as in TxnOffsetCommit.
+        version: what the request can do, see `TransactionCoordinator.verify`.
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    version: int
+
+
+class Fetched(NamedTuple):
+    """The offsets of a group.
+
+    Attributes:
+        offsets: what is committed.
+        unstable: partitions for which open transactions have something pending.
+    """
+
+    offsets: Mapping[tuple[str, int], Committed]
+    unstable: frozenset[tuple[str, int]]

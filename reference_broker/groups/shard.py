@@ -9,9 +9,16 @@ Source: `GroupCoordinatorShard` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from kafkawire.reference_broker.coordinators.records import decode
-from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, Result, ShardTimers
+from kafkawire.reference_broker.coordinators.shard import (
+    CoordinatorRecord,
+    InTransaction,
+    LastMarker,
+    Result,
+    ShardTimers,
+)
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState, JoinReply, SyncReply
 from kafkawire.reference_broker.groups.classic.members import ClassicMembers
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, ConsumerGroupState
@@ -20,6 +27,7 @@ from kafkawire.reference_broker.groups.consumer.records import CONSUMER_RECORD_T
 from kafkawire.reference_broker.groups.consumer.records import replay as replay_consumer
 from kafkawire.reference_broker.groups.offsets import Offsets, Partition, expired
 from kafkawire.reference_broker.groups.outbox import Outbox
+from kafkawire.reference_broker.groups.pending_offsets import PendingOffset, PendingOffsets
 from kafkawire.reference_broker.groups.records import (
     RECORD_TYPES,
     Committed,
@@ -28,7 +36,7 @@ from kafkawire.reference_broker.groups.records import (
     offset_tombstone,
     stored_group,
 )
-from kafkawire.reference_broker.groups.requests import Beat, Commit, GroupLimits, Join, Sync
+from kafkawire.reference_broker.groups.requests import Beat, Commit, Fetched, GroupLimits, Join, Sync
 from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -41,6 +49,7 @@ from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit 
     OffsetCommitValue,
 )
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["GroupShard"]
@@ -64,6 +73,7 @@ class GroupShard:
         groups: classic groups, by id.
         consumer_groups: those of KIP-848, by id; an id is in one of both.
         offsets: the committed offsets.
+        pending: those of open transactions.
     """
 
     def __init__(
@@ -79,6 +89,7 @@ class GroupShard:
         self._clean_up_timer: Timer | None = None
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
+        self.pending = PendingOffsets()
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         self._heartbeats = Heartbeats(self.consumer_groups, timers, self._outbox, new_id, limits, topics)
         self._members = ClassicMembers(
@@ -90,16 +101,20 @@ class GroupShard:
     def decode(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
         return decode(_RECORD_TYPES, key, value)
 
-    def replay(self, record: CoordinatorRecord) -> None:
+    def replay(self, record: CoordinatorRecord, offset: int = 0, producer_id: int = NO_PRODUCER_ID) -> None:
         key, value = record.key, record.value
         if isinstance(key, OffsetCommitKey):
             partition = key.topic, key.partition
-            if isinstance(value, OffsetCommitValue):
-                self.offsets.put(key.group, partition, _committed(value))
-                if key.group not in self.groups and key.group not in self.consumer_groups:
-                    self.groups[key.group] = ClassicGroup(key.group, state_changed_ms=value.commit_timestamp)
-            else:
+            if not isinstance(value, OffsetCommitValue):
                 self.offsets.remove(key.group, partition)
+                self.pending.remove(key.group, partition)
+                return
+            if producer_id == NO_PRODUCER_ID:
+                self._put(key.group, partition, _committed(value), offset)
+            else:
+                self.pending.put(producer_id, PendingOffset(key.group, partition, _committed(value), offset))
+            if key.group not in self.groups and key.group not in self.consumer_groups:
+                self.groups[key.group] = ClassicGroup(key.group, state_changed_ms=value.commit_timestamp)
         elif isinstance(key, GroupMetadataKey):
             if isinstance(value, GroupMetadataValue):
                 self.groups[key.group] = stored_group(key.group, value)
@@ -110,6 +125,14 @@ class GroupShard:
             if value is not None:
                 # Offsets that were replayed before made a group without members of it.
                 self._members.forget(group_id)
+
+    def end_transaction(self, producer_id: int, is_commit: bool) -> None:
+        for group_id, partition, entry, offset in self.pending.end(producer_id, is_commit):
+            self._put(group_id, partition, entry, offset)
+
+    def _put(self, group_id: str, partition: Partition, entry: Committed, record_offset: int) -> None:
+        self.offsets.put(group_id, partition, entry)
+        self.pending.committed(group_id, partition, record_offset)
 
     def loaded(self, now_ms: int) -> None:
         self._members.loaded(now_ms)
@@ -180,14 +203,31 @@ class GroupShard:
         if group is None:
             self._members.check_commit(commit, now_ms)
         else:
-            partitions = [(entry.topic_id, number) for (_, number), entry in offsets.items()]
-            group.check_commit(commit.member_id, commit.generation_id, partitions)
+            group.check_commit(commit.member_id, commit.generation_id, _by_id(offsets))
         return Result(None, [offset_record(commit.group_id, *partition, entry) for partition, entry in offsets.items()])
 
-    def fetch(
-        self, group_id: str, member_id: str | None = None, epoch: int = -1
-    ) -> Result[Mapping[Partition, Committed]]:
-        """Return the committed offsets of a group.
+    def commit_in_transaction(
+        self, commit: Commit, offsets: Mapping[Partition, Committed], transaction: InTransaction
+    ) -> Result[None]:
+        """Commit offsets with a transaction.
+
+        Raises:
+            BrokerError: the committer is not, or not any more, a member.
+        """
+        group = self.consumer_groups.get(commit.group_id)
+        if group is None:
+            self._members.check_commit_in_transaction(commit)
+        else:
+            group.check_commit_in_transaction(commit, _by_id(offsets))
+        records = [offset_record(commit.group_id, *partition, entry) for partition, entry in offsets.items()]
+        return Result(None, records, transaction=transaction)
+
+    def end_transaction_by(self, marker: LastMarker) -> Result[None]:
+        """Write the marker that ends a producer's transaction, by which its offsets count or vanish."""
+        return Result(None, marker=marker)
+
+    def fetch(self, group_id: str, member_id: str | None = None, epoch: int = -1) -> Result[Fetched]:
+        """Return the committed offsets of a group, and which partitions have others that are pending.
 
         Raises:
             BrokerError: a KIP-848 member asks that is unknown, or of another epoch.
@@ -195,7 +235,7 @@ class GroupShard:
         group = self.consumer_groups.get(group_id)
         if group is not None and (member_id is not None or epoch >= 0):
             group.check_commit(member_id or "", epoch)
-        return Result(dict(self.offsets.of_group(group_id)))
+        return Result(Fetched(dict(self.offsets.of_group(group_id)), frozenset(self.pending.of_group(group_id))))
 
     def delete_offsets(self, group_id: str, partitions: Sequence[Partition]) -> Result[list[ErrorCode]]:
         """Delete committed offsets of topics that the group is not subscribed to; return a code for each partition.
@@ -209,7 +249,7 @@ class GroupShard:
             if not group.uses_consumer_protocol:
                 raise BrokerError(ErrorCode.NON_EMPTY_GROUP, f"state {group.state}")
             topics = group.subscribed_topics()
-        known = self.offsets.of_group(group_id)
+        known = self._partitions(group_id)
         codes, records = [], []
         for partition in partitions:
             is_read = isinstance(group, ConsumerGroup) and group.is_subscribed_to(partition[0])
@@ -233,7 +273,8 @@ class GroupShard:
 
     def _forgotten(self, topic: str, topic_id: bytes, now_ms: int) -> list[CoordinatorRecord]:
         records: list[CoordinatorRecord] = []
-        for group_id, partition, entry in self.offsets.of_topic(topic):
+        pending = {(found.group_id, found.partition, found.entry) for found in self.pending.of_topic(topic)}
+        for group_id, partition, entry in chain(self.offsets.of_topic(topic), pending):
             if entry.topic_id in (topic_id, bytes(len(topic_id))):
                 records.append(offset_tombstone(group_id, *partition))
             if len(records) >= _STEP_OFFSETS:
@@ -260,10 +301,14 @@ class GroupShard:
         group = self._group(group_id)
         if not _is_empty(group):
             raise BrokerError(ErrorCode.NON_EMPTY_GROUP, f"state {group.state}")
-        for partition in self.offsets.of_group(group_id):
+        for partition in self._partitions(group_id):
             self._outbox.add(offset_tombstone(group_id, *partition))
         self._end(group)
         return self._outbox.take(None)
+
+    def _partitions(self, group_id: str) -> list[Partition]:
+        """Return the partitions for which a group has an offset, or a pending one."""
+        return list(dict.fromkeys([*self.offsets.of_group(group_id), *self.pending.of_group(group_id)]))
 
     def find_consumer(self, group_id: str) -> Result[ConsumerGroup | None]:
         """Return a group of KIP-848, None if there is none."""
@@ -305,11 +350,13 @@ class GroupShard:
         if group is None:
             return 0
         offsets = self.offsets.of_group(group_id)
-        gone = expired(group, offsets, self._limits.offsets_retention_ms, now_ms)
+        pending = self.pending.of_group(group_id)
+        found = expired(group, offsets, self._limits.offsets_retention_ms, now_ms)
+        gone = [partition for partition in found if partition not in pending]
         for partition in gone:
             self._outbox.add(offset_tombstone(group_id, *partition))
         is_awaited = isinstance(group, ClassicGroup) and group.pending_members
-        if len(gone) == len(offsets) and _is_empty(group) and not is_awaited:
+        if len(gone) == len(offsets) and not pending and _is_empty(group) and not is_awaited:
             self._end(group)
         return len(offsets)
 
@@ -327,3 +374,7 @@ def _committed(value: OffsetCommitValue) -> Committed:
         value.topic_id,
         value.expire_timestamp,
     )
+
+
+def _by_id(offsets: Mapping[Partition, Committed]) -> list[tuple[bytes, int]]:
+    return [(entry.topic_id, number) for (_, number), entry in offsets.items()]

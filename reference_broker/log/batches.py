@@ -48,6 +48,9 @@ _CHUNK_BYTES = 4 * 1024 * 1024
 #: The broker's own batches have no size limit.
 _NO_LIMIT = 2**31 - 1
 
+#: Coordinators do not count, but in a batch with a producer id there must be a number.
+_COORDINATOR_SEQUENCE = 0
+
 
 class BatchHeader(NamedTuple):
     """The header of a batch.
@@ -218,14 +221,27 @@ def records_in(log: PartitionLog) -> Iterator[tuple[Buffer | None, Buffer | None
                 yield record.key, record.value
 
 
-def build_batch(records: Sequence[tuple[bytes, bytes | None]], now_ms: int) -> tuple[memoryview, BatchHeader]:
+def build_batch(
+    records: Sequence[tuple[bytes, bytes | None]], now_ms: int, producer: tuple[int, int] | None = None
+) -> tuple[memoryview, BatchHeader]:
     """Return a batch of the broker's own records, and its header.
 
     Args:
         records: keys and values.
         now_ms: their timestamp.
+        producer: the id and epoch of the producer whose transaction they belong to, None if to none.
     """
-    builder = BatchBuilder(_NO_LIMIT)
+    if producer is None:
+        builder = BatchBuilder(_NO_LIMIT)
+    else:
+        producer_id, epoch = producer
+        builder = BatchBuilder(
+            _NO_LIMIT,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=_COORDINATOR_SEQUENCE,
+            is_transactional=True,
+        )
     for key, value in records:
         builder.append(now_ms, key, value)
     data = memoryview(bytearray(builder.seal()))  # a writable copy, which the log stamps

@@ -9,16 +9,10 @@ from __future__ import annotations
 __all__ = ["LACKING", "is_lacking"]
 
 _PARTITIONS = "topics that grow (CreatePartitions)"
-_TRANSACTIONS = "transactions"
 
 #: What each test needs.
 LACKING = {
     "test_consumer_features.py::test_new_partitions_are_read": _PARTITIONS,
-    "test_consumer_features.py::test_the_position_passes_control_records": _TRANSACTIONS,
-    "test_guide.py::test_the_page_on_transactions": _TRANSACTIONS,
-    "test_programs.py::test_transactions": _TRANSACTIONS,
-    "test_transaction_tools.py::test_dump": _TRANSACTIONS,
-    "test_transaction_tools.py::test_transactions": _TRANSACTIONS,
     "test_troubles.py::test_new_partitions_are_read": _PARTITIONS,
 }
 

@@ -63,7 +63,7 @@ class BrokerBench:
         directory = LogDirectory(services, options.node_id, lambda: next(uuids), options.topic_defaults)
         numbers = count(1)
         core = Core(directory, options, lambda: f"id{next(numbers)}", self.now_ms)
-        while core.groups.is_loading:
+        while core.groups.is_loading or core.transactions.is_loading:
             core.advance(self.now_ms)
         return core
 

@@ -40,15 +40,15 @@ def filled(kind, version: int):
 
 
 def _value(field):
-    return {"string": str, "int32": int}[field.type]
+    return {"string": str, "int32": int, "int64": int}[field.type]
 
 
 def codes(message: Message, version: int) -> list[int]:
     """Return the error codes of a message, of each structure only its own where it has one."""
     fields = {field.name: field for field in message.FIELDS if version in field.versions}
-    if "error_code" in fields:
-        name = "error_code"
-        return [getattr(message, name)]
+    for name in ("error_code", "partition_error_code"):
+        if name in fields:
+            return [getattr(message, name)]
     arrays = [name for name, field in fields.items() if field.array and isinstance(field.type, type)]
     return [code for name in arrays for element in getattr(message, name) for code in codes(element, version)]
 

@@ -11,7 +11,6 @@ from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.partition_log import Appended
 from kafkawire.reference_broker.log.producers import Verification
 from kafkawire.reference_broker.transaction_verification import (
-    NoCoordinator,
     Place,
     Unverified,
     Verifier,
@@ -102,12 +101,6 @@ def test_errors(given: ErrorCode, version: TransactionVersion, told: ErrorCode) 
     send(desk, partitions.batch(0), partitions.batch(1), version=version)
     assert partitions.codes() == [ErrorCode.NONE, told]
     assert [log.log.next_offset for log in partitions.logs.values()] == [1, 0]
-
-
-def test_without_a_coordinator_clients_come_again() -> None:
-    partitions = Partitions(0)
-    send(NoCoordinator(), partitions.batch(0))
-    assert partitions.codes() == [ErrorCode.NOT_ENOUGH_REPLICAS]
 
 
 def test_an_old_epoch_is_refused_before_anybody_is_asked() -> None:

@@ -342,6 +342,25 @@ class ClassicMembers:
             raise BrokerError(ErrorCode.REBALANCE_IN_PROGRESS)
         self._extend(group, member, now_ms)
 
+    def check_commit_in_transaction(self, commit: Commit) -> None:
+        """Check that offsets may be committed with a transaction.
+
+        A producer that says nothing of itself may always do so: it comes from before KIP-447.
+
+        Raises:
+            BrokerError: it names a member that is not of the current generation.
+        """
+        group = self._groups.get(commit.group_id)
+        if group is None:
+            if commit.generation_id >= 0:
+                raise BrokerError(ErrorCode.ILLEGAL_GENERATION, f"group {commit.group_id!r} does not exist")
+            return
+        if commit.generation_id < 0 and group.state is GroupState.EMPTY:
+            return
+        if commit.generation_id >= 0 or commit.member_id != UNKNOWN_MEMBER_ID or commit.instance_id is not None:
+            group.member_of(commit.member_id, commit.instance_id)
+            group.check_generation(commit.generation_id)
+
     def _extend(self, group: ClassicGroup, member: Member, now_ms: int) -> None:
         """Extend the session of a member that was heard; the first join of a new one keeps its limit."""
         if not member.is_new:

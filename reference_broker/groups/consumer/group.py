@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 from kafkawire.reference_broker.groups.consumer.topic_pattern import topic_pattern
+from kafkawire.reference_broker.groups.requests import Commit
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -21,6 +22,9 @@ __all__ = ["NOTHING", "ConsumerGroup", "ConsumerGroupState", "ConsumerMember", "
 Partitions = Mapping[bytes, frozenset[int]]
 
 NOTHING: Partitions = {}
+
+#: What a producer says that knows nothing of a member.
+_NO_EPOCH = -1
 
 
 class ConsumerGroupState(StrEnum):
@@ -205,3 +209,22 @@ class ConsumerGroup:
             return
         if epoch != member.epoch:
             raise BrokerError(ErrorCode.STALE_MEMBER_EPOCH, f"epoch {epoch}, the member's is {member.epoch}")
+
+    def check_commit_in_transaction(self, commit: Commit, partitions: Collection[tuple[bytes, int]]) -> None:
+        """Check that offsets may be committed with a transaction, by a member or by who names none.
+
+        Args:
+            commit: by whom, and what is known of the group.
+            partitions: see `check_commit`.
+
+        Raises:
+            BrokerError: UNKNOWN_MEMBER_ID, or ILLEGAL_GENERATION, the only name for another epoch that producers know.
+        """
+        if commit.generation_id == _NO_EPOCH and not commit.member_id and commit.instance_id is None:
+            return
+        try:
+            self.check_commit(commit.member_id, commit.generation_id, partitions)
+        except BrokerError as error:
+            if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
+                raise
+            raise BrokerError(ErrorCode.ILLEGAL_GENERATION, error.detail) from None

@@ -32,13 +32,18 @@ _REMEMBERED_MAX = 1_000
 #: What topic names consist of; nothing else has to be told apart.
 _ALPHABET: Final = frozenset(string.ascii_letters + string.digits + "._-")
 
+_DIGITS: Final = frozenset(string.digits)
+_WORD: Final = frozenset(string.ascii_letters + string.digits + "_")
+_SPACE: Final = frozenset("\t\n\f\r ")
+
+#: The characters of a category, or those that are not in it.
 _CATEGORIES: Final = {
-    node.CATEGORY_DIGIT: frozenset(string.digits),
-    node.CATEGORY_NOT_DIGIT: _ALPHABET - frozenset(string.digits),
-    node.CATEGORY_WORD: _ALPHABET - frozenset(".-"),
-    node.CATEGORY_NOT_WORD: frozenset(".-"),
-    node.CATEGORY_SPACE: frozenset(),
-    node.CATEGORY_NOT_SPACE: _ALPHABET,
+    node.CATEGORY_DIGIT: (_DIGITS, False),
+    node.CATEGORY_NOT_DIGIT: (_DIGITS, True),
+    node.CATEGORY_WORD: (_WORD, False),
+    node.CATEGORY_NOT_WORD: (_WORD, True),
+    node.CATEGORY_SPACE: (_SPACE, False),
+    node.CATEGORY_NOT_SPACE: (_SPACE, True),
 }
 
 _BEGINNINGS: Final = (node.AT_BEGINNING, node.AT_BEGINNING_STRING)
@@ -49,17 +54,19 @@ _END = 0
 
 
 class TopicPattern:
-    """A regular expression that whole topic names match, or not.
+    """A regular expression that whole names match, or not.
 
     Args:
         text: the expression.
+        alphabet: the characters that names consist of.
 
     Raises:
         BrokerError: INVALID_REGULAR_EXPRESSION.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, alphabet: frozenset[str] = _ALPHABET) -> None:
         self._text = text
+        self._alphabet = alphabet
         #: By state: the characters that lead on, and where they lead; None leads on without a character.
         self._characters: list[frozenset[str] | None] = [None]
         self._next: list[tuple[int, ...]] = [()]
@@ -72,6 +79,7 @@ class TopicPattern:
         except (re.error, OverflowError, RecursionError) as error:
             raise self._invalid(str(error)) from None
         self._ignores_case = bool(parsed.state.flags & re.IGNORECASE)
+        self._matches_lines = bool(parsed.state.flags & re.DOTALL)
         if parsed.state.flags & (re.MULTILINE | re.VERBOSE | re.LOCALE | re.ASCII):
             raise self._invalid("only the flags i and s are allowed")
         try:
@@ -159,9 +167,9 @@ class TopicPattern:
         raise self._invalid("invalid or unsupported Perl syntax")
 
     def _character_set(self, kind: Any, argument: Any) -> frozenset[str]:
-        """Return the characters of topic names that a part stands for."""
+        """Return the characters of names that a part stands for."""
         if kind is node.ANY:
-            return _ALPHABET
+            return self._alphabet if self._matches_lines else self._alphabet - frozenset("\n")
         is_negated = kind is node.NOT_LITERAL
         found: set[str] = set()
         for item, value in argument if kind is node.IN else [(node.LITERAL, argument)]:
@@ -170,12 +178,13 @@ class TopicPattern:
             elif item is node.LITERAL:
                 found.add(chr(value))
             elif item is node.RANGE:
-                found |= {each for each in _ALPHABET if value[0] <= ord(each) <= value[1]}
+                found |= {each for each in self._alphabet if value[0] <= ord(each) <= value[1]}
             else:
-                found |= _CATEGORIES[value]
+                category, is_other = _CATEGORIES[value]
+                found |= self._alphabet - category if is_other else category
         if self._ignores_case:
             found |= {each for letter in found for each in (letter.lower(), letter.upper())}
-        return _ALPHABET - found if is_negated else _ALPHABET & found
+        return self._alphabet - found if is_negated else self._alphabet & found
 
     def _repeat(self, least: int, most: int, inner: Any, following: int) -> int:
         if least > STATES_MAX or (most is not node.MAXREPEAT and most > STATES_MAX):

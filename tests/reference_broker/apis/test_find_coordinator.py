@@ -1,4 +1,4 @@
-"""FindCoordinator names this broker for groups in every version, and nobody for what it does not coordinate.
+"""FindCoordinator names this broker for groups and transactions, and nobody for what it does not coordinate.
 
 Method: a broker without sockets.
 """
@@ -32,11 +32,18 @@ def test_groups(bench, version):
     assert "__consumer_offsets" in bench.core.directory.topics
 
 
+@pytest.mark.parametrize("version", VERSIONS[1:])
+def test_transactions(bench, version):
+    found = ask(bench, CoordinatorType.TRANSACTION, version)
+    assert (found.error_code, found.node_id, found.host, found.port) == (ErrorCode.NONE, 1, "broker", 9092)
+    topic = bench.core.directory.topics["__transaction_state"]
+    assert len(topic.logs) == bench.core.options.transaction_state_log_num_partitions
+    assert topic.configs["cleanup.policy"] == "compact"
+
+
 @pytest.mark.parametrize(
     ("kind", "version", "code"),
     [
-        (CoordinatorType.TRANSACTION, 1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        (CoordinatorType.TRANSACTION, 6, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (CoordinatorType.SHARE, 5, ErrorCode.INVALID_REQUEST),
         (CoordinatorType.SHARE, 6, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (9, 6, ErrorCode.INVALID_REQUEST),

@@ -42,7 +42,7 @@ def test_no_id_is_given_twice(bench: BrokerBench) -> None:
         (InitProducerIdRequest(None, producer_epoch=7), ErrorCode.INVALID_REQUEST),
         (InitProducerIdRequest(None, producer_id=7, producer_epoch=7), ErrorCode.NONE),
         (InitProducerIdRequest(""), ErrorCode.INVALID_REQUEST),
-        (InitProducerIdRequest("transaction"), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (InitProducerIdRequest("transaction", 1000), ErrorCode.NOT_COORDINATOR),
     ],
 )
 def test_answers(bench: BrokerBench, request_: InitProducerIdRequest, code: ErrorCode) -> None:

@@ -226,10 +226,15 @@ def in_transaction(number, sequence=0, producer_id=1):
     return Partition(number, data)
 
 
-def transact(bench, *partitions, transactional_id: str | None = "id", version=12, acks=1):
-    """Send batches of a transaction; return the codes of their partitions, or the operation."""
-    answer = bench.ask(ProduceRequest(transactional_id, acks, 1000, [Topic("t", ZERO_UUID, list(partitions))]), version)
-    return answer if isinstance(answer, DelayedOperation) else codes_in(answer)
+def ask_for(bench, *partitions, transactional_id: str | None = "id", version=12, acks=1):
+    """Send batches of a transaction."""
+    request = ProduceRequest(transactional_id, acks, 1000, [Topic("t", ZERO_UUID, list(partitions))])
+    return bench.ask(request, version)
+
+
+def transact(bench, *partitions, **how):
+    """Send batches of a transaction; return the codes of their partitions."""
+    return codes_in(ask_for(bench, *partitions, **how))
 
 
 def codes_in(response):
@@ -270,7 +275,7 @@ def test_one_refused_partition_does_not_stop_the_others(bench, desk):
 
 def test_response_waits_for_the_coordinator(bench, desk):
     desk.is_held = True
-    operation = transact(bench, in_transaction(0), Partition(1, produced(b"x")))
+    operation = ask_for(bench, in_transaction(0), Partition(1, produced(b"x")))
     assert operation.response is None
     assert [log.next_offset for log in bench.core.directory.topics["t"].logs] == [0, 1]
     desk.answer()
@@ -278,7 +283,7 @@ def test_response_waits_for_the_coordinator(bench, desk):
 
 
 def test_a_bad_batch_of_a_transaction_is_not_asked_about(bench, desk):
-    data = in_transaction(0).records
+    data = bytearray(in_transaction(0).records or b"")
     data[-1] ^= 1
     assert transact(bench, Partition(0, data)) == [ErrorCode.CORRUPT_MESSAGE]
     assert not desk.asked

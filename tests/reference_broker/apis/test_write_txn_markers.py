@@ -7,7 +7,7 @@ import pytest
 
 from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
-from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
@@ -89,5 +89,7 @@ def test_the_response_waits_for_the_disk_if_the_topic_asks_for_it():
     operation = bench.ask(WriteTxnMarkersRequest([marker(7, 0, 0)]), 2)
     assert operation.response is None
     work.run()
-    (result,) = operation.response.markers
+    response = operation.response
+    assert isinstance(response, WriteTxnMarkersResponse)
+    (result,) = response.markers
     assert result.topics[0].partitions[0].error_code == NONE

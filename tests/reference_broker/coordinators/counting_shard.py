@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kafkawire.reference_broker.coordinators.records import decode, types_by_key
-from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, KeyValue, Reading, Result, ShardTimers
+from kafkawire.reference_broker.coordinators.shard import (
+    CoordinatorRecord,
+    InTransaction,
+    KeyValue,
+    LastMarker,
+    Reading,
+    Result,
+    ShardTimers,
+    StoredBatch,
+)
+from kafkawire.reference_broker.log.producers import Marker
 from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["CountingShard", "MemoryLog", "record"]
@@ -29,14 +40,16 @@ class MemoryLog:
     """A log whose records are lists, and whose watermark, appends and failures the test controls.
 
     Attributes:
-        batches: first offset, and records of each batch.
+        batches: of the log; a marker takes one offset.
+        leader_epoch: of the partition.
         is_committed: whether appends move the high watermark at once.
         held: appends that wait for the test, None to finish them at once.
         error: of the next appends and reads.
     """
 
     def __init__(self) -> None:
-        self.batches: list[tuple[int, list[KeyValue]]] = []
+        self.batches: list[StoredBatch] = []
+        self.leader_epoch = 0
         self.start_offset = 0
         self.next_offset = 0
         self.high_watermark = 0
@@ -45,13 +58,26 @@ class MemoryLog:
         self.error: BrokerError | None = None
         self._watchers: list[tuple[int, Callable[[BrokerError | None], None]]] = []
 
-    def append(self, records: Sequence[KeyValue], now_ms: int, done: Callable[[int | BrokerError], None]) -> None:
+    def append(
+        self,
+        records: Sequence[KeyValue],
+        now_ms: int,
+        done: Callable[[int | BrokerError], None],
+        transaction: InTransaction | None = None,
+    ) -> None:
+        producer_id = NO_PRODUCER_ID if transaction is None else transaction.producer_id
+        self._append(StoredBatch(list(records), 0, producer_id), done)
+
+    def append_marker(self, marker: LastMarker, now_ms: int, done: Callable[[int | BrokerError], None]) -> None:
+        self._append(StoredBatch((), 0, marker.marker.producer_id, marker.marker.is_commit), done)
+
+    def _append(self, batch: StoredBatch, done: Callable[[int | BrokerError], None]) -> None:
         def finish() -> None:
             if self.error is not None:
                 done(self.error)
                 return
-            self.batches.append((self.next_offset, list(records)))
-            self.next_offset += len(records)
+            self.next_offset += max(len(batch.records), 1)
+            self.batches.append(batch._replace(last_offset=self.next_offset - 1))
             if self.is_committed:
                 self.commit(self.next_offset)
             done(self.next_offset)
@@ -87,8 +113,8 @@ class MemoryLog:
     def read(self, offset: int, max_bytes: int) -> Reading:
         if self.error is not None:
             raise self.error
-        first, records = next(batch for batch in self.batches if batch[0] + len(batch[1]) > offset)
-        return Reading(records, first + len(records))
+        batch = next(batch for batch in self.batches if batch.last_offset >= offset)
+        return Reading([batch], batch.last_offset + 1)
 
 
 class CountingShard:
@@ -97,6 +123,8 @@ class CountingShard:
     Attributes:
         numbers: what the records say.
         replayed: how many records were replayed.
+        places: name, offset and producer id of each.
+        ended: transactions that have ended, with whether they were committed.
         set: the timer that was set last.
         calls: `loaded` and `unloaded`, in order.
     """
@@ -105,6 +133,8 @@ class CountingShard:
         self.timers = timers
         self.numbers: dict[str, int] = {}
         self.replayed = 0
+        self.places: list[tuple[str, int, int]] = []
+        self.ended: list[tuple[int, bool]] = []
         self.set = Timer(0, lambda now_ms: None)
         self.calls: list[str] = []
         self.due: list[CoordinatorRecord] = []
@@ -112,14 +142,18 @@ class CountingShard:
     def decode(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
         return decode(_TYPES, key, value)
 
-    def replay(self, record: CoordinatorRecord) -> None:
+    def replay(self, record: CoordinatorRecord, offset: int, producer_id: int) -> None:
         assert isinstance(record.key, OffsetCommitKey)
         self.replayed += 1
+        self.places.append((record.key.group, offset, producer_id))
         if record.value is None:
             self.numbers.pop(record.key.group, None)
         else:
             assert isinstance(record.value, OffsetCommitValue)
             self.numbers[record.key.group] = record.value.offset
+
+    def end_transaction(self, producer_id: int, is_commit: bool) -> None:
+        self.ended.append((producer_id, is_commit))
 
     def loaded(self, now_ms: int) -> None:
         self.calls.append("loaded")
@@ -144,6 +178,14 @@ class CountingShard:
     def get(self, name: str) -> Result[int | None]:
         """Return a number."""
         return Result(self.numbers.get(name))
+
+    def add_in_transaction(self, name: str, number: int, producer_id: int) -> Result[None]:
+        """Set a number with a transaction."""
+        return Result(None, [record(name, number)], transaction=InTransaction(producer_id, 0, None))
+
+    def end(self, producer_id: int, is_commit: bool) -> Result[None]:
+        """End a transaction."""
+        return Result(None, marker=LastMarker(Marker(producer_id, 0, is_commit, 0), TransactionVersion.TV_2))
 
     def add_later(self, name: str, number: int, deadline_ms: int) -> Result[None]:
         """Set a number when the time has come."""

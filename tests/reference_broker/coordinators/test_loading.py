@@ -27,8 +27,8 @@ class NotingShard(CountingShard):
         super().__init__(timers)
         self.order = []
 
-    def replay(self, record):
-        super().replay(record)
+    def replay(self, record, offset, producer_id):
+        super().replay(record, offset, producer_id)
         assert isinstance(record.key, OffsetCommitKey)
         self.order.append(record.key.group)
 

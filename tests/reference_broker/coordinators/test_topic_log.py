@@ -9,10 +9,12 @@ import errno
 
 import pytest
 
+from kafkawire.reference_broker.coordinators.shard import InTransaction, LastMarker
 from kafkawire.reference_broker.coordinators.topic_log import TopicLog
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.log.producers import Marker
 from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.log.produced_batches import NOW_MS
@@ -66,8 +68,8 @@ def test_records_come_back_in_parts(disk, background):
     assert (log.start_offset, log.next_offset, log.high_watermark) == (0, 10, 10)
     offset, found, reads = 0, [], 0
     while offset < log.next_offset:
-        records, offset = log.read(offset, 400)
-        found += records
+        batches, offset = log.read(offset, 400)
+        found += [entry for batch in batches for entry in batch.records]
         reads += 1
     assert found == [entry for number in range(5) for entry in ((b"k%d" % number, b"v" * 100), (b"gone", None))]
     assert reads > 1
@@ -80,9 +82,30 @@ def test_high_watermark_waits_for_a_sync_and_reading_does_not(disk, background):
     log.append([(b"k", b"v")], NOW_MS, events.append)
     log.when_reached(1, events.append)
     assert (events, log.high_watermark) == ([1], 0)
-    assert log.read(0, 400) == ([(b"k", b"v")], 1)
+    assert log.read(0, 400) == ([([(b"k", b"v")], 0, -1, None)], 1)
     background.run()
     assert (events, log.high_watermark) == ([1, None], 1)
+
+
+def test_transactions_come_back(disk, background):
+    log = open_log(disk, background)
+    ends = []
+    for producer_id, is_commit in ((7, True), (8, False)):
+        guard = log._log.producers.verify(producer_id, 3, -1, NOW_MS, has_epoch_per_transaction=True)
+        log.append([(b"k", b"v")], NOW_MS, ends.append, InTransaction(producer_id, 3, guard))
+        log.append_marker(LastMarker(Marker(producer_id, 4, is_commit, 0), 2), NOW_MS, ends.append)
+    assert ends == [1, 2, 3, 4]
+    records = [(b"k", b"v")]
+    assert log.read(0, 4000).batches == [
+        (records, 0, 7, None),
+        ((), 1, 7, True),
+        (records, 2, 8, None),
+        ((), 3, 8, False),
+    ]
+    log.append_marker(LastMarker(Marker(7, 3, True, 0), 2), NOW_MS, ends.append)
+    assert ends[-1].code is ErrorCode.INVALID_PRODUCER_EPOCH
+    log.append([(b"k", b"v")], NOW_MS, ends.append, InTransaction(9, 0, None))
+    assert ends[-1].code is ErrorCode.INVALID_TXN_STATE, "nobody has verified it"
 
 
 def test_failed_sync_is_final(disk, background):

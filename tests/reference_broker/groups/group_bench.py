@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup
 from kafkawire.reference_broker.groups.consumer.heartbeats import TopicFacts
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
+from kafkawire.reference_broker.groups.offsets import Partition
 from kafkawire.reference_broker.groups.records import Committed
-from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, Join, Sync
+from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, Join, Sync, TransactionalCommit
+from kafkawire.reference_broker.log.producers import Verification
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -29,6 +32,9 @@ class GroupBench:
         log: where the records are.
         logs: of the partitions, if there is not just one; none for a topic that does not exist yet.
         limits: of groups.
+
+    Attributes:
+        refused: what the coordinator of transactions says, None if it agrees.
     """
 
     def __init__(self, log: MemoryLog | None = None, logs: list[MemoryLog] | None = None, **limits: int) -> None:
@@ -36,11 +42,31 @@ class GroupBench:
         self.timers = Timers()
         numbers = count(1)
         self.topics: dict[str, TopicFacts] = {}
+        self.refused: BrokerError | None = None
         self.logs = [self.log] if logs is None else logs
         self.groups = GroupCoordinator(
-            self.timers, lambda: f"id{next(numbers)}", GroupLimits(**limits), lambda: self.logs, self.topics
+            self.timers,
+            lambda: f"id{next(numbers)}",
+            GroupLimits(**limits),
+            lambda: self.logs,
+            self.topics,
+            self.verify,
         )
         self.groups.load(0)
+
+    def verify(
+        self,
+        partition: Partition,
+        transaction: TransactionalCommit,
+        verified: Callable[[Verification | None], None],
+        refused: Callable[[BrokerError], None],
+        now_ms: int,
+    ) -> None:
+        """Stand in for the coordinator of transactions."""
+        if self.refused is None:
+            verified(None)
+        else:
+            refused(self.refused)
 
     def loaded(self) -> GroupBench:
         """Return a coordinator that has read what this one wrote."""

@@ -69,7 +69,7 @@ def test_fetched_offsets_are_a_copy():
     answers = []
     bench.groups.fetch("g", answers.append, 0)
     bench.commit(2)
-    assert [entry.offset for entry in answers[0].values()] == [1]
+    assert [entry.offset for entry in answers[0].offsets.values()] == [1]
 
 
 def test_groups_are_described():
@@ -85,4 +85,4 @@ def test_logs_are_asked_for_once():
     assert bench.groups.load(0)
     bench.logs = []
     assert bench.groups.load(0)
-    assert not GroupCoordinator(Timers(), lambda: "id", GroupLimits(), list, {}).load(0)
+    assert not GroupCoordinator(Timers(), lambda: "id", GroupLimits(), list, {}, bench.verify).load(0)

@@ -19,7 +19,7 @@ def test_steps_are_apart():
     assert result.committed is not None
     result.committed(None)
     assert told == [("a", None), ("b", None)]
-    assert outbox.take(8) == (8, [], None)
+    assert outbox.take(8)[:3] == (8, [], None)
 
 
 def test_records_without_callbacks():

@@ -89,7 +89,7 @@ def test_checks_are_sliced(monkeypatch):
     bench.timers.fire(CHECK_MS)
     while groups_of(bench):
         bench.timers.fire(CHECK_MS)
-    sizes = [len(records) for _, records in bench.log.batches[before:]]
+    sizes = [len(batch.records) for batch in bench.log.batches[before:]]
     assert sum(sizes) == 20
     assert max(sizes) < 20
     bench.timers.fire(CHECK_MS)

@@ -212,7 +212,7 @@ def test_commits_of_members():
     answers = []
     for member_id, epoch in ((None, -1), (first, 1), (first, 2)):
         bench.groups.fetch("g", lambda outcome: answers.append(code_of(outcome)), 0, member_id, epoch)
-    assert [len(answers[0]), len(answers[1]), answers[2]] == [1, 1, ErrorCode.STALE_MEMBER_EPOCH]
+    assert [len(answers[0].offsets), len(answers[1].offsets), answers[2]] == [1, 1, ErrorCode.STALE_MEMBER_EPOCH]
     assert list(bench.loaded().groups.groups()) == []
 
 

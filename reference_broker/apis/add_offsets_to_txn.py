@@ -1,0 +1,51 @@
+"""AddOffsetsToTxn: add the offsets of a group to a transaction, before TxnOffsetCommit.
+
+0: the lowest version. 1: throttle time. 2: PRODUCER_FENCED. 3: flexible. 4: TRANSACTION_ABORTABLE.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.coordinators.placement import partition_of
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.log.log_directory import Topic
+from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, TransactionVersion
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["handle"]
+
+#: PRODUCER_FENCED came with KIP-588, which added no field.
+_FENCED_SINCE = 2
+
+
+@serves(ApiKey.ADD_OFFSETS_TO_TXN)
+def handle(call: Call, request: AddOffsetsToTxnRequest) -> DelayedOperation:
+    """Handle AddOffsetsToTxn; the response is delayed while the topic of groups is created."""
+    delayed = DelayedOperation()
+
+    def added(error: BrokerError | None) -> None:
+        code = ErrorCode.NONE if error is None else error.code
+        if code is ErrorCode.PRODUCER_FENCED and call.version < _FENCED_SINCE:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        delayed.complete(AddOffsetsToTxnResponse(error_code=code))
+
+    def created(topic: Topic | BrokerError) -> None:
+        if isinstance(topic, BrokerError):
+            added(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, topic.detail))
+            return
+        # Clients of transaction.version 2 leave this to TxnOffsetCommit.
+        call.core.transactions.add_partitions(
+            request.transactional_id,
+            ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+            [(CONSUMER_OFFSETS_TOPIC, partition_of(request.group_id, len(topic.logs)))],
+            TransactionVersion.TV_0,
+            added,
+            call.now_ms,
+        )
+
+    call.core.create_offsets_topic(created)
+    return delayed

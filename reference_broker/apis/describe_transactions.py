@@ -1,0 +1,64 @@
+"""DescribeTransactions: the state of transactional ids, and of their transactions.
+
+0: the only version.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import groupby
+
+from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.groups.gathering import Gathering
+from kafkawire.reference_broker.transactions.transaction import Transaction, state_name
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["handle"]
+
+State = DescribeTransactionsResponse.TransactionState
+TopicData = DescribeTransactionsResponse.TopicData
+
+
+@serves(ApiKey.DESCRIBE_TRANSACTIONS)
+def handle(call: Call, request: DescribeTransactionsRequest) -> DelayedOperation:
+    """Handle DescribeTransactions."""
+    delayed = DelayedOperation()
+    parts = Gathering[State](
+        len(request.transactional_ids),
+        lambda found: delayed.complete(DescribeTransactionsResponse(transaction_states=found)),
+    )
+
+    def answer(number: int, transactional_id: str, outcome: Transaction | BrokerError | None) -> None:
+        parts.put(number, _state(transactional_id, outcome))
+
+    for number, transactional_id in enumerate(request.transactional_ids):
+        if transactional_id:
+            done = partial(answer, number, transactional_id)
+            call.core.transactions.describe(transactional_id, done, call.now_ms)
+        else:
+            answer(number, transactional_id, BrokerError(ErrorCode.INVALID_REQUEST))
+    return delayed
+
+
+def _state(transactional_id: str, outcome: Transaction | BrokerError | None) -> State:
+    if outcome is None:
+        return State(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
+    if isinstance(outcome, BrokerError):
+        return State(outcome.code, transactional_id)
+    by_topic = groupby(sorted(outcome.partitions), lambda partition: partition[0])
+    return State(
+        transactional_id=transactional_id,
+        transaction_state=state_name(outcome.state),
+        transaction_timeout_ms=outcome.timeout_ms,
+        transaction_start_time_ms=outcome.start_ms,
+        producer_id=outcome.producer_id,
+        producer_epoch=outcome.epoch,
+        topics=[TopicData(topic, [number for _, number in of_topic]) for topic, of_topic in by_topic],
+    )

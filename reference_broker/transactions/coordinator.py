@@ -1,0 +1,340 @@
+"""The transaction coordinator as the handlers in `apis/` see it.
+
+It finds the shard of a transactional id, gives out producer ids and has markers written.
+
+Every callback is called exactly once: with the outcome when it is committed, or with the error that prevents it.
+
+Source: `TransactionCoordinator`, `AddPartitionsToTxnManager`, `ReplicaManager.handleProduceAppend` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+from kafkawire.reference_broker.coordinators.placement import partition_of
+from kafkawire.reference_broker.coordinators.runtime import CoordinatorRuntime
+from kafkawire.reference_broker.coordinators.shard import CoordinatorLog, Operation, Result, ShardTimers
+from kafkawire.reference_broker.producer_ids import ProducerIds
+from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.transactions.markers import Markers, WriteMarker
+from kafkawire.reference_broker.transactions.requests import TransactionLimits
+from kafkawire.reference_broker.transactions.shard import TransactionShard
+from kafkawire.reference_broker.transactions.transaction import (
+    NeedsProducerId,
+    Partition,
+    ProducerIdAndEpoch,
+    Transaction,
+)
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.enums import TRANSACTION_STATE_TOPIC, TransactionVersion
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["TransactionCoordinator"]
+
+R = TypeVar("R")
+
+#: Takes the outcome of a request.
+Done = Callable[[R | BrokerError], None]
+
+#: Pause before a step that only an unfinished write or a full queue prevents is tried again.
+_RETRY_MS = 100
+
+#: After these another broker, or this one once it has loaded the partition again, goes on with the transaction.
+_MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+class TransactionCoordinator:
+    """The transactional ids that this broker coordinates.
+
+    Args:
+        timers: the broker's timers.
+        limits: see `TransactionLimits`.
+        find_logs: returns the logs of the partitions of `__transaction_state`; none if it does not exist yet.
+        producer_ids: where new ids come from.
+        write_marker: see `WriteMarker`.
+    """
+
+    def __init__(
+        self,
+        timers: Timers,
+        limits: TransactionLimits,
+        find_logs: Callable[[], Sequence[CoordinatorLog]],
+        producer_ids: ProducerIds,
+        write_marker: WriteMarker,
+    ) -> None:
+        self._timers = timers
+        self._limits = limits
+        self._find_logs = find_logs
+        self._producer_ids = producer_ids
+        #: Of the partitions of the topic, none if it is not known yet.
+        self._logs: Sequence[CoordinatorLog] = ()
+        self._markers = Markers(timers, write_marker)
+
+        def new_shard(shard_timers: ShardTimers) -> TransactionShard:
+            return TransactionShard(shard_timers, limits, self)
+
+        self._runtime = CoordinatorRuntime(TRANSACTION_STATE_TOPIC, timers, new_shard)
+
+    # Partitions of the topic.
+
+    def load(self, now_ms: int) -> bool:
+        """Begin to serve the partitions of the topic; return whether it exists."""
+        if not self._logs:
+            self._logs = self._find_logs()
+            for number, log in enumerate(self._logs):
+                self._runtime.load(number, log, now_ms)
+        return bool(self._logs)
+
+    def unload(self) -> None:
+        """Stop serving; everything that waits is answered with NOT_COORDINATOR."""
+        self._logs = ()
+        for number in self._runtime.numbers():
+            self._runtime.unload(number)
+        for transactional_id in self._markers.ids():
+            self._markers.cancel(transactional_id)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a partition is being loaded, so that not all transactional ids are known yet."""
+        return self._runtime.is_loading
+
+    def _submit(
+        self, transactional_id: str, operation: Operation[TransactionShard, R], done: Done[R], now_ms: int
+    ) -> None:
+        if self.load(now_ms):
+            self._runtime.submit(partition_of(transactional_id, len(self._logs)), operation, done, now_ms)
+        else:
+            done(BrokerError(ErrorCode.NOT_COORDINATOR, f"{TRANSACTION_STATE_TOPIC} does not exist"))
+
+    def _submit_with_id(
+        self,
+        transactional_id: str,
+        operation: Callable[[TransactionShard, int | None], Result[R]],
+        done: Done[R],
+        now_ms: int,
+        fresh_id: int | None = None,
+    ) -> None:
+        """Run an operation, and once more with a new producer id if it needs one."""
+
+        def answered(outcome: R | BrokerError) -> None:
+            if isinstance(outcome, NeedsProducerId):
+                self._producer_ids.take(given)
+            else:
+                done(outcome)
+
+        def given(found: int | OSError) -> None:
+            if isinstance(found, OSError):
+                done(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(found)))
+            else:
+                self._submit_with_id(transactional_id, operation, done, now_ms, found)
+
+        self._submit(transactional_id, lambda shard: operation(shard, fresh_id), answered, now_ms)
+
+    # Producers.
+
+    def initialize(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None,
+        done: Done[ProducerIdAndEpoch],
+        now_ms: int,
+    ) -> None:
+        """Give a producer its id and epoch, and fence the ones before it.
+
+        Args:
+            transactional_id: whose; not empty.
+            timeout_ms: how long its transactions may be open.
+            expected: what the producer is, if it only wants its epoch raised.
+            done: called once with the producer or the error.
+            now_ms: the current time.
+        """
+        if not 0 < timeout_ms <= self._limits.max_timeout_ms:
+            reason = f"a timeout of {timeout_ms} ms, expected 1 to {self._limits.max_timeout_ms}"
+            done(BrokerError(ErrorCode.INVALID_TRANSACTION_TIMEOUT, reason))
+            return
+
+        def operation(shard: TransactionShard, fresh_id: int | None) -> Result[ProducerIdAndEpoch | BrokerError]:
+            return shard.initialize(transactional_id, timeout_ms, expected, fresh_id, now_ms)
+
+        self._submit_with_id(transactional_id, operation, done, now_ms)
+
+    # Transactions.
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: Collection[Partition],
+        client_version: int,
+        done: Done[None],
+        now_ms: int,
+    ) -> None:
+        """Add partitions to the transaction, which begins if none is open.
+
+        Args:
+            transactional_id: whose.
+            producer: who asks.
+            partitions: those of the broker's own topics included.
+            client_version: level of transaction.version that the client uses.
+            done: called once with None or the error.
+            now_ms: the current time.
+        """
+        if not transactional_id:
+            done(_empty_id())
+            return
+        self._submit(
+            transactional_id,
+            lambda shard: shard.add_partitions(transactional_id, producer, partitions, client_version, now_ms),
+            done,
+            now_ms,
+        )
+
+    def check_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: Collection[Partition],
+        done: Done[Mapping[Partition, BrokerError]],
+        now_ms: int,
+    ) -> None:
+        """Find out which partitions are not in the transaction; `done` is called once with these or the error."""
+        if not transactional_id:
+            done(_empty_id())
+            return
+        self._submit(transactional_id, lambda shard: shard.verify(transactional_id, producer, partitions), done, now_ms)
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        topic_partitions: Sequence[Partition],
+        transaction_version: int,
+        done: Callable[[Mapping[Partition, BrokerError]], None],
+        now_ms: int,
+    ) -> None:
+        """Make sure that partitions are in a transaction before something is appended to them.
+
+        Args:
+            transactional_id: whose.
+            producer_id: of the batches.
+            epoch: of the batches.
+            topic_partitions: where they are to be appended.
+            transaction_version: what the request can do: 2 adds the partitions; 1 only asks, and knows
+                TRANSACTION_ABORTABLE; 0 does not, and gets INVALID_TXN_STATE.
+            done: called once with the partitions that are refused, and why.
+            now_ms: the current time.
+        """
+        producer = ProducerIdAndEpoch(producer_id, epoch)
+
+        def told(error: BrokerError) -> BrokerError:
+            code = error.code
+            if code is ErrorCode.PRODUCER_FENCED:
+                code = ErrorCode.INVALID_PRODUCER_EPOCH
+            elif code is ErrorCode.TRANSACTION_ABORTABLE and transaction_version < TransactionVersion.TV_1:
+                code = ErrorCode.INVALID_TXN_STATE
+            return BrokerError(code, error.detail)
+
+        def checked(outcome: Mapping[Partition, BrokerError] | BrokerError) -> None:
+            if isinstance(outcome, BrokerError):
+                outcome = dict.fromkeys(topic_partitions, outcome)
+            done({partition: told(error) for partition, error in outcome.items()})
+
+        if transaction_version < TransactionVersion.TV_2:
+            self.check_partitions(transactional_id, producer, topic_partitions, checked, now_ms)
+            return
+        last_try_ms = now_ms + self._limits.retry_backoff_max_ms
+
+        def attempt(now_ms: int) -> None:
+            def added(error: BrokerError | None) -> None:
+                if error is None:
+                    done({})
+                elif error.code is ErrorCode.CONCURRENT_TRANSACTIONS and now_ms < last_try_ms:
+                    self._timers.at(now_ms + self._limits.retry_backoff_ms, attempt)
+                else:
+                    checked(error)
+
+            self.add_partitions(transactional_id, producer, topic_partitions, TransactionVersion.TV_2, added, now_ms)
+
+        attempt(now_ms)
+
+    def end(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        is_commit: bool,
+        client_version: int,
+        done: Done[ProducerIdAndEpoch],
+        now_ms: int,
+    ) -> None:
+        """End the transaction; `done` is called once with the producer of the next one, or with the error."""
+        if not transactional_id:
+            done(_empty_id())
+            return
+
+        def operation(shard: TransactionShard, fresh_id: int | None) -> Result[ProducerIdAndEpoch]:
+            return shard.end(transactional_id, producer, is_commit, client_version, fresh_id, now_ms)
+
+        self._submit_with_id(transactional_id, operation, done, now_ms)
+
+    # What shards tell, see `Listener`.
+
+    def prepared(self, transaction: Transaction, now_ms: int) -> None:
+        """Write the markers once the record that says so is committed, however long that takes."""
+
+        def answered(outcome: bool | BrokerError) -> None:
+            if isinstance(outcome, BrokerError):
+                self._again(outcome, partial(self.prepared, transaction), now_ms)
+            elif outcome:
+                self._markers.send(transaction, self._epoch(transaction), partial(self._complete, transaction), now_ms)
+
+        self._submit(transaction.transactional_id, lambda shard: shard.prepared(transaction), answered, now_ms)
+
+    def _complete(self, transaction: Transaction, now_ms: int) -> None:
+        def answered(error: BrokerError | None) -> None:
+            if error is not None:
+                self._again(error, partial(self._complete, transaction), now_ms)
+
+        self._submit(transaction.transactional_id, lambda shard: shard.complete(transaction, now_ms), answered, now_ms)
+
+    def timed_out(self, transaction: Transaction, now_ms: int) -> None:
+        """Abort a transaction that has been open for too long; after an error, the next look finds it again."""
+        self._submit_with_id(
+            transaction.transactional_id,
+            lambda shard, fresh_id: shard.abort(transaction, fresh_id, now_ms),
+            lambda _: None,
+            now_ms,
+        )
+
+    def _again(self, error: BrokerError, step: Callable[[int], None], now_ms: int) -> None:
+        if error.code not in _MOVED:
+            self._timers.at(now_ms + _RETRY_MS, step)
+
+    def _epoch(self, transaction: Transaction) -> int:
+        return self._logs[partition_of(transaction.transactional_id, len(self._logs))].leader_epoch
+
+    # Looking.
+
+    def describe(self, transactional_id: str, done: Done[Transaction | None], now_ms: int) -> None:
+        """Return a transaction, None if the id is unknown; a prepared one has the partitions without a marker."""
+
+        def answered(outcome: Transaction | BrokerError | None) -> None:
+            done(self._with_remaining(outcome) if isinstance(outcome, Transaction) else outcome)
+
+        self._submit(transactional_id, lambda shard: shard.describe(transactional_id), answered, now_ms)
+
+    def _with_remaining(self, transaction: Transaction) -> Transaction:
+        remaining = self._markers.remaining(transaction.transactional_id) if transaction.is_prepared else None
+        return transaction if remaining is None else transaction.without_others(remaining)
+
+    def transactions(self) -> Iterator[Transaction]:
+        """Yield the transactions of all partitions that are served."""
+        for shard in self._runtime.shards():
+            yield from shard.transactions.values()
+
+
+def _empty_id() -> BrokerError:
+    return BrokerError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")

@@ -1,0 +1,170 @@
+"""Writes the markers of transactions that end, into every partition of each.
+
+A marker that cannot be written is tried again, after pauses that grow, until it is there or its topic is gone: a log
+may be offline, or a group coordinator still loading. Where a later marker of the same producer has been written, ours
+is not missing.
+
+Source: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler` in Apache Kafka, where a refused
+epoch leaves the transaction unfinished until the coordinator moves.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from kafkawire.reference_broker.log.producers import Marker
+from kafkawire.reference_broker.timers import Timer, Timers
+from kafkawire.reference_broker.transactions.transaction import Partition, Transaction
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["Markers", "WriteMarker"]
+
+#: Most markers that are written in one step: a few milliseconds.
+_STEP_MARKERS = 200
+
+#: Pause before a marker is tried again; it doubles up to the longest.
+_BACKOFF_MS = 100
+_BACKOFF_MAX_MS = 5_000
+
+#: The partition needs no marker any more.
+_DONE_ANYWAY = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+)
+
+_log = logging.getLogger("kafkawire.broker")
+
+
+class WriteMarker(Protocol):
+    """Writes a marker into a partition."""
+
+    def __call__(
+        self,
+        partition: Partition,
+        marker: Marker,
+        transaction_version: int,
+        done: Callable[[BrokerError | None], None],
+        now_ms: int,
+        /,
+    ) -> None:
+        """Call `done` once, when the marker is committed, or with the error."""
+
+
+class _Sending:
+    """The markers of one transaction.
+
+    Attributes:
+        transaction: what is ended.
+        remaining: the partitions that have none yet.
+        todo: those that are to be tried in this round.
+        in_flight: how many attempts have no outcome yet.
+        rounds: how many rounds have failed.
+        timer: for the next step.
+    """
+
+    __slots__ = ("done", "in_flight", "is_cancelled", "marker", "remaining", "rounds", "timer", "todo", "transaction")
+
+    def __init__(self, transaction: Transaction, marker: Marker, done: Callable[[int], None]) -> None:
+        self.transaction = transaction
+        self.marker = marker
+        self.done = done
+        self.remaining = set(transaction.partitions)
+        self.todo = deque(sorted(transaction.partitions))
+        self.in_flight = 0
+        self.rounds = 0
+        self.timer: Timer | None = None
+        self.is_cancelled = False
+
+
+class Markers:
+    """The markers that are being written.
+
+    Args:
+        timers: the broker's timers.
+        write: see `WriteMarker`.
+    """
+
+    def __init__(self, timers: Timers, write: WriteMarker) -> None:
+        self._timers = timers
+        self._write = write
+        self._lines = LogLimit(_log)
+        self._sending: dict[str, _Sending] = {}
+
+    def send(self, transaction: Transaction, coordinator_epoch: int, done: Callable[[int], None], now_ms: int) -> None:
+        """Write the markers of a prepared transaction.
+
+        Args:
+            transaction: the transaction; if its markers are being written already, nothing happens.
+            coordinator_epoch: of the coordinator.
+            done: called with the time when all are written; never, if the transactional id is cancelled.
+            now_ms: the current time.
+        """
+        before = self._sending.get(transaction.transactional_id)
+        if before is not None:
+            if before.transaction.producer == transaction.producer:
+                return
+            self.cancel(transaction.transactional_id)
+        marker = Marker(transaction.producer_id, transaction.epoch, transaction.is_commit, coordinator_epoch)
+        sending = self._sending[transaction.transactional_id] = _Sending(transaction, marker, done)
+        self._step(sending, now_ms)
+
+    def remaining(self, transactional_id: str) -> frozenset[Partition] | None:
+        """Return the partitions that have no marker yet, None if none are being written."""
+        sending = self._sending.get(transactional_id)
+        return None if sending is None else frozenset(sending.remaining)
+
+    def cancel(self, transactional_id: str) -> None:
+        """Stop writing the markers of a transactional id, because somebody else coordinates it."""
+        sending = self._sending.pop(transactional_id, None)
+        if sending is not None:
+            sending.is_cancelled = True
+            if sending.timer is not None:
+                sending.timer.cancel()
+
+    def ids(self) -> list[str]:
+        """Return the transactional ids whose markers are being written."""
+        return list(self._sending)
+
+    def _step(self, sending: _Sending, now_ms: int) -> None:
+        sending.in_flight += 1  # the step itself: the round is not over before it is
+        for _ in range(min(len(sending.todo), _STEP_MARKERS)):
+            partition = sending.todo.popleft()
+            sending.in_flight += 1
+            done = partial(self._written, sending, partition, now_ms)
+            self._write(partition, sending.marker, sending.transaction.client_version, done, now_ms)
+        if sending.todo and not sending.is_cancelled:
+            sending.timer = self._timers.at(now_ms, partial(self._step, sending))
+        self._settle(sending, now_ms)
+
+    def _written(self, sending: _Sending, partition: Partition, now_ms: int, error: BrokerError | None) -> None:
+        if error is None or error.code in _DONE_ANYWAY:
+            sending.remaining.discard(partition)
+        if error is not None:
+            self._report(sending, partition, error, now_ms)
+        self._settle(sending, now_ms)
+
+    def _settle(self, sending: _Sending, now_ms: int) -> None:
+        sending.in_flight -= 1
+        if sending.in_flight or sending.todo or sending.is_cancelled:
+            return
+        if not sending.remaining:
+            del self._sending[sending.transaction.transactional_id]
+            sending.done(now_ms)
+            return
+        sending.todo.extend(sorted(sending.remaining))
+        pause_ms = min(_BACKOFF_MS << min(sending.rounds, 10), _BACKOFF_MAX_MS)
+        sending.rounds += 1
+        sending.timer = self._timers.at(now_ms + pause_ms, partial(self._step, sending))
+
+    def _report(self, sending: _Sending, partition: Partition, error: BrokerError, now_ms: int) -> None:
+        topic, number = partition
+        transactional_id = sending.transaction.transactional_id
+        text = "the marker of %r for %s-%d was not written: %s"
+        self._lines.warning(f"marker {transactional_id}", now_ms, text, transactional_id, topic, number, error)

@@ -1,0 +1,86 @@
+"""Where the transaction coordinator meets the logs and the group coordinator of this broker.
+
+Source: `KafkaApis.handleWriteTxnMarkersRequest`, `ReplicaManager.maybeSendPartitionToTransactionCoordinator` in Apache
+Kafka, whose brokers send each other requests for this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from kafkawire.reference_broker.groups.offsets import Partition
+from kafkawire.reference_broker.groups.requests import TransactionalCommit
+from kafkawire.reference_broker.log.partition_log import Appended
+from kafkawire.reference_broker.log.producers import Marker, Verification
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, NO_SEQUENCE, TransactionVersion
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from kafkawire.reference_broker.core import Core
+
+__all__ = ["verify_offsets", "write_marker"]
+
+
+def write_marker(
+    core: Core,
+    partition: Partition,
+    marker: Marker,
+    transaction_version: int,
+    done: Callable[[BrokerError | None], None],
+    now_ms: int,
+) -> None:
+    """Write a marker into a partition; see `WriteMarker`."""
+    name, number = partition
+    topic = core.directory.topics.get(name)
+    if topic is None or number >= len(topic.logs):
+        done(BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name}-{number} does not exist"))
+        return
+    if name == CONSUMER_OFFSETS_TOPIC:
+        core.groups.complete_transaction(number, marker, transaction_version, done, now_ms)
+        return
+    log = topic.logs[number]
+
+    def appended(outcome: Appended | BrokerError) -> None:
+        if isinstance(outcome, BrokerError):
+            done(outcome)
+        else:
+            log.when_reached(outcome.last_offset + 1, done)
+
+    log.append_marker(marker, transaction_version, now_ms, appended)
+
+
+def verify_offsets(
+    core: Core,
+    partition: Partition,
+    transaction: TransactionalCommit,
+    verified: Callable[[Verification | None], None],
+    refused: Callable[[BrokerError], None],
+    now_ms: int,
+) -> None:
+    """Make sure that a partition of the offsets topic is in a transaction; see `Verify`."""
+    name, number = partition
+    transactional_id, producer_id, epoch, version = transaction
+    try:
+        verification = (
+            core.directory.topics[name]
+            .logs[number]
+            .producers.verify(
+                producer_id, epoch, NO_SEQUENCE, now_ms, has_epoch_per_transaction=version >= TransactionVersion.TV_2
+            )
+        )
+    except BrokerError as error:
+        refused(error)
+        return
+    if verification is None:
+        verified(None)
+        return
+
+    def answered(found: Mapping[Partition, BrokerError]) -> None:
+        if partition in found:
+            refused(found[partition])
+        else:
+            verified(verification)
+
+    core.transactions.verify(transactional_id, producer_id, epoch, [partition], version, answered, now_ms)

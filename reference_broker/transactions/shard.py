@@ -1,0 +1,286 @@
+"""The transactions of one partition of `__transaction_state`: a state machine for the coordinator's runtime.
+
+Each operation returns a `Result`; a transaction changes when its record is in the log. Whoever listens is told of what
+goes beyond the shard: markers are to be written, a transaction is to be aborted.
+
+Source: `TransactionStateManager`, `TransactionCoordinator` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TypeVar
+
+from kafkawire.reference_broker.coordinators.records import decode
+from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, Result, ShardTimers
+from kafkawire.reference_broker.timers import Timer
+from kafkawire.reference_broker.transactions.records import (
+    RECORD_TYPES,
+    stored_transaction,
+    transaction_record,
+    transaction_tombstone,
+)
+from kafkawire.reference_broker.transactions.requests import Listener, TransactionLimits
+from kafkawire.reference_broker.transactions.transaction import (
+    NeedsProducerId,
+    Partition,
+    ProducerIdAndEpoch,
+    Transaction,
+)
+from kafkawire.sdk.errors import BrokerError, DecodeError
+from kafkawire.sdk.protocol.messages.coordinator.transaction_state.transaction_log import (
+    TransactionLogKey,
+    TransactionLogValue,
+)
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, TransactionState
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["TransactionShard"]
+
+R = TypeVar("R")
+
+#: Most transactional ids that are looked at in one step: about 2 ms. What is left follows in further steps.
+_STEP_IDS = 2_000
+
+
+class TransactionShard:
+    """The transactional ids that belong to one partition.
+
+    Args:
+        timers: where deadlines are set.
+        limits: see `TransactionLimits`.
+        listener: see `Listener`.
+
+    Attributes:
+        transactions: by transactional id.
+    """
+
+    def __init__(self, timers: ShardTimers, limits: TransactionLimits, listener: Listener) -> None:
+        self._timers = timers
+        self._limits = limits
+        self._listener = listener
+        self._is_loaded = False
+        #: The transactions that are open, for which the timeout counts.
+        self._open: dict[str, Transaction] = {}
+        self._abort_timer: Timer | None = None
+        self._expiry_timer: Timer | None = None
+        #: What the operation whose record is being appended makes of its transaction: the record does not say it all.
+        self._next: Transaction | None = None
+        self._expired: list[CoordinatorRecord] = []
+        self.transactions: dict[str, Transaction] = {}
+
+    # What the runtime calls, see `Shard`.
+
+    def decode(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
+        record = decode(RECORD_TYPES, key, value)
+        if record is not None and isinstance(record.value, TransactionLogValue):
+            known = TransactionState._value2member_map_
+            if record.value.transaction_status not in known:
+                reason = f"state {record.value.transaction_status}, known are {list(known)}"
+                raise DecodeError("transaction_status", 0, reason)
+        return record
+
+    def replay(self, record: CoordinatorRecord, offset: int = 0, producer_id: int = NO_PRODUCER_ID) -> None:
+        key, value = record.key, record.value
+        if not isinstance(key, TransactionLogKey):
+            return
+        if not isinstance(value, TransactionLogValue):
+            self.transactions.pop(key.transactional_id, None)
+            self._open.pop(key.transactional_id, None)
+            return
+        transaction, self._next = self._next, None
+        if transaction is None:
+            transaction = stored_transaction(key.transactional_id, value)
+        self.transactions[key.transactional_id] = transaction
+        if transaction.state is TransactionState.ONGOING:
+            self._open[key.transactional_id] = transaction
+        else:
+            self._open.pop(key.transactional_id, None)
+        if self._is_loaded:
+            self._follow(transaction, transaction.updated_ms)
+
+    def end_transaction(self, producer_id: int, is_commit: bool) -> None:
+        """Nothing here belongs to a transaction."""
+
+    def loaded(self, now_ms: int) -> None:
+        self._is_loaded = True
+        self._expire_later(now_ms)
+        for transaction in list(self.transactions.values()):
+            self._follow(transaction, now_ms)
+
+    def unloaded(self) -> None:
+        for timer in (self._abort_timer, self._expiry_timer):
+            if timer is not None:
+                timer.cancel()
+
+    def fire(self, action: Callable[[int], None], now_ms: int) -> Result[None]:
+        action(now_ms)
+        expired, self._expired = self._expired, []
+        return Result(None, expired)
+
+    def _follow(self, transaction: Transaction, now_ms: int) -> None:
+        if transaction.is_prepared:
+            self._listener.prepared(transaction, now_ms)
+        elif self._open and (self._abort_timer is None or not self._abort_timer.is_pending):
+            self._abort_timer = self._timers.at(now_ms + self._limits.abort_interval_ms, self._abort)
+
+    # Producers.
+
+    def initialize(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None,
+        fresh_id: int | None,
+        now_ms: int,
+    ) -> Result[ProducerIdAndEpoch | BrokerError]:
+        """Give a producer its id and epoch; see `Transaction.initialized`.
+
+        An open transaction is aborted first, and the producer has to ask again.
+
+        Raises:
+            BrokerError: the transaction before is not complete, or the producer is fenced.
+            NeedsProducerId: the transactional id is new, or the epochs are used up.
+        """
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            if fresh_id is None:
+                raise NeedsProducerId
+            transaction = Transaction(transactional_id, fresh_id)
+        transaction.check_not_prepared()
+        if transaction.state is TransactionState.ONGOING:
+            transaction.check_expected(expected)
+            reason = f"the open transaction of {transactional_id!r} is aborted first"
+            return self._write(
+                transaction.aborted(fresh_id, now_ms), BrokerError(ErrorCode.CONCURRENT_TRANSACTIONS, reason)
+            )
+        begun = transaction.initialized(timeout_ms, expected, fresh_id, now_ms)
+        return self._write(begun, begun.producer)
+
+    # Transactions.
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: Collection[Partition],
+        client_version: int,
+        now_ms: int,
+    ) -> Result[None]:
+        """Add partitions to the transaction, which begins if none is open.
+
+        Raises:
+            BrokerError: the transaction before is not complete, or the producer is not the current one.
+        """
+        transaction = self._find(transactional_id)
+        transaction.check_not_prepared()
+        transaction.check_producer(producer)
+        if transaction.state is TransactionState.ONGOING and transaction.partitions.issuperset(partitions):
+            return Result(None)
+        return self._write(transaction.with_partitions(partitions, client_version, now_ms), None)
+
+    def verify(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[Partition]
+    ) -> Result[Mapping[Partition, BrokerError]]:
+        """Return which partitions are not in the transaction, with TRANSACTION_ABORTABLE for each.
+
+        Raises:
+            BrokerError: the transaction is not open any more, or the producer is not the current one.
+        """
+        transaction = self._find(transactional_id)
+        transaction.check_producer(producer)
+        transaction.check_not_prepared()
+        error = BrokerError(ErrorCode.TRANSACTION_ABORTABLE, f"not in the transaction of {transactional_id!r}")
+        return Result({partition: error for partition in partitions if partition not in transaction.partitions})
+
+    def end(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        is_commit: bool,
+        client_version: int,
+        fresh_id: int | None,
+        now_ms: int,
+    ) -> Result[ProducerIdAndEpoch]:
+        """End the transaction; return the producer of the next one. See `Transaction.end`.
+
+        Raises:
+            BrokerError: see there.
+        """
+        transaction = self._find(transactional_id)
+        prepared = transaction.end(producer, is_commit, client_version, fresh_id, now_ms)
+        if prepared is None:
+            return Result(transaction.producer)
+        return self._write(prepared, prepared.completed(now_ms).producer)
+
+    def abort(self, transaction: Transaction, fresh_id: int | None, now_ms: int) -> Result[None]:
+        """Abort a transaction that has been open for too long, unless it has moved on.
+
+        Raises:
+            NeedsProducerId: its epochs are used up.
+        """
+        current = self.transactions.get(transaction.transactional_id)
+        if current is None or current.producer != transaction.producer or not current.has_timed_out(now_ms):
+            return Result(None)
+        return self._write(current.aborted(fresh_id, now_ms), None)
+
+    def prepared(self, transaction: Transaction) -> Result[bool]:
+        """Return, once its record is committed, whether a transaction is prepared."""
+        return Result(self._is_still(transaction))
+
+    def complete(self, transaction: Transaction, now_ms: int) -> Result[None]:
+        """Note that the markers of a prepared transaction are written."""
+        if not self._is_still(transaction):
+            return Result(None)
+        return self._write(self.transactions[transaction.transactional_id].completed(now_ms), None)
+
+    def describe(self, transactional_id: str) -> Result[Transaction | None]:
+        """Return a transaction, None if the id is unknown."""
+        return Result(self.transactions.get(transactional_id))
+
+    def _is_still(self, transaction: Transaction) -> bool:
+        """Return whether a prepared transaction is the current one."""
+        current = self.transactions.get(transaction.transactional_id)
+        return current is not None and (current.state, current.producer) == (transaction.state, transaction.producer)
+
+    def _find(self, transactional_id: str) -> Transaction:
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            reason = f"the transactional id {transactional_id!r} is unknown"
+            raise BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, reason)
+        return transaction
+
+    def _write(self, transaction: Transaction, reply: R) -> Result[R]:
+        self._next = transaction
+        return Result(reply, [transaction_record(transaction)])
+
+    # Timeouts and expiry.
+
+    def _abort(self, now_ms: int) -> None:
+        """Abort what has been open for too long, and look again later while anything is open."""
+        late = [transaction for transaction in self._open.values() if transaction.has_timed_out(now_ms)]
+        if self._open:
+            self._abort_timer = self._timers.at(now_ms + self._limits.abort_interval_ms, self._abort)
+        for transaction in late:
+            self._listener.timed_out(transaction, now_ms)
+
+    def _expire_later(self, now_ms: int) -> None:
+        deadline_ms = now_ms + self._limits.id_expiration_interval_ms
+        self._expiry_timer = self._timers.at(
+            deadline_ms, lambda now_ms: self._expire(iter(list(self.transactions)), now_ms)
+        )
+
+    def _expire(self, transactional_ids: Iterator[str], now_ms: int) -> None:
+        """Forget ids with which nothing has happened for long, a number at a time."""
+        for seen, transactional_id in enumerate(transactional_ids, 1):
+            transaction = self.transactions.get(transactional_id)
+            if (
+                transaction is not None
+                and transaction.can_expire
+                and transaction.updated_ms <= now_ms - self._limits.id_expiration_ms
+            ):
+                self._expired.append(transaction_tombstone(transactional_id))
+            if seen == _STEP_IDS:
+                self._expiry_timer = self._timers.at(now_ms, lambda now_ms: self._expire(transactional_ids, now_ms))
+                return
+        self._expire_later(now_ms)

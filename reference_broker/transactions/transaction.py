@@ -1,0 +1,320 @@
+"""A transactional id and its current transaction: what it may become, and who may ask for it.
+
+Nothing changes here: each step returns what the transaction will be once that is in the log. A producer of
+transaction.version 2 (KIP-890) gets a higher epoch with each transaction, from the step that prepares its end; when the
+epochs of an id are used up, a new id takes over once the markers are written.
+
+Source: `TransactionMetadata`, `TransactionCoordinator` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TransactionState, TransactionVersion
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = [
+    "LAST_EPOCH",
+    "NO_START",
+    "NeedsProducerId",
+    "Partition",
+    "ProducerIdAndEpoch",
+    "Transaction",
+    "state_name",
+]
+
+#: A partition: topic and number.
+Partition = tuple[str, int]
+
+#: The last epoch that a producer gets; the one after it is left for fencing it.
+LAST_EPOCH: Final = 2**15 - 2
+
+#: The start of a transaction that has not begun.
+NO_START: Final = -1
+
+_ENDED = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+_PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """A producer."""
+
+    producer_id: int
+    epoch: int
+
+
+class NeedsProducerId(BrokerError):
+    """The step needs a producer id that nobody has had; ask again with one."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no producer id is left")
+
+
+def state_name(state: TransactionState) -> str:
+    """Return the name of a state in Kafka's APIs, such as `PrepareCommit`."""
+    return "".join(word.title() for word in state.name.split("_"))
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What the coordinator knows of a transactional id.
+
+    Attributes:
+        transactional_id: the id.
+        producer_id: the current producer id.
+        epoch: its epoch, -1 before the first is given.
+        last_epoch: the epoch before it, if its owner may ask for this one again; -1 otherwise, and after a restart.
+        previous_producer_id: the producer id before the last step.
+        next_producer_id: takes over once the markers are written, -1 to keep the current one.
+        timeout_ms: how long a transaction may be open.
+        state: Kafka's; Dead and PrepareEpochFence are never stored.
+        partitions: what is in the open transaction.
+        start_ms: when it began, `NO_START` before the first.
+        updated_ms: when the last step was taken.
+        client_version: level of transaction.version that the client uses.
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int = NO_PRODUCER_EPOCH
+    last_epoch: int = NO_PRODUCER_EPOCH
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    timeout_ms: int = 0
+    state: TransactionState = TransactionState.EMPTY
+    partitions: frozenset[Partition] = frozenset()
+    start_ms: int = NO_START
+    updated_ms: int = 0
+    client_version: int = TransactionVersion.TV_0
+
+    @property
+    def producer(self) -> ProducerIdAndEpoch:
+        """The current producer."""
+        return ProducerIdAndEpoch(self.producer_id, self.epoch)
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the markers are being written."""
+        return self.state in _PREPARED
+
+    @property
+    def is_commit(self) -> bool:
+        """Whether a prepared transaction is committed, not aborted."""
+        return self.state is TransactionState.PREPARE_COMMIT
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the producer id has no epoch left."""
+        return self.epoch >= LAST_EPOCH
+
+    @property
+    def can_expire(self) -> bool:
+        """Whether it is forgotten when nothing happens for long enough."""
+        return self.state is TransactionState.EMPTY or self.state in _ENDED
+
+    def has_timed_out(self, now_ms: int) -> bool:
+        """Return whether it is open for too long."""
+        return self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms
+
+    # Producers.
+
+    def check_not_prepared(self) -> None:
+        """Refuse what must wait for the markers.
+
+        Raises:
+            BrokerError: CONCURRENT_TRANSACTIONS.
+        """
+        if self.is_prepared:
+            raise BrokerError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{self.transactional_id!r} is {self.state.name}")
+
+    def check_producer(self, producer: ProducerIdAndEpoch) -> None:
+        """Refuse everybody but the current producer.
+
+        Raises:
+            BrokerError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED.
+        """
+        if producer.producer_id != self.producer_id:
+            raise self._other_id(producer)
+        if producer.epoch != self.epoch:
+            raise self._fenced(producer)
+
+    def initialized(
+        self, timeout_ms: int, expected: ProducerIdAndEpoch | None, fresh_id: int | None, now_ms: int
+    ) -> Transaction:
+        """Return what it is when a producer begins, or begins again.
+
+        Args:
+            timeout_ms: how long its transactions may be open.
+            expected: what the producer is, if it was initialized before and only wants its epoch raised.
+            fresh_id: a producer id that nobody has had, if one was needed.
+            now_ms: the current time.
+
+        Raises:
+            BrokerError: PRODUCER_FENCED.
+            NeedsProducerId: the epochs are used up.
+        """
+        self.check_expected(expected)
+        begun = replace(
+            self._moved(TransactionState.EMPTY, now_ms),
+            timeout_ms=timeout_ms,
+            partitions=frozenset(),
+            start_ms=NO_START,
+        )
+        if self.is_exhausted and (expected is None or expected.epoch == self.epoch):
+            if fresh_id is None:
+                raise NeedsProducerId
+            last_epoch = NO_PRODUCER_EPOCH if expected is None else self.epoch
+            return replace(begun, producer_id=fresh_id, epoch=0, last_epoch=last_epoch)
+        epoch, last_epoch = self.epoch + 1, NO_PRODUCER_EPOCH
+        if expected is not None and (self.epoch == NO_PRODUCER_EPOCH or expected.epoch == self.epoch):
+            last_epoch = self.epoch
+        elif expected is not None and not self.is_exhausted and expected.epoch == self.last_epoch:
+            epoch, last_epoch = self.epoch, self.last_epoch  # the answer to this was lost
+        elif expected is not None:
+            raise self._fenced(expected)
+        return replace(begun, epoch=epoch, last_epoch=last_epoch)
+
+    def check_expected(self, expected: ProducerIdAndEpoch | None) -> None:
+        """Refuse a producer that was initialized before, but has been followed by another.
+
+        Its epoch is not looked at: an open transaction is aborted even if somebody asks who will be refused afterwards.
+
+        Raises:
+            BrokerError: PRODUCER_FENCED.
+        """
+        if expected is None or self.epoch == NO_PRODUCER_EPOCH or expected.producer_id == self.producer_id:
+            return
+        # The answer that told of the new id may have been lost.
+        if expected.producer_id != self.previous_producer_id or expected.epoch < LAST_EPOCH:
+            raise self._fenced(expected)
+
+    # The transaction.
+
+    def with_partitions(self, partitions: Iterable[Partition], client_version: int, now_ms: int) -> Transaction:
+        """Return what it is when partitions are in the transaction, which begins if none is open."""
+        start_ms = self.start_ms if self.state is TransactionState.ONGOING else now_ms
+        return replace(
+            self._moved(TransactionState.ONGOING, now_ms),
+            partitions=self.partitions.union(partitions),
+            start_ms=start_ms,
+            client_version=client_version,
+        )
+
+    def end(
+        self, producer: ProducerIdAndEpoch, is_commit: bool, client_version: int, fresh_id: int | None, now_ms: int
+    ) -> Transaction | None:
+        """Return what it is when its producer has ended the transaction; None if that was done before.
+
+        Args:
+            producer: who asks.
+            is_commit: whether to commit or abort.
+            client_version: level of transaction.version that the request belongs to.
+            fresh_id: a producer id that nobody has had, if one was needed.
+            now_ms: the current time.
+
+        Raises:
+            BrokerError: the request does not fit the state, or is not from the current producer.
+            NeedsProducerId: the epochs are used up.
+        """
+        if client_version >= TransactionVersion.TV_2:
+            return self._end(producer, is_commit, fresh_id, now_ms)
+        self.check_producer(producer)
+        self.check_not_prepared()
+        if self.state is TransactionState.ONGOING:
+            return self._prepared(is_commit, client_version, fresh_id, now_ms)
+        if self._has_ended(is_commit):
+            return None
+        raise self._invalid(is_commit)
+
+    def _end(
+        self, producer: ProducerIdAndEpoch, is_commit: bool, fresh_id: int | None, now_ms: int
+    ) -> Transaction | None:
+        """End a transaction of version 2: the epoch tells a repeated request from the end of the next transaction."""
+        self.check_not_prepared()
+        is_rotated = (
+            self.previous_producer_id == producer.producer_id and producer.epoch == LAST_EPOCH and self.epoch == 0
+        )
+        is_repeated = is_rotated or self.epoch == producer.epoch + 1
+        if self.producer_id != producer.producer_id and not is_rotated:
+            raise self._other_id(producer)
+        has_ended = self.state in _ENDED
+        if producer.epoch != self.epoch and not (has_ended and is_repeated):
+            raise self._fenced(producer)
+        if self.state is TransactionState.ONGOING:
+            return self._prepared(is_commit, TransactionVersion.TV_2, fresh_id, now_ms)
+        if has_ended and is_repeated:
+            if self._has_ended(is_commit):
+                return None
+        elif not is_commit:
+            # The producer cannot know whether its partitions were added.
+            return self._prepared(is_commit, TransactionVersion.TV_2, fresh_id, now_ms)
+        raise self._invalid(is_commit)
+
+    def aborted(self, fresh_id: int | None, now_ms: int) -> Transaction:
+        """Return what an open transaction is when it is aborted without its producer, who is fenced by that.
+
+        Raises:
+            NeedsProducerId: the epochs are used up.
+        """
+        return self._prepared(False, TransactionVersion.TV_2, fresh_id, now_ms)
+
+    def _prepared(self, is_commit: bool, client_version: int, fresh_id: int | None, now_ms: int) -> Transaction:
+        epoch, last_epoch, next_id = self.epoch, self.last_epoch, NO_PRODUCER_ID
+        if client_version >= TransactionVersion.TV_2:
+            if self.is_exhausted:
+                if fresh_id is None:
+                    raise NeedsProducerId
+                next_id = fresh_id
+            epoch, last_epoch = self.epoch + 1, self.epoch
+        state = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
+        return replace(
+            self._moved(state, now_ms),
+            epoch=epoch,
+            last_epoch=last_epoch,
+            next_producer_id=next_id,
+            start_ms=self.start_ms if self.state is TransactionState.ONGOING else now_ms,
+            client_version=client_version,
+        )
+
+    def completed(self, now_ms: int) -> Transaction:
+        """Return what a prepared transaction is when all markers are written."""
+        state = TransactionState.COMPLETE_COMMIT if self.is_commit else TransactionState.COMPLETE_ABORT
+        rotates = self.next_producer_id != NO_PRODUCER_ID
+        return replace(
+            self._moved(state, now_ms),
+            producer_id=self.next_producer_id if rotates else self.producer_id,
+            epoch=0 if rotates else self.epoch,
+            next_producer_id=NO_PRODUCER_ID,
+            partitions=frozenset(),
+        )
+
+    def without_others(self, partitions: frozenset[Partition]) -> Transaction:
+        """Return it with fewer partitions, for showing it."""
+        return replace(self, partitions=partitions)
+
+    def _moved(self, state: TransactionState, now_ms: int) -> Transaction:
+        return replace(self, state=state, updated_ms=now_ms, previous_producer_id=self.producer_id)
+
+    def _has_ended(self, is_commit: bool) -> bool:
+        return self.state is (TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT)
+
+    # Errors.
+
+    def _other_id(self, producer: ProducerIdAndEpoch) -> BrokerError:
+        reason = f"{self.transactional_id!r} has producer id {self.producer_id}, not {producer.producer_id}"
+        return BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, reason)
+
+    def _fenced(self, producer: ProducerIdAndEpoch) -> BrokerError:
+        reason = (
+            f"{self.transactional_id!r} has producer id {self.producer_id} with epoch {self.epoch}, "
+            f"not {producer.producer_id} with epoch {producer.epoch}"
+        )
+        return BrokerError(ErrorCode.PRODUCER_FENCED, reason)
+
+    def _invalid(self, is_commit: bool) -> BrokerError:
+        reason = f"{self.transactional_id!r} is {self.state.name}, it cannot {'commit' if is_commit else 'abort'}"
+        return BrokerError(ErrorCode.INVALID_TXN_STATE, reason)

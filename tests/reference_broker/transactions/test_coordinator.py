@@ -1,0 +1,371 @@
+"""The coordinator fences producers, ends transactions in both versions, and finishes them after a restart.
+
+Method: a coordinator over a log in memory; markers are noted, held back or refused by the test.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.reference_broker.transactions.transaction import LAST_EPOCH, ProducerIdAndEpoch
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.enums import TransactionState
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.transactions.transaction_bench import TIMEOUT_MS, TransactionBench, code_of
+
+CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+def codes(answers):
+    return [code_of(answer) for answer in answers]
+
+
+# Producers.
+
+
+def test_each_producer_fences_the_one_before():
+    bench = TransactionBench()
+    first = bench.producer()
+    assert first == (1000, 0)
+    second = bench.producer()
+    assert second == (1000, 1)
+    assert codes(bench.add(first)) == [ErrorCode.PRODUCER_FENCED]
+    assert codes(bench.add(second)) == [ErrorCode.NONE]
+    assert codes(bench.end(first)) == [ErrorCode.PRODUCER_FENCED]
+    assert bench.producer("other") == (1001, 0)
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
+def test_timeouts_are_limited(timeout_ms):
+    assert codes(TransactionBench().init(timeout_ms=timeout_ms)) == [ErrorCode.INVALID_TRANSACTION_TIMEOUT]
+
+
+def test_an_open_transaction_is_aborted_before_the_next_producer_begins():
+    bench = TransactionBench()
+    first = bench.producer()
+    bench.add(first)
+    assert codes(bench.init()) == [CONCURRENT]
+    assert [marker for _, marker, _ in bench.markers] == [(1000, 1, False, 0)]
+    assert bench.state is TransactionState.COMPLETE_ABORT
+    assert bench.producer() == (1000, 2)
+    assert codes(bench.end(first)) == [ErrorCode.PRODUCER_FENCED]
+
+
+def test_a_producer_raises_its_own_epoch():
+    bench = TransactionBench()
+    bench.producer()
+    assert bench.init((1000, 0)) == [(1000, 1)]
+    assert bench.init((1000, 0)) == [(1000, 1)], "the answer was lost"
+    assert bench.init((1000, 1)) == [(1000, 2)]
+    assert codes(bench.init((1000, 0))) == [ErrorCode.PRODUCER_FENCED]
+    assert codes(bench.init((999, 2))) == [ErrorCode.PRODUCER_FENCED]
+    assert bench.init((7, 7), transactional_id="new") == [(1001, 0)]
+
+
+def test_ids_rotate_when_the_epochs_are_used_up():
+    bench = TransactionBench()
+    bench.producer()
+    for _ in range(LAST_EPOCH):
+        bench.producer()
+    assert bench.transaction.epoch == LAST_EPOCH
+    last = bench.transaction.producer
+    assert bench.init(last) == [(1001, 0)]
+    assert bench.init(last) == [(1001, 0)], "the answer was lost"
+    assert codes(bench.init((1000, 3))) == [ErrorCode.PRODUCER_FENCED]
+
+
+def test_a_transaction_with_the_last_epoch_ends_with_a_new_id():
+    bench = TransactionBench()
+    bench.producer()
+    for _ in range(LAST_EPOCH):
+        bench.producer()
+    last = bench.transaction.producer
+    bench.add(last)
+    assert bench.end(last) == [(1001, 0)]
+    assert bench.markers[-1][1] == (1000, LAST_EPOCH + 1, True, 0)
+    assert bench.end(last) == [(1001, 0)], "the answer was lost"
+    assert codes(bench.end(last, False)) == [ErrorCode.INVALID_TXN_STATE]
+    assert codes(bench.add(ProducerIdAndEpoch(1001, 0))) == [ErrorCode.NONE]
+
+
+def test_without_ids_nobody_begins():
+    bench = TransactionBench()
+    bench.no_ids = True
+    assert codes(bench.init()) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    bench.no_ids = False
+    assert bench.init() == [(1000, 0)]
+
+
+# Ends.
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_every_end_of_version_2_raises_the_epoch(is_commit):
+    bench = TransactionBench()
+    producer = bench.producer()
+    for epoch in range(3):
+        assert producer == (1000, epoch)
+        bench.add(producer, ("a", 0), ("b", 1))
+        (following,) = bench.end(producer, is_commit)
+        assert bench.end(producer, is_commit) == [following], "the answer was lost"
+        assert codes(bench.end(producer, not is_commit)) == [ErrorCode.INVALID_TXN_STATE]
+        producer = following
+    assert [(partition, marker[1:3], version) for partition, marker, version in bench.markers[:4]] == [
+        (("a", 0), (1, is_commit), 2),
+        (("b", 1), (1, is_commit), 2),
+        (("a", 0), (2, is_commit), 2),
+        (("b", 1), (2, is_commit), 2),
+    ]
+    assert bench.transaction.partitions == frozenset()
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_the_epoch_of_version_1_stays(is_commit):
+    bench = TransactionBench()
+    producer = bench.producer()
+    for _ in range(2):
+        bench.add(producer, version=0)
+        assert bench.end(producer, is_commit, version=0) == [producer]
+        assert bench.end(producer, is_commit, version=0) == [producer], "the answer was lost"
+        assert codes(bench.end(producer, not is_commit, version=0)) == [ErrorCode.INVALID_TXN_STATE]
+    assert [(marker[1:3], version) for _, marker, version in bench.markers] == [((0, is_commit), 0)] * 2
+
+
+def test_nothing_to_end():
+    bench = TransactionBench()
+    producer = bench.producer()
+    assert codes(bench.end(producer, True)) == [ErrorCode.INVALID_TXN_STATE]
+    assert codes(bench.end(producer, True, version=0)) == [ErrorCode.INVALID_TXN_STATE]
+    assert codes(bench.end(producer, False, version=0)) == [ErrorCode.INVALID_TXN_STATE]
+    assert bench.end(producer, False) == [(1000, 1)], "its partitions may never have been added"
+    assert bench.end((1000, 1), False) == [(1000, 2)]
+    assert codes(bench.end((1000, 2), True)) == [ErrorCode.INVALID_TXN_STATE]
+    assert bench.markers == []
+    assert codes(bench.end((999, 2), False)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    assert codes(bench.end((1000, 9), False)) == [ErrorCode.PRODUCER_FENCED]
+
+
+def test_unknown_and_empty_ids():
+    bench = TransactionBench()
+    unknown, empty = ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_REQUEST
+    for transactional_id, code in (("none", unknown), ("", empty)):
+        assert codes(bench.add((1, 0), transactional_id=transactional_id)) == [code]
+        assert codes(bench.end((1, 0), transactional_id=transactional_id)) == [code]
+    answers = []
+    bench.transactions.check_partitions("", ProducerIdAndEpoch(1, 0), [("a", 0)], answers.append, 0)
+    assert codes(answers) == [empty]
+    assert bench.find("none") is None
+
+
+def test_while_markers_are_written_nothing_else_happens():
+    bench = TransactionBench()
+    producer = bench.producer()
+    bench.add(producer, ("a", 0), ("b", 0))
+    bench.held = []
+    assert bench.end(producer) == [(1000, 1)]
+    for answers in (bench.end(producer), bench.end((1000, 1)), bench.init(), bench.add((1000, 1))):
+        assert codes(answers) == [CONCURRENT]
+    assert bench.state is TransactionState.PREPARE_COMMIT
+    bench.held.pop(0)()
+    assert bench.transaction.partitions == {("b", 0)}, "those without a marker"
+    bench.held.pop(0)()
+    assert bench.state is TransactionState.COMPLETE_COMMIT
+    assert codes(bench.add((1000, 1))) == [ErrorCode.NONE]
+
+
+# Partitions.
+
+
+def test_verification_adds_or_asks():
+    bench = TransactionBench()
+    producer = bench.producer()
+    a, b = ("a", 0), ("b", 0)
+    assert bench.verify(producer, a, b, version=1) == [dict.fromkeys((a, b), ErrorCode.TRANSACTION_ABORTABLE)]
+    assert bench.verify(producer, a, version=0) == [{a: ErrorCode.INVALID_TXN_STATE}]
+    assert bench.verify(producer, a, version=2) == [{}]
+    assert bench.verify(producer, a, b, version=1) == [{b: ErrorCode.TRANSACTION_ABORTABLE}]
+    before = bench.log.next_offset
+    assert bench.verify(producer, a, version=2) == [{}]
+    assert bench.log.next_offset == before, "it is in the transaction already"
+    for version in (0, 2):
+        assert bench.verify((1000, 9), a, version=version) == [{a: ErrorCode.INVALID_PRODUCER_EPOCH}]
+        assert bench.verify((9, 0), a, version=version) == [{a: ErrorCode.INVALID_PRODUCER_ID_MAPPING}]
+
+
+def test_adding_waits_a_little_for_the_markers():
+    bench = TransactionBench()
+    producer = bench.producer()
+    bench.add(producer)
+    bench.held = []
+    bench.end(producer)
+    refused, waiting = bench.verify((1000, 1), version=1), bench.verify((1000, 1))
+    assert (refused, waiting) == ([{("a", 0): CONCURRENT}], [])
+    bench.advance(100)
+    assert waiting == [{("a", 0): CONCURRENT}]
+    waiting = bench.verify((1000, 1))
+    bench.advance(30)
+    bench.held.pop()()
+    bench.advance(20)
+    assert waiting == [{}]
+    assert bench.state is TransactionState.ONGOING
+
+
+# Timeouts and expiry.
+
+
+def test_open_transactions_time_out():
+    bench = TransactionBench()
+    producer = bench.producer()
+    bench.add(producer)
+    bench.advance(TIMEOUT_MS)
+    assert bench.state is TransactionState.ONGOING
+    bench.add(producer, ("b", 0))
+    bench.advance(10_000)
+    assert bench.state is TransactionState.COMPLETE_ABORT
+    assert [(partition, marker[1:3]) for partition, marker, _ in bench.markers] == [
+        (("a", 0), (1, False)),
+        (("b", 0), (1, False)),
+    ]
+    assert codes(bench.end(producer)) == [ErrorCode.INVALID_TXN_STATE]
+    assert bench.end(producer, False) == [(1000, 1)], "the producer goes on"
+    bench.add((1000, 1))
+    assert bench.end((1000, 1)) == [(1000, 2)]
+    bench.advance(10 * TIMEOUT_MS)
+    assert bench.state is TransactionState.COMPLETE_COMMIT
+
+
+def test_a_timeout_with_the_last_epoch():
+    bench = TransactionBench()
+    for _ in range(LAST_EPOCH + 1):
+        bench.producer()
+    bench.add(bench.transaction.producer)
+    bench.no_ids = True
+    bench.producer_ids._blocks.clear()
+    bench.advance(TIMEOUT_MS + 10_000)
+    assert bench.state is TransactionState.ONGOING, "there is no id for what follows"
+    bench.no_ids = False
+    bench.advance(10_000)
+    assert bench.transaction.producer == (2000, 0)
+
+
+def test_idle_ids_expire():
+    bench = TransactionBench(id_expiration_ms=100_000, id_expiration_interval_ms=1_000)
+    bench.producer()
+    open_ = bench.producer("open")
+    bench.add(open_, transactional_id="open")
+    bench.held = []
+    bench.advance(90_000)
+    other = bench.producer("other")
+    bench.advance(20_000)
+    assert bench.find() is None
+    assert [found.transactional_id for found in bench.transactions.transactions()] == ["open", "other"]
+    again = bench.loaded()
+    assert sorted(found.transactional_id for found in again.transactions.transactions()) == ["open", "other"]
+    assert codes(bench.init(other, transactional_id="t")) == [ErrorCode.NONE], "as if it was new"
+
+
+# Logs.
+
+
+def test_without_the_topic_nobody_is_coordinated():
+    bench = TransactionBench()
+    bench.transactions.unload()
+    bench.logs = []
+    assert codes(bench.init()) == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_while_loading_nobody_is_coordinated():
+    bench = TransactionBench()
+    bench.producer()
+    again = TransactionBench(bench.log)
+    assert again.transactions.is_loading
+    assert codes(again.init()) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_a_restart_finishes_what_is_prepared(is_commit):
+    bench = TransactionBench()
+    producer = bench.producer()
+    bench.add(producer, ("a", 0), ("b", 0))
+    bench.held = []
+    bench.end(producer, is_commit)
+    bench.held.pop(0)()
+    bench.transactions.unload()
+    bench.held.pop(0)()
+    again = bench.loaded()
+    again.log.leader_epoch = 7
+    again.advance(0)
+    assert [(partition, marker[1:]) for partition, marker, _ in again.markers] == [
+        (("a", 0), (1, is_commit, 0)),
+        (("b", 0), (1, is_commit, 0)),
+    ], "written again, to all"
+    assert again.transaction.is_prepared is False
+    assert again.end(producer, is_commit) == [(1000, 1)]
+
+
+def test_an_open_transaction_survives_a_restart():
+    bench = TransactionBench()
+    producer = bench.producer()
+    bench.add(producer)
+    again = bench.loaded()
+    assert again.transaction == bench.transaction
+    assert again.end(producer) == [(1000, 1)]
+    bench = bench.loaded()
+    bench.advance(10 * TIMEOUT_MS)
+    assert bench.markers == []
+
+
+def test_a_failed_append_changes_nothing():
+    bench = TransactionBench()
+    producer = bench.producer()
+    bench.add(producer)
+    bench.log.error = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    for answers in (bench.end(producer), bench.init(), bench.add(producer, ("b", 0))):
+        assert codes(answers) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    bench.log.error = None
+    assert bench.transaction.partitions == {("a", 0)}
+    assert bench.end(producer) == [(1000, 1)]
+
+
+def test_a_failed_completion_is_tried_again():
+    bench = TransactionBench()
+    producer = bench.producer()
+    bench.add(producer)
+    bench.held = []
+    bench.end(producer)
+    bench.log.error = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    bench.held.pop()()
+    assert bench.state is TransactionState.PREPARE_COMMIT
+    bench.advance(1_000)
+    bench.log.error = None
+    bench.advance(100)
+    assert bench.state is TransactionState.COMPLETE_COMMIT
+
+
+def test_markers_wait_for_the_high_watermark():
+    bench = TransactionBench()
+    producer = bench.producer()
+    bench.add(producer)
+    bench.log.is_committed = False
+    answers = bench.end(producer)
+    assert (answers, bench.markers) == ([], [])
+    bench.advance(20_000)
+    assert (codes(answers), bench.markers) == ([ErrorCode.COORDINATOR_NOT_AVAILABLE], [])
+    bench.log.is_committed = True
+    bench.log.commit(bench.log.next_offset)
+    bench.advance(200)
+    assert len(bench.markers) == 1, "the record is in the log, whoever waited for it"
+    assert bench.state is TransactionState.COMPLETE_COMMIT
+
+
+def test_a_log_that_fails_unloads_the_partition():
+    bench = TransactionBench()
+    producer = bench.producer()
+    bench.add(producer)
+    bench.log.is_committed = False
+    answers = bench.end(producer)
+    bench.log.fail(BrokerError(ErrorCode.KAFKA_STORAGE_ERROR))
+    assert codes(answers) == [ErrorCode.NOT_COORDINATOR]
+    bench.advance(60_000)
+    assert bench.markers == []
+    assert codes(bench.init()) == [ErrorCode.NOT_COORDINATOR]

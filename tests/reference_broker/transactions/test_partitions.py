@@ -1,0 +1,58 @@
+"""Markers and verifications reach the logs and the groups of the same broker.
+
+Method: a broker without sockets; what its logs hold is read.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.reference_broker.groups.requests import TransactionalCommit
+from kafkawire.reference_broker.log.producers import Marker
+from kafkawire.reference_broker.transactions.partitions import verify_offsets, write_marker
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.apis.transaction_of_one import Transacting
+from tests.reference_broker.transactions.transaction_bench import code_of
+
+MARKER = Marker(0, 1, True, 0)
+
+
+@pytest.mark.parametrize("partition", [("a", 1), ("__consumer_offsets", 0)])
+def test_markers_are_written(bench, partition):
+    Transacting(bench)
+    outcomes = []
+    write_marker(bench.core, partition, MARKER, 2, outcomes.append, bench.now_ms)
+    name, number = partition
+    (_, header), *_ = bench.core.directory.topics[name].logs[number].headers()
+    assert (outcomes, header.is_control, header.producer_epoch) == ([None], True, 1)
+    write_marker(bench.core, partition, MARKER._replace(producer_epoch=0), 2, outcomes.append, bench.now_ms)
+    assert code_of(outcomes[1]) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.parametrize("partition", [("none", 0), ("a", 2)])
+def test_what_is_not_there(bench, partition):
+    Transacting(bench)
+    outcomes = []
+    write_marker(bench.core, partition, MARKER, 2, outcomes.append, bench.now_ms)
+    assert code_of(outcomes[0]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_offsets_are_verified_once(bench):
+    x = Transacting(bench)
+    partition = ("__consumer_offsets", 0)
+    verified, refused = [], []
+
+    def verify(epoch):
+        commit = TransactionalCommit("x", x.producer[0], epoch, 2)
+        verify_offsets(bench.core, partition, commit, verified.append, refused.append, bench.now_ms)
+
+    verify(5)
+    assert code_of(refused[0]) is ErrorCode.INVALID_PRODUCER_EPOCH
+    verify(0)
+    assert verified[0] is not None
+    assert x.commit_offset(3) is ErrorCode.NONE
+    verify(0)
+    assert verified[1] is None, "the transaction is open there"
+    x.end()
+    verify(0)
+    assert code_of(refused[1]) is ErrorCode.INVALID_PRODUCER_EPOCH

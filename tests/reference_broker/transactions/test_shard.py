@@ -1,0 +1,145 @@
+"""A shard changes when its records are in the log, loads what it wrote, and says what is to be done outside.
+
+Method: a shard alone, whose records the test replays; timers are set in a list.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.reference_broker.coordinators.records import encode
+from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.transactions import shard as module
+from kafkawire.reference_broker.transactions.records import transaction_record, transaction_tombstone
+from kafkawire.reference_broker.transactions.requests import TransactionLimits
+from kafkawire.reference_broker.transactions.shard import TransactionShard
+from kafkawire.reference_broker.transactions.transaction import NeedsProducerId, ProducerIdAndEpoch, Transaction
+from kafkawire.sdk.errors import BrokerError, DecodeError
+from kafkawire.sdk.protocol.tables.enums import TransactionState
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+FIRST = ProducerIdAndEpoch(5, 0)
+
+
+class Bench:
+    """A shard and what it told."""
+
+    def __init__(self, **limits):
+        self.timers = Timers()
+        self.told = []
+        self.shard = TransactionShard(self.timers, TransactionLimits(**limits), self)
+
+    def prepared(self, transaction, now_ms):
+        self.told.append(("prepared", transaction.transactional_id, now_ms))
+
+    def timed_out(self, transaction, now_ms):
+        self.told.append(("timed out", transaction.transactional_id, now_ms))
+
+    def write(self, result):
+        for record in result.records:
+            self.shard.replay(record)
+        return result.reply
+
+
+@pytest.fixture
+def bench():
+    bench = Bench()
+    bench.shard.loaded(0)
+    return bench
+
+
+def test_nothing_changes_before_the_record_is_in_the_log(bench):
+    with pytest.raises(NeedsProducerId):
+        bench.shard.initialize("t", 1_000, None, None, 0)
+    result = bench.shard.initialize("t", 1_000, None, 5, 0)
+    assert bench.shard.transactions == {}
+    assert bench.write(result) == FIRST
+    bench.shard.add_partitions("t", FIRST, [("a", 0)], 2, 0)
+    assert bench.write(bench.shard.describe("t")).partitions == frozenset()
+
+
+def test_what_a_failed_append_would_have_been_is_forgotten(bench):
+    bench.write(bench.shard.initialize("t", 1_000, None, 5, 0))
+    bench.shard.add_partitions("t", FIRST, [("a", 0)], 2, 0)
+    bench.shard.replay(transaction_tombstone("other"))
+    assert bench.write(bench.shard.end("t", FIRST, False, 2, None, 0)) == (5, 1)
+    assert bench.shard.transactions["t"].partitions == frozenset()
+
+
+def test_prepared_transactions_are_told_of(bench):
+    bench.write(bench.shard.initialize("t", 1_000, None, 5, 0))
+    bench.write(bench.shard.add_partitions("t", FIRST, [("a", 0)], 2, 0))
+    bench.write(bench.shard.end("t", FIRST, True, 2, None, 7))
+    assert bench.told == [("prepared", "t", 7)]
+    prepared = bench.shard.transactions["t"]
+    assert bench.shard.prepared(prepared).reply
+    bench.write(bench.shard.complete(prepared, 8))
+    assert not bench.shard.prepared(prepared).reply
+    assert bench.shard.complete(prepared, 9).records == (), "once is enough"
+    assert bench.shard.transactions["t"].state is TransactionState.COMPLETE_COMMIT
+
+
+def test_loading_tells_of_what_is_prepared():
+    bench = Bench()
+    for name, state in (("a", TransactionState.PREPARE_ABORT), ("b", TransactionState.ONGOING)):
+        transaction = Transaction(name, 5, epoch=1, timeout_ms=1_000, state=state, start_ms=0)
+        record = bench.shard.decode(*encode(transaction_record(transaction)))
+        bench.shard.replay(record)
+    assert bench.told == []
+    bench.shard.loaded(50)
+    assert bench.told == [("prepared", "a", 50)]
+    bench.timers.fire(10_050)
+    assert bench.told[1:] == [("timed out", "b", 10_050)]
+
+
+def test_open_transactions_are_looked_at_while_there_are_any(bench):
+    assert bench.timers.next_deadline_ms == 3_600_000
+    bench.write(bench.shard.initialize("t", 15_000, None, 5, 0))
+    bench.write(bench.shard.add_partitions("t", FIRST, [("a", 0)], 2, 0))
+    for now_ms in (10_000, 20_000, 30_000):
+        assert bench.timers.next_deadline_ms == now_ms
+        bench.timers.fire(now_ms)
+    assert bench.told == [("timed out", "t", 20_000), ("timed out", "t", 30_000)]
+    (transaction,) = bench.shard.transactions.values()
+    bench.write(bench.shard.abort(transaction, None, 30_000))
+    assert bench.shard.abort(transaction, None, 30_000).records == (), "it has moved on"
+    bench.timers.fire(40_000)
+    assert bench.timers.next_deadline_ms == 3_600_000
+
+
+def test_expiry_is_sliced(bench, monkeypatch):
+    monkeypatch.setattr(module, "_STEP_IDS", 2)
+    for name in "abcde":
+        bench.write(bench.shard.initialize(name, 1_000, None, 5, 0))
+    fired = []
+    now_ms = 8 * 24 * 3_600_000
+    bench.shard._expire_later(now_ms - 3_600_000)
+    for _ in range(3):
+        due = bench.shard._expiry_timer
+        fired.append(len(bench.shard.fire(due.fire, now_ms).records))
+    assert fired == [2, 2, 1]
+
+
+def test_an_unloaded_shard_sets_no_timers(bench):
+    bench.write(bench.shard.initialize("t", 15_000, None, 5, 0))
+    bench.write(bench.shard.add_partitions("t", FIRST, [("a", 0)], 2, 0))
+    bench.shard.end_transaction(5, True)
+    bench.shard.unloaded()
+    assert bench.timers.next_deadline_ms is None
+
+
+def test_a_producer_asks_while_a_transaction_is_open(bench):
+    bench.write(bench.shard.initialize("t", 15_000, None, 5, 0))
+    bench.write(bench.shard.add_partitions("t", FIRST, [("a", 0)], 2, 0))
+    with pytest.raises(BrokerError, match="not 9 with epoch 0"):
+        bench.shard.initialize("t", 15_000, ProducerIdAndEpoch(9, 0), None, 0)
+    reply = bench.write(bench.shard.initialize("t", 15_000, ProducerIdAndEpoch(5, 0), None, 0))
+    assert reply.code is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert bench.shard.transactions["t"].state is TransactionState.PREPARE_ABORT
+
+
+def test_unknown_states_are_damage(bench):
+    record = transaction_record(Transaction("t", 5))
+    record.value.transaction_status = 9
+    with pytest.raises(DecodeError, match="state 9"):
+        bench.shard.decode(*encode(record))

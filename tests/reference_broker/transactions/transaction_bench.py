@@ -1,0 +1,181 @@
+"""A transaction coordinator over a log in memory, and short ways to ask it, for the tests of transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from kafkawire.reference_broker.log.producers import Marker
+from kafkawire.reference_broker.producer_ids import ProducerIds
+from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
+from kafkawire.reference_broker.transactions.requests import TransactionLimits
+from kafkawire.reference_broker.transactions.transaction import Partition, ProducerIdAndEpoch, Transaction
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.enums import TransactionState
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.coordinators.counting_shard import MemoryLog
+
+__all__ = ["TIMEOUT_MS", "TransactionBench", "code_of"]
+
+TIMEOUT_MS = 60_000
+
+
+def code_of(outcome: object) -> ErrorCode:
+    """Return the code of an outcome, NONE for one that is no error."""
+    return outcome.code if isinstance(outcome, BrokerError) else ErrorCode.NONE
+
+
+class TransactionBench:
+    """A coordinator of transactions; the transactional id is `t` unless a test says otherwise.
+
+    Args:
+        log: where the records are.
+        limits: of transactions.
+
+    Attributes:
+        markers: what was written: partition, marker, transaction version.
+        held: markers that wait for the test, None to write them at once.
+        failing: errors of markers by partition.
+        no_ids: whether no producer id can be reserved.
+    """
+
+    def __init__(self, log: MemoryLog | None = None, **limits: int) -> None:
+        self.log = log or MemoryLog()
+        self.logs = [self.log]
+        self.timers = Timers()
+        self.now_ms = 1_000
+        self.markers: list[tuple[Partition, Marker, int]] = []
+        self.held: list[Callable[[], None]] | None = None
+        self.failing: dict[Partition, ErrorCode] = {}
+        self.no_ids = False
+        ids = count(1000, 1000)
+        self.producer_ids = ProducerIds(lambda wanted: next(ids), self._background)
+        self.limits = limits
+        self.transactions = TransactionCoordinator(
+            self.timers, TransactionLimits(**limits), lambda: self.logs, self.producer_ids, self._write
+        )
+        self.transactions.load(self.now_ms)
+
+    def _background(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        if self.no_ids:
+            done(OSError("the disk is full"))
+        else:
+            work()
+            done(None)
+
+    def _write(
+        self,
+        partition: Partition,
+        marker: Marker,
+        version: int,
+        done: Callable[[BrokerError | None], None],
+        now_ms: int,
+    ) -> None:
+        def write() -> None:
+            if (code := self.failing.get(partition)) is None:
+                self.markers.append((partition, marker, version))
+            done(None if code is None else BrokerError(code))
+
+        if self.held is None:
+            write()
+        else:
+            self.held.append(write)
+
+    def loaded(self) -> TransactionBench:
+        """Return a coordinator that has read what this one wrote."""
+        again = TransactionBench(self.log, **self.limits)
+        again.now_ms = self.now_ms
+        while again.transactions.is_loading:
+            again.timers.fire(again.now_ms)
+        return again
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass, timer by timer."""
+        end_ms = self.now_ms + milliseconds
+        while (deadline_ms := self.timers.next_deadline_ms) is not None and deadline_ms <= end_ms:
+            self.now_ms = max(self.now_ms, deadline_ms)
+            self.timers.fire(self.now_ms)
+        self.now_ms = end_ms
+
+    # Requests; each returns the answers, none yet if it is delayed.
+
+    def init(
+        self, expected: tuple[int, int] | None = None, *, transactional_id: str = "t", timeout_ms: int = TIMEOUT_MS
+    ) -> list[Any]:
+        """Initialize a producer."""
+        answers: list[Any] = []
+        producer = None if expected is None else ProducerIdAndEpoch(*expected)
+        self.transactions.initialize(transactional_id, timeout_ms, producer, answers.append, self.now_ms)
+        return answers
+
+    def producer(self, transactional_id: str = "t") -> ProducerIdAndEpoch:
+        """Initialize a producer, and return it."""
+        (producer,) = self.init(transactional_id=transactional_id)
+        assert isinstance(producer, ProducerIdAndEpoch), producer
+        return producer
+
+    def add(
+        self,
+        producer: tuple[int, int],
+        *partitions: Partition,
+        version: int = 2,
+        transactional_id: str = "t",
+    ) -> list[Any]:
+        """Add partitions."""
+        answers: list[Any] = []
+        self.transactions.add_partitions(
+            transactional_id,
+            ProducerIdAndEpoch(*producer),
+            partitions or (("a", 0),),
+            version,
+            answers.append,
+            self.now_ms,
+        )
+        return answers
+
+    def verify(self, producer: tuple[int, int], *partitions: Partition, version: int = 2) -> list[Any]:
+        """Verify partitions; the answers are codes by partition."""
+        answers: list[Any] = []
+        self.transactions.verify(
+            "t",
+            *producer,
+            partitions or (("a", 0),),
+            version,
+            lambda refused: answers.append({partition: error.code for partition, error in refused.items()}),
+            self.now_ms,
+        )
+        return answers
+
+    def end(
+        self, producer: tuple[int, int], is_commit: bool = True, *, version: int = 2, transactional_id: str = "t"
+    ) -> list[Any]:
+        """End the transaction."""
+        answers: list[Any] = []
+        self.transactions.end(
+            transactional_id, ProducerIdAndEpoch(*producer), is_commit, version, answers.append, self.now_ms
+        )
+        return answers
+
+    # What came of it.
+
+    def find(self, transactional_id: str = "t") -> Transaction | None:
+        """Return a transaction as it is described, None if there is none."""
+        answers: list[Any] = []
+        self.transactions.describe(transactional_id, answers.append, self.now_ms)
+        (found,) = answers
+        assert found is None or isinstance(found, Transaction), found
+        return found
+
+    @property
+    def transaction(self) -> Transaction:
+        """The transaction."""
+        found = self.find()
+        assert found is not None
+        return found
+
+    @property
+    def state(self) -> TransactionState:
+        """Its state."""
+        return self.transaction.state
