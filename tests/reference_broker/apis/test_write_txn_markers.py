@@ -87,9 +87,9 @@ def test_the_response_waits_for_the_disk_if_the_topic_asks_for_it():
     bench.ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1, configs=[config])], 1000))
     work.run()
     operation = bench.ask(WriteTxnMarkersRequest([marker(7, 0, 0)]), 2)
-    assert operation.response is None
+    responses: list[WriteTxnMarkersResponse] = []
+    operation.then(responses.append)
+    assert not responses
     work.run()
-    response = operation.response
-    assert isinstance(response, WriteTxnMarkersResponse)
-    (result,) = response.markers
+    (result,) = responses[0].markers
     assert result.topics[0].partitions[0].error_code == NONE

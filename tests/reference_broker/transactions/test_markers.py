@@ -23,7 +23,7 @@ class Bench:
         self.timers = Timers()
         self.tried = []
         self.failing = {}
-        self.held = [] if held else None
+        self.is_held, self.held = held, []
         self.done = []
         self.markers = Markers(self.timers, self.write)
 
@@ -34,7 +34,7 @@ class Bench:
             code = self.failing.get(partition)
             done(None if code is None else BrokerError(code))
 
-        finish() if self.held is None else self.held.append(finish)
+        self.held.append(finish) if self.is_held else finish()
 
     def send(self, *partitions, epoch=1):
         transaction = Transaction(

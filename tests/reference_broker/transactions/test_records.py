@@ -46,9 +46,12 @@ def test_records_come_back(transaction):
 
 
 def test_partitions_are_in_order():
-    value = transaction_record(CASES[1]).value
+    value, other = (transaction_record(case).value for case in (CASES[1], CASES[0]))
+    assert isinstance(value, TransactionLogValue)
+    assert isinstance(other, TransactionLogValue)
+    assert value.transaction_partitions is not None
     assert [(entry.topic, entry.partition_ids) for entry in value.transaction_partitions] == [("a", [0]), ("b", [0, 1])]
-    assert transaction_record(CASES[0]).value.transaction_partitions is None
+    assert other.transaction_partitions is None
 
 
 def test_a_tombstone_has_no_value():

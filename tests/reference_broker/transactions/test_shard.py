@@ -15,6 +15,7 @@ from kafkawire.reference_broker.transactions.requests import TransactionLimits
 from kafkawire.reference_broker.transactions.shard import TransactionShard
 from kafkawire.reference_broker.transactions.transaction import NeedsProducerId, ProducerIdAndEpoch, Transaction
 from kafkawire.sdk.errors import BrokerError, DecodeError
+from kafkawire.sdk.protocol.messages.coordinator.transaction_state.transaction_log import TransactionLogValue
 from kafkawire.sdk.protocol.tables.enums import TransactionState
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -84,6 +85,7 @@ def test_loading_tells_of_what_is_prepared():
     for name, state in (("a", TransactionState.PREPARE_ABORT), ("b", TransactionState.ONGOING)):
         transaction = Transaction(name, 5, epoch=1, timeout_ms=1_000, state=state, start_ms=0)
         record = bench.shard.decode(*encode(transaction_record(transaction)))
+        assert record is not None
         bench.shard.replay(record)
     assert bench.told == []
     bench.shard.loaded(50)
@@ -140,6 +142,7 @@ def test_a_producer_asks_while_a_transaction_is_open(bench):
 
 def test_unknown_states_are_damage(bench):
     record = transaction_record(Transaction("t", 5))
+    assert isinstance(record.value, TransactionLogValue)
     record.value.transaction_status = 9
     with pytest.raises(DecodeError, match="state 9"):
         bench.shard.decode(*encode(record))

@@ -101,7 +101,9 @@ def test_a_step_keeps_what_was_before():
     assert prepared is not None
     assert (prepared.epoch, prepared.last_epoch, prepared.start_ms, prepared.is_commit) == (4, 3, 9, True)
     assert prepared.completed(40).producer == (5, 4)
-    assert BASE.end(ProducerIdAndEpoch(5, 3), False, 2, None, 30).start_ms == 30
+    ended = BASE.end(ProducerIdAndEpoch(5, 3), False, 2, None, 30)
+    assert ended is not None
+    assert ended.start_ms == 30
 
 
 def test_the_last_epoch_needs_a_new_id():
@@ -112,7 +114,9 @@ def test_the_last_epoch_needs_a_new_id():
     assert (prepared.producer, prepared.next_producer_id) == ((5, LAST_EPOCH + 1), 6)
     done = prepared.completed(0)
     assert (done.producer, done.previous_producer_id, done.next_producer_id) == ((6, 0), 5, -1)
-    assert last.end(ProducerIdAndEpoch(5, LAST_EPOCH), True, 0, None, 0).epoch == LAST_EPOCH, "version 1 raises none"
+    ended = last.end(ProducerIdAndEpoch(5, LAST_EPOCH), True, 0, None, 0)
+    assert ended is not None
+    assert ended.epoch == LAST_EPOCH, "version 1 raises none"
     with pytest.raises(NeedsProducerId):
         replace(last, state=State.EMPTY).initialized(1, None, None, 0)
     with pytest.raises(BrokerError, match="PRODUCER_FENCED"):
