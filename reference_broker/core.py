@@ -1,7 +1,8 @@
 """The broker without sockets, clocks and threads: requests in, responses out.
 
 `handle` returns a response or a `DelayedOperation`; `timers` says when something is due. The server, or a test,
-provides bytes, time and threads. What handlers share lives here: topics and logs, groups and offsets, options.
+provides bytes, time and threads. What handlers share lives here: topics and logs, groups, offsets,
+transactions, fetch sessions, options.
 """
 
 from __future__ import annotations
@@ -160,11 +161,11 @@ class Core:
         self.timers.fire(now_ms)
 
     def begin_end(self) -> None:
-        """Begin nothing any more that clients have not asked for."""
+        """Start no more work in the background."""
         self.upkeep.stop()
 
     def unload(self) -> None:
-        """Answer everything that waits for a coordinator: this broker is none any more."""
+        """Answer everything that waits for a coordinator: this broker coordinates nothing any more."""
         self.groups.unload()
         self.transactions.unload()
 

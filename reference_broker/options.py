@@ -106,7 +106,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         transaction_max_timeout_ms: longest time for which a producer may ask to keep a transaction open.
         transaction_abort_timed_out_transaction_cleanup_interval_ms: how often transactions that are open for too long
             are looked for and aborted.
-        transactional_id_expiration_ms: how long a transactional id is kept with which nothing happens.
+        transactional_id_expiration_ms: how long an unused transactional id is kept.
         transaction_remove_expired_transaction_cleanup_interval_ms: how often such ids are looked for.
         add_partitions_to_txn_retry_backoff_ms: pause before a partition is again added to a transaction while the
             producer's transaction before is still completing.
@@ -123,7 +123,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
             broker is started with.
         advertised_listeners: where the clients of each listener are told to connect to, in the same form; a listener
             that is left out is advertised as it is.
-        listener_security_protocol_map: the protocol of each listener; only PLAINTEXT is there.
+        listener_security_protocol_map: the protocol of each listener; only PLAINTEXT is supported.
         max_frame_bytes: largest request.
         queued_max_request_bytes: memory for unfinished requests and unsent responses of all connections together. Large
             requests beyond it wait; one may exceed it.

@@ -121,8 +121,7 @@ def _broker_entries(options: BrokerOptions) -> list[Entry]:
         if name in TOPIC_DEFAULTS:
             continue
         value, default = getattr(options, attribute), options.OPTIONS[attribute].default
-        kind = ConfigType.BOOLEAN if isinstance(default, bool) else ConfigType.INT
-        entries.append(_broker_entry(name, _text(value), _text(default), kind))
+        entries.append(_broker_entry(name, _text(value), _text(default), _type(default)))
     for name, config in TOPIC_DEFAULTS.items():
         known = TOPIC_CONFIGS[config]
         entries.append(
@@ -143,3 +142,9 @@ def _broker_entry(name: str, value: str, default: str, kind: ConfigType) -> Entr
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _type(default: object) -> ConfigType:
+    if isinstance(default, bool):
+        return ConfigType.BOOLEAN
+    return ConfigType.STRING if isinstance(default, str) else ConfigType.INT

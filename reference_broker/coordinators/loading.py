@@ -1,4 +1,4 @@
-"""Loading a shard from its log, in slices that hold up other requests for less than 20 ms.
+"""Loading a shard from its log, in slices of about 5 ms, so that other requests are not held up for long.
 
 First the log is read and the last record of each key kept, in order, as compaction would; then those are replayed.
 Ten million commits of a few partitions are never decoded, and a log that is rarely compacted loads as fast as it can

@@ -1,1 +1,1 @@
-"""The coordinator of classic groups and the store of committed offsets."""
+"""The group coordinator: classic groups, KIP-848 groups and committed offsets."""

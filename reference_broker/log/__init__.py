@@ -1,1 +1,1 @@
-"""Segments on disk."""
+"""The logs of partitions: segments and indexes, producers and transactions, recovery, retention and compaction."""

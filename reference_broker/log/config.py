@@ -165,7 +165,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
             ConfigType.LONG,
             "60000",
             _number(0, _INT64_MAX),
-            "Delay before the files of deleted logs are removed.",
+            "How long the files of removed segments are kept.",
         ),
         (
             "flush.messages",

@@ -77,7 +77,7 @@ class Topic:
 
 
 class LogDirectory:
-    """The topics on disk; no file is opened elsewhere in the broker.
+    """The topics on disk, and the files that concern all of them.
 
     Args:
         services: the disk is the data directory.

@@ -27,7 +27,7 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class _Dirty(NamedTuple):
-    """A log that is worth to be compacted."""
+    """A log worth compacting."""
 
     log: PartitionLog
     dirt: Dirt
@@ -133,7 +133,7 @@ class Upkeep:
                 self._fail(log, error)
         for _, _, log in list(self._directory.logs()):
             has_old = log.config.has_retention or log.log_start_offset > log.segments.first.base_offset
-            if log.config.is_compacted and has_old and log.error is None and log not in self._failed:
+            if log.config.is_compacted and has_old and log.error is None:
                 try:
                     yield from self._remove_old(log, now_ms)
                 except Exception as error:

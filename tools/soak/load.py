@@ -39,7 +39,7 @@ COMMIT_PARTITIONS = 20
 
 _IN_FLIGHT = 20
 
-#: What the issue asks for.
+#: What the broker must stay within.
 RESTART_SECONDS_MAX = 5.0
 
 #: Descriptors of a broker with so many partitions, all of which have been written to.

@@ -69,6 +69,9 @@ def test_broker(bench):
     assert shown["num.partitions"] == ("2", ConfigSource.STATIC_BROKER_CONFIG)
     assert shown["log.retention.ms"] == ("5000", ConfigSource.STATIC_BROKER_CONFIG)
     assert shown["auto.create.topics.enable"] == ("true", ConfigSource.DEFAULT_CONFIG)
+    types = {entry.name: entry.config_type for entry in result.configs}
+    assert (types["num.partitions"], types["listeners"]) == (ConfigType.INT, ConfigType.STRING)
+    assert types["auto.create.topics.enable"] == ConfigType.BOOLEAN
     assert not ask(bench, ConfigResourceType.BROKER, "").configs
 
 

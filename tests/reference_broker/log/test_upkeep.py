@@ -193,6 +193,19 @@ def test_log_that_cannot_be_compacted_is_left_out_and_told_once(caplog):
     assert log_of(bench, "t").next_offset == 13
 
 
+def test_retention_goes_on_where_compaction_has_failed(caplog):
+    bench = BrokerBench(MemoryDisk())
+    bench.create(cleanup_policy="compact,delete", retention_ms="100000", **ROLLING)
+    fill_compacted(bench)
+    assert isinstance(bench.disk, MemoryDisk)
+    bench.disk.plan = lambda call: fail_at(call.number)(call) if call.path.endswith(".cleaned") else None
+    bench.advance(BACKOFF_MS)
+    assert "upkeep failed" in caplog.text
+    assert len(values(bench)) == 12
+    bench.advance(100_000)
+    assert values(bench) == []
+
+
 def test_stop_in_the_middle_of_a_compaction():
     disk = MemoryDisk()
     first = BrokerBench(disk)
