@@ -40,7 +40,8 @@ class CleanerCheckpoint:
             return
         for topic, number, log in directory.logs():
             if (topic, number) in offsets:
-                self._offsets[log] = offsets[topic, number]
+                # A log that was cut, or put aside, ends earlier now.
+                self._offsets[log] = min(offsets[topic, number], log.next_offset)
 
     def offset_of(self, log: PartitionLog) -> int:
         """Return where the dirty part of a log begins, as far as is known."""

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kafkawire.reference_broker.disk.disk import read_file, replace_file
 from kafkawire.reference_broker.log.checkpoints import (
     CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
     LOG_START_OFFSETS,
     META_PROPERTIES,
     RECOVERY_POINTS,
@@ -188,10 +189,11 @@ class LogDirectory:
                     config,
                     is_clean=is_checked,
                     log_start_offset=(starts or {}).get(place, 0),
-                    recovery_point=None if recovery_points is None else self.recovery_points.get(place, 0),
+                    recovery_point=self.recovery_points.get(place),
                 )
                 topic.logs.append(log)
             self._register(topic)
+        self._forget_cleaned(self.topics)
         if has_new_folders:
             self._disk.sync_folder("")
 
@@ -315,14 +317,22 @@ class LogDirectory:
         self.steps.do(prepare, deleted)
 
     def _remove_work(self, file: TopicFile) -> Callable[[], None]:
-        forget = self._checkpoint_work()
+        forget, present = self._checkpoint_work(), set(self.topics)
 
         def work() -> None:
             # First: a topic that gets the name now begins at offset 0.
             forget()
+            self._forget_cleaned(present)
             self._files.finish_delete(file)
 
         return work
+
+    def _forget_cleaned(self, present: Collection[str]) -> None:
+        """Write down that nothing was compacted in topics that are gone: others of their names may come."""
+        offsets = self._offsets_in(CLEANER_OFFSETS, "logs are compacted again") or {}
+        kept = {place: offset for place, offset in offsets.items() if place[0] in present}
+        if kept != offsets:
+            write_offsets(self._disk, CLEANER_OFFSETS, kept)
 
     def _removed(self, error: Exception | None) -> None:
         if error is not None:

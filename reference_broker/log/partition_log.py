@@ -362,7 +362,7 @@ class PartitionLog(ReadableLog):
                 return
             note()
             self._advance()
-            if not self._unstored and not self._is_rolling:
+            if not (self._unstored or self._is_rolling or self._is_syncing):
                 self._call_when_stored()
             if wants_sync and (self._unsynced_records or self._unstored):
                 self._sync()

@@ -122,6 +122,11 @@ def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *,
             recovery_point,
             recovery_point - end,
         )
+    if end < log_start_offset:
+        # What was deleted by clients or by age was told: no offset before it may be given again.
+        reason = f"the log begins at offset {log_start_offset}"
+        truncated += _delete_from(disk, folder, config, [segment.base_offset for segment in segments], reason)
+        segments = [Segment.create(disk, folder, log_start_offset, config)]
     return Opened(segments, truncated)
 
 

@@ -40,10 +40,14 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
     def blocking(work: Callable[[], Any]) -> Wait:
         return in_background(directory.steps, work, lambda: log.error is None)
 
-    def find() -> int:
-        return removable(log.segments, log.config, log.log_start_offset, log.high_watermark, now_ms)
+    segments, end_offset = log.segments, log.next_offset
 
-    count = yield blocking(find)
+    def find() -> int:
+        return removable(segments, log.config, log.log_start_offset, log.high_watermark, now_ms)
+
+    count = (yield blocking(find)) or 0
+    if count == len(segments) and log.next_offset != end_offset:
+        count -= 1  # the last segment has got records meanwhile
     if count and count == len(log.segments):
         yield lambda done: log.roll(lambda: done(None))
     if not count or log.error is not None:

@@ -1,9 +1,10 @@
 """The memory that all connections share: unfinished requests, those that wait their turn, and unsent responses.
 
-No request is refused for lack of memory. When the memory is used up, whoever has sent part of a large one is read no further until
-there is room; the one that lacks least may go on beyond the limit, so that there always is progress, but must keep to a
-least rate. So there is never more than one request of the greatest size beyond the limit. When responses that nobody
-reads take half of the memory, the connections that have not read for longest are closed. Small requests never wait.
+No request is refused for lack of memory. When the memory is used up, whoever has sent part of a large one is read no
+further until there is room; the one that lacks least may go on beyond the limit, so that there always is progress, but
+must keep to a least rate. So there is never more than one request of the greatest size beyond the limit. When responses
+that nobody reads take half of the memory, the connections that have not read for longest are closed. Small requests
+never wait.
 
 Source: Apache Kafka, `SimpleMemoryPool` (`queued.max.request.bytes`), which reserves what a client announces.
 """

@@ -30,6 +30,7 @@ def test_offsets_are_kept():
     first, second = directory.topics["t"].logs
     checkpoint = CleanerCheckpoint(directory)
     second.log_start_offset = 3
+    first.next_offset, second.next_offset = 5, 8
     assert [checkpoint.offset_of(log) for log in (first, second)] == [0, 3]
     note(checkpoint, second, 7)
     note(checkpoint, first, 5)
@@ -46,8 +47,23 @@ def test_topic_of_the_same_name_begins_anew():
     directory.create("t", 2, {}, lambda topic: None)
     first, second = directory.topics["t"].logs
     assert checkpoint.offset_of(first) == 0
+    assert CleanerCheckpoint(directory).offset_of(first) == 0, "after a restart, too"
     note(checkpoint, second, 1)
     assert read_file(disk, FILE) == b"0\n1\nt 1 1\n"
+
+
+def test_entries_of_topics_that_are_gone_go_at_the_start():
+    directory, disk = filled()
+    directory.abandon()
+    write_file(disk, FILE, b"0\n2\ngone 0 5\nt 1 7\n")
+    LogDirectory(directory.services, 1, lambda: bytes(15) + b"\x01")
+    assert read_file(disk, FILE) == b"0\n1\nt 1 7\n"
+
+
+def test_log_that_ends_before_what_was_compacted():
+    directory, disk = filled()
+    write_file(disk, FILE, b"0\n1\nt 1 7\n")
+    assert CleanerCheckpoint(directory).offset_of(directory.topics["t"].logs[1]) == 0
 
 
 def test_damaged_file_lets_logs_be_compacted_again(caplog):

@@ -110,6 +110,23 @@ def test_last_segment_goes_after_a_roll():
     assert producer.last_sequence == 20, "producers outlive their records"
 
 
+def test_records_that_come_while_old_ones_are_looked_for_stay():
+    disk, work = MemoryDisk(), HeldWork()
+    filled(disk)[0].close()
+    directory = opened(disk, work)
+    (log,) = directory.topics["t"].logs
+    log.config = dataclasses.replace(log.config, retention_bytes=-1, retention_ms=1000)
+    jobs = Jobs()
+    jobs.add(remove_old(directory, log, lambda paths: None, NOW_MS + 10_000), [].append)
+    look, done = work.pending.popleft()
+    look()
+    append(log, b"fresh")
+    done(None)
+    work.run()
+    assert values(log)[-1] == b"fresh"
+    assert log.log_start_offset == log.segments.last.base_offset == 16
+
+
 def test_roll_waits_for_the_sync_and_meets_appends():
     disk, work = MemoryDisk(), HeldWork()
     filled(disk)[0].close()
@@ -196,3 +213,21 @@ def test_failed_rename_is_told_and_the_files_go_at_the_next_start():
     (log,) = again.topics["t"].logs
     assert log.log_start_offset == 12
     assert bases(again.services.disk)[0] == 12
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_offset_before_the_start_of_a_log_is_given_again(seed):
+    disk = MemoryDisk()
+    directory = opened(disk)
+    directory.create("t", 1, {}, lambda topic: None)
+    (log,) = directory.topics["t"].logs
+    append(log, b"a")
+    append(log, b"b")
+    log.begin_at(2)
+    directory.checkpoint()
+    disk = disk.crash(seed)  # the records were not synced, the start of the log was
+    (log,) = opened(disk).topics["t"].logs
+    assert (log.log_start_offset, log.next_offset) == (2, 2)
+    append(log, b"c")
+    (log,) = opened(disk.crash()).topics["t"].logs
+    assert (log.log_start_offset, log.next_offset, values(log)) == (2, 3, [b"c"])

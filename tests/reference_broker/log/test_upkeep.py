@@ -164,6 +164,18 @@ def test_compacted_logs_may_have_retention_too():
     assert log_of(bench, "t").log_start_offset == 12
 
 
+def test_compacted_logs_need_no_recovery_points():
+    bench = BrokerBench(MemoryDisk())
+    bench.create(cleanup_policy="compact", **ROLLING)
+    fill_compacted(bench)
+    bench.advance(BACKOFF_MS)
+    before = values(bench)
+    assert isinstance(bench.disk, MemoryDisk)
+    disk = bench.disk.crash()
+    disk.remove("recovery-point-offset-checkpoint")
+    assert values(BrokerBench(disk)) == before
+
+
 def test_compaction_can_be_turned_off():
     bench = BrokerBench(MemoryDisk(), log_cleaner_enable=False)
     bench.create(cleanup_policy="compact,delete", retention_ms="100000", **ROLLING)
