@@ -98,7 +98,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         group_max_size: most members of a group.
         producer_id_expiration_ms: a log forgets an idempotent producer that has been idle for this long.
         transaction_partition_verification_enable: whether the transaction coordinator is asked before a transaction
-            begins in a partition (KIP-890).
+            of an older client begins in a partition; for clients of Produce 12 and later it always is (KIP-890).
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: how often a member of a KIP-848 group is told to send a heartbeat.
         group_consumer_max_size: most members of a KIP-848 group.

@@ -21,7 +21,7 @@ from kafkawire.reference_broker.transaction_verification import Unverified, tran
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import Acks
+from kafkawire.sdk.protocol.tables.enums import Acks, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records.produced import InvalidBatch, transactional_producer
 
@@ -63,7 +63,8 @@ def handle(call: Call, request: ProduceRequest) -> ProduceResponse | DelayedOper
         )
     if transactional:
         version = transaction_version(call.version)
-        is_asked = call.core.options.transaction_partition_verification_enable
+        # Clients that leave it to the broker to add partitions depend on the question.
+        is_asked = version >= TransactionVersion.TV_2 or call.core.options.transaction_partition_verification_enable
         verify(
             call.core.transactions if is_asked else None,
             request.transactional_id or "",

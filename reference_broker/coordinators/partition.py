@@ -230,8 +230,13 @@ class CoordinatorPartition(Generic[S]):
             pending.finish(coordinator_error(outcome))
         else:
             self._last_written = outcome
-            self._replay(pending.result, outcome - 1)
-            self._await_commit(pending._replace(offset=outcome), now_ms)
+            # What the shard submits while it replays waits, so that replies leave in the order of their records.
+            was_draining, self._is_draining = self._is_draining, True
+            try:
+                self._replay(pending.result, outcome - 1)
+                self._await_commit(pending._replace(offset=outcome), now_ms)
+            finally:
+                self._is_draining = was_draining
         self._drain()
 
     def _replay(self, result: Result[Any], offset: int) -> None:

@@ -93,7 +93,12 @@ class GroupShard:
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         self._heartbeats = Heartbeats(self.consumer_groups, timers, self._outbox, new_id, limits, topics)
         self._members = ClassicMembers(
-            self.groups, timers, self._outbox, new_id, limits, lambda group_id: bool(self.offsets.of_group(group_id))
+            self.groups,
+            timers,
+            self._outbox,
+            new_id,
+            limits,
+            lambda group_id: bool(self.offsets.of_group(group_id) or self.pending.of_group(group_id)),
         )
 
     # What the runtime calls, see `Shard`.

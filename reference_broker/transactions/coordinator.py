@@ -246,13 +246,13 @@ class TransactionCoordinator:
         if transaction_version < TransactionVersion.TV_2:
             self.check_partitions(transactional_id, producer, topic_partitions, checked, now_ms)
             return
-        last_try_ms = now_ms + self._limits.retry_backoff_max_ms
+        last_try_ms = now_ms + self._limits.retry_backoff_max_ms - self._timers.jumped_ms
 
         def attempt(now_ms: int) -> None:
             def added(error: BrokerError | None) -> None:
                 if error is None:
                     done({})
-                elif error.code is ErrorCode.CONCURRENT_TRANSACTIONS and now_ms < last_try_ms:
+                elif error.code is ErrorCode.CONCURRENT_TRANSACTIONS and now_ms - self._timers.jumped_ms < last_try_ms:
                     self._timers.at(now_ms + self._limits.retry_backoff_ms, attempt)
                 else:
                     checked(error)

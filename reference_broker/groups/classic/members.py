@@ -377,7 +377,11 @@ class ClassicMembers:
     def _note_unused(self, group: ClassicGroup) -> None:
         if self._is_unused(group) and group.group_id not in self._unused:
             while len(self._unused) >= _UNUSED_GROUPS_MAX:
-                self.forget(next(iter(self._unused)))
+                group_id = next(iter(self._unused))
+                del self._unused[group_id]
+                oldest = self._groups.get(group_id)
+                if oldest is not None and self._is_unused(oldest):  # offsets may have come without a member
+                    self.forget(group_id)
             self._unused[group.group_id] = None
 
     def _is_unused(self, group: ClassicGroup) -> bool:

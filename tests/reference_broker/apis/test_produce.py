@@ -298,4 +298,8 @@ def test_refused_transaction_without_acknowledgement_closes_the_connection(bench
 def test_producers_are_believed_if_the_options_say_so(tmp_path):
     bench = BrokerBench(tmp_path, transaction_partition_verification_enable=False)
     bench.create()
-    assert transact(bench, in_transaction(0)) == [ErrorCode.NONE]
+    bench.core.transactions = desk = TransactionDesk()
+    assert transact(bench, in_transaction(0), version=11) == [ErrorCode.NONE]
+    assert not desk.asked
+    assert transact(bench, in_transaction(0, producer_id=2)) == [ErrorCode.NONE]
+    assert [asked[1] for asked in desk.asked] == [2], "who has partitions added is asked about always"

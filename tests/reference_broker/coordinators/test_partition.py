@@ -127,6 +127,26 @@ def test_operations_wait_for_an_unfinished_append():
     assert bench.replies == [1, 3, 3]
 
 
+def test_what_a_replay_submits_comes_after_the_reply(monkeypatch):
+    bench = Bench()
+    bench.log.held, bench.log.is_committed = [], False
+    replay = bench.shard.replay
+
+    def replay_and_submit(record, offset, producer_id):
+        replay(record, offset, producer_id)
+        bench.get()
+
+    monkeypatch.setattr(bench.shard, "replay", replay_and_submit)
+    bench.add(1)
+    bench.add(10)
+    (finish,), bench.log.held = bench.log.held, None
+    finish()
+    bench.log.commit(1)
+    assert bench.replies == [1]
+    bench.log.commit(2)
+    assert bench.replies == [1, 11, 11, 11]
+
+
 def test_failed_append_leaves_the_state_untouched_and_answers():
     bench = Bench()
     bench.add(1)
