@@ -213,6 +213,7 @@ class Broker:
 
         def close() -> None:
             core.close(self._background.each)
+            self._background.close()
             with contextlib.suppress(RuntimeError):  # the loop ended meanwhile: it took too long
                 loop.call_soon_threadsafe(closed.set)
 
@@ -222,8 +223,6 @@ class Broker:
         except TimeoutError:
             self.is_stuck = True
             _log.error("the disk has not synced everything within %d s: the shutdown is not clean", _LAST_SYNC_SECONDS)
-        else:
-            self._background.close()
 
     async def kill(self) -> None:
         """Stop as in a crash: send nothing, sync nothing, write no clean-shutdown file."""

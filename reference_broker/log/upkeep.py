@@ -117,20 +117,30 @@ class Upkeep:
                 _log.error("compaction failed: %s", error, exc_info=error)
             self._timers.at(now_ms + self._limits.cleaner_backoff_ms, self._check_compaction)
 
-        def round_and_done() -> Job:
-            yield from self._compact_all(now_ms)
-            done()
+        def compact_or_end() -> Job:
+            if (yield from self._compact_dirtiest(now_ms)):
+                # The next one comes after what was added meanwhile: with much to compact, retention goes on.
+                self._jobs.add(compact_or_end(), done)
+            else:
+                yield from self._trim_compacted(now_ms)
+                done()
 
-        self._jobs.add(round_and_done(), done)
+        self._jobs.add(compact_or_end(), done)
 
-    def _compact_all(self, now_ms: int) -> Job:
-        """Compact the dirtiest log, as long as there is one; then remove what is old in compacted ones."""
-        while (found := (yield from self._dirtiest(now_ms))) is not None:
-            log, dirt = found
-            try:
-                yield from self._compact(log, dirt, now_ms)
-            except Exception as error:
-                self._fail(log, error)
+    def _compact_dirtiest(self, now_ms: int) -> Generator[Wait, Any, bool]:
+        """Compact the dirtiest log; return whether there was one."""
+        found = yield from self._dirtiest(now_ms)
+        if found is None:
+            return False
+        log, dirt = found
+        try:
+            yield from self._compact(log, dirt, now_ms)
+        except Exception as error:
+            self._fail(log, error)
+        return True
+
+    def _trim_compacted(self, now_ms: int) -> Job:
+        """Remove what is old in compacted logs."""
         for _, _, log in list(self._directory.logs()):
             has_old = log.config.has_retention or log.log_start_offset > log.segments.first.base_offset
             if log.config.is_compacted and has_old and log.error is None:
