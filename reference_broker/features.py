@@ -1,6 +1,6 @@
 """The features of a cluster: what ApiVersions tells of them (KIP-584).
 
-A feature is told if the API that it is about is served; those of Kafka's own insides always are.
+A feature is advertised if its API is served; Kafka's internal ones always are.
 
 Source: Apache Kafka, `Feature`, `MetadataVersion`; the levels are those of a new cluster of its release 4.3.0.
 """
