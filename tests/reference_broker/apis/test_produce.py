@@ -295,10 +295,11 @@ def test_refused_transaction_without_acknowledgement_closes_the_connection(bench
         transact(bench, in_transaction(0), acks=0)
 
 
-def test_producers_are_believed_if_the_options_say_so(tmp_path):
+def test_producers_are_believed_if_the_options_say_so(tmp_path, monkeypatch):
     bench = BrokerBench(tmp_path, transaction_partition_verification_enable=False)
     bench.create()
-    bench.core.transactions = desk = TransactionDesk()
+    desk = TransactionDesk()
+    monkeypatch.setattr(bench.core, "transactions", desk)
     assert transact(bench, in_transaction(0), version=11) == [ErrorCode.NONE]
     assert not desk.asked
     assert transact(bench, in_transaction(0, producer_id=2)) == [ErrorCode.NONE]
