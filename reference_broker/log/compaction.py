@@ -24,7 +24,7 @@ from kafkawire.reference_broker.log.removal import Retired
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.reference_broker.log.steps import Steps
-from kafkawire.reference_broker.log.swap import CLEANED_SUFFIX, commit, complete, discard
+from kafkawire.reference_broker.log.swap import CLEANED_SUFFIX, commit, complete, discard, prepare
 from kafkawire.reference_broker.log.transaction_index import AbortedTransaction
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.records import RecordBatch
@@ -174,12 +174,13 @@ class Compaction:
         try:
             yield from self._in_pieces(_write(group, cleaned, cleaning))
             yield from self._blocking(lambda: _finish(cleaned, end_offset, cleaning))
+            yield from self._blocking(lambda: prepare(disk, log.folder, base_offset, others))
         except Exception:
             with contextlib.suppress(OSError, BrokerError):
                 yield from self._blocking(lambda: discard(disk, log.folder))
             raise
         try:
-            yield from self._blocking(lambda: commit(disk, log.folder, base_offset, others))
+            yield from self._blocking(lambda: commit(disk, log.folder, base_offset))
             # From here on it is read through what it has open, until its files have their names.
             log.segments = log.segments.replaced(group, cleaned)
             self._tools.retired((yield from self._blocking(lambda: complete(disk, log.folder))))

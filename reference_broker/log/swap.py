@@ -25,7 +25,7 @@ from kafkawire.reference_broker.log.segment import (
 )
 from kafkawire.reference_broker.log.transaction_index import TRANSACTION_INDEX_SUFFIX
 
-__all__ = ["CLEANED_SUFFIX", "SWAP_SUFFIX", "commit", "complete", "discard", "settle"]
+__all__ = ["CLEANED_SUFFIX", "SWAP_SUFFIX", "commit", "complete", "discard", "prepare", "settle"]
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
@@ -33,8 +33,8 @@ SWAP_SUFFIX = ".swap"
 _INDEXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 
-def commit(disk: Disk, folder: str, base_offset: int, others: Sequence[int]) -> None:
-    """Let a written segment count.
+def prepare(disk: Disk, folder: str, base_offset: int, others: Sequence[int]) -> None:
+    """Do everything that can still be undone before a written segment counts.
 
     Args:
         disk: has the partition.
@@ -43,7 +43,7 @@ def commit(disk: Disk, folder: str, base_offset: int, others: Sequence[int]) -> 
         others: base offsets of the others that it replaces.
 
     Raises:
-        OSError: the disk failed.
+        OSError: the disk failed; `discard` undoes what was done.
     """
     for other in others:
         disk.open(_stem(folder, other) + LOG_SUFFIX + SWAP_SUFFIX, create=True)
@@ -52,6 +52,20 @@ def commit(disk: Disk, folder: str, base_offset: int, others: Sequence[int]) -> 
         with contextlib.suppress(FileNotFoundError):
             disk.rename(stem + suffix + CLEANED_SUFFIX, stem + suffix + SWAP_SUFFIX)
     disk.sync_folder(folder)
+
+
+def commit(disk: Disk, folder: str, base_offset: int) -> None:
+    """Let a segment count that was prepared.
+
+    Args:
+        disk: has the partition.
+        folder: of the partition.
+        base_offset: of the new segment.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    stem = _stem(folder, base_offset)
     disk.rename(stem + LOG_SUFFIX + CLEANED_SUFFIX, stem + LOG_SUFFIX + SWAP_SUFFIX)
     disk.sync_folder(folder)
 

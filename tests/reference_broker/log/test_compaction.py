@@ -301,6 +301,26 @@ def test_disk_fails_at_every_call(is_full):
     assert outcomes == {True, False}
 
 
+def test_full_disk_before_the_new_segment_counts_takes_nothing_offline():
+    bench = merging(filled(40))
+    before = latest_of(bench.log)
+    calls = []
+
+    def plan(call):
+        calls.append(call.path)
+        if call.name == "create" and call.path.endswith(".log.swap"):
+            fail_at(call.number, 28)(call)
+
+    bench.disk.plan = plan
+    with pytest.raises(OSError, match="No space"):
+        bench.compact()
+    bench.disk.plan = None
+    assert any(path.endswith(".log.swap") for path in calls)
+    assert not bench.log.is_offline
+    assert not [name for name in bench.disk.names("t-0") if name.endswith((".cleaned", ".swap"))]
+    assert latest_of(bench.log) == latest_of(bench.again(is_clean=False).log) == before
+
+
 def test_damaged_batch_is_not_copied():
     bench = filled()
     names = [name for name in bench.disk.names("t-0") if name.endswith(".log")]

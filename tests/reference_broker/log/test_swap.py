@@ -8,7 +8,7 @@ import pytest
 
 from kafkawire.reference_broker.disk.disk import read_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, PowerCut, cut_power_at
-from kafkawire.reference_broker.log.swap import commit, complete, discard, settle
+from kafkawire.reference_broker.log.swap import commit, complete, discard, prepare, settle
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 OLD = (10, 20, 30)
@@ -58,7 +58,8 @@ OLD_STATE = {name_of(b, s): b"old%d" % b for b in (*OLD, 40) for s in SUFFIXES[:
 
 def test_swap():
     disk = prepared()
-    commit(disk, "t-0", 10, [20, 30])
+    prepare(disk, "t-0", 10, [20, 30])
+    commit(disk, "t-0", 10)
     retired = complete(disk, "t-0")
     assert len(retired) == 11
     assert all((read_file(disk, path) or b"")[:3] == b"old" for path in retired)
@@ -80,7 +81,8 @@ def test_power_goes_at_every_call(new, content):
         disk = prepared(new, content)
         disk.plan = cut_power_at(disk.calls + number)
         try:
-            commit(disk, "t-0", 10, [20, 30])
+            prepare(disk, "t-0", 10, [20, 30])
+            commit(disk, "t-0", 10)
             complete(disk, "t-0")
             is_done = True
         except PowerCut:
