@@ -25,8 +25,8 @@ from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.reference_broker.request_path import ELEMENTS, chain
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
-from kafkawire.reference_broker.transactions.partitions import verify_offsets, write_marker
-from kafkawire.reference_broker.transactions.requests import TransactionLimits
+from kafkawire.reference_broker.transactions.limits import TransactionLimits
+from kafkawire.reference_broker.transactions.participants import verify_offsets, write_marker
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC

@@ -9,9 +9,9 @@ from functools import partial
 
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.gathering import Gathering
 from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerGroup, Partitions
 from kafkawire.reference_broker.groups.consumer.heartbeats import preferred_assignor
-from kafkawire.reference_broker.groups.gathering import Gathering
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
