@@ -1,4 +1,4 @@
-"""A member may commit, with a transaction or without, by an epoch that has passed, what it has had since then (KIP-1251).
+"""A member may commit, in a transaction or not, by an epoch that has passed, what it has had since then (KIP-1251).
 
 Method: two members share two partitions of either broker; the first commits before and after it has given one away.
 """
