@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 
 from kafkawire.sdk.protocol.tables.enums import ConfigType
 from kafkawire.sdk.protocol.tables.record_formats import Compression
+from kafkawire.sdk.records.java_integers import INT32_MAX
 
 __all__ = ["NEVER_MS", "TOPIC_CONFIGS", "InvalidConfig", "LogConfig", "TopicConfig", "check_topic_config", "log_config"]
 
-_INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 _INT64_MIN = -(2**63)
 
@@ -188,7 +188,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
             _replica_list,
             "Followers whose replication is throttled.",
         ),
-        ("index.interval.bytes", ConfigType.INT, "4096", _number(0, _INT32_MAX), "Bytes between two index entries."),
+        ("index.interval.bytes", ConfigType.INT, "4096", _number(0, INT32_MAX), "Bytes between two index entries."),
         (
             "leader.replication.throttled.replicas",
             ConfigType.LIST,
@@ -217,7 +217,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
             _number(1, _INT64_MAX),
             "Longest time before compaction.",
         ),
-        ("max.message.bytes", ConfigType.INT, "1048588", _number(0, _INT32_MAX), "Largest record batch."),
+        ("max.message.bytes", ConfigType.INT, "1048588", _number(0, INT32_MAX), "Largest record batch."),
         (
             "message.timestamp.after.max.ms",
             ConfigType.LONG,
@@ -247,7 +247,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
             "Uncompacted fraction of the log that triggers compaction.",
         ),
         ("min.compaction.lag.ms", ConfigType.LONG, "0", _number(0, _INT64_MAX), "Shortest time before compaction."),
-        ("min.insync.replicas", ConfigType.INT, "1", _number(1, _INT32_MAX), "Replicas that acks=all waits for."),
+        ("min.insync.replicas", ConfigType.INT, "1", _number(1, INT32_MAX), "Replicas that acks=all waits for."),
         ("preallocate", ConfigType.BOOLEAN, "false", _boolean, "Whether files are preallocated."),
         (
             "remote.log.copy.disable",
@@ -272,8 +272,8 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
         ),
         ("retention.bytes", ConfigType.LONG, "-1", _number(_INT64_MIN, _INT64_MAX), "Bytes kept per partition."),
         ("retention.ms", ConfigType.LONG, str(_WEEK_MS), _number(-1, _INT64_MAX), "How long records are kept."),
-        ("segment.bytes", ConfigType.INT, str(2**30), _number(2**20, _INT32_MAX), "Largest segment."),
-        ("segment.index.bytes", ConfigType.INT, str(10 * 2**20), _number(4, _INT32_MAX), "Largest index."),
+        ("segment.bytes", ConfigType.INT, str(2**30), _number(2**20, INT32_MAX), "Largest segment."),
+        ("segment.index.bytes", ConfigType.INT, str(10 * 2**20), _number(4, INT32_MAX), "Largest index."),
         ("segment.jitter.ms", ConfigType.LONG, "0", _number(0, _INT64_MAX), "Random jitter of rolling by age."),
         ("segment.ms", ConfigType.LONG, str(_WEEK_MS), _number(1, _INT64_MAX), "Age at which a segment is rolled."),
         (

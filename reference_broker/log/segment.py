@@ -24,12 +24,11 @@ from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import crc32c
+from kafkawire.sdk.records.java_integers import INT32_MAX
 
 __all__ = ["Segment"]
 
 logger = logging.getLogger("kafkawire.broker")
-
-_INT32_MAX = 2**31 - 1
 
 
 class Segment:
@@ -155,7 +154,7 @@ class Segment:
             self.size_bytes + batch.size_bytes > config.segment_bytes
             or self._index.is_full
             or self._time_index.is_full
-            or self.next_offset + batch.last_offset_delta - self.base_offset > _INT32_MAX
+            or self.next_offset + batch.last_offset_delta - self.base_offset > INT32_MAX
             or (first is not None and first >= 0 and batch.max_timestamp - first > config.segment_ms - self._jitter_ms)
         )
 
