@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from kafkawire.sdk.protocol.tables.enums import ConfigType
 from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.records.java_integers import INT32_MAX
+from kafkawire.sdk.records.produced import ProduceLimits
 
 __all__ = ["NEVER_MS", "TOPIC_CONFIGS", "InvalidConfig", "LogConfig", "TopicConfig", "check_topic_config", "log_config"]
 
@@ -297,9 +298,10 @@ _COMPRESSIONS = {"uncompressed": Compression.NONE} | {
 class LogConfig:
     """The configuration of a partition's log; the attributes are topic configurations, in the same units.
 
-    Batches keep their producer's compression if `compression` is None, and have the codec's own level if
-    `compression_level` is. Old segments are deleted if `has_retention`; -1 stands for no limit. A compacted topic has a
-    `segment_ms` of at most `max_compaction_lag_ms`, since the last segment is never compacted.
+    Those by which produced batches are checked are together in `produce_limits`. Batches keep their producer's
+    compression if `compression` is None, and have the codec's own level if `compression_level` is. Old segments are
+    deleted if `has_retention`; -1 stands for no limit. A compacted topic has a `segment_ms` of at most
+    `max_compaction_lag_ms`, since the last segment is never compacted.
     """
 
     segment_bytes: int
@@ -307,12 +309,10 @@ class LogConfig:
     segment_jitter_ms: int
     segment_index_bytes: int
     index_interval_bytes: int
-    max_message_bytes: int
     flush_messages: int
     flush_ms: int
-    timestamp_before_max_ms: int
-    timestamp_after_max_ms: int
     is_log_append_time: bool
+    produce_limits: ProduceLimits
     has_retention: bool
     retention_ms: int
     retention_bytes: int
@@ -344,6 +344,7 @@ def log_config(overrides: Mapping[str, str]) -> LogConfig:
     level = f"compression.{kind}.level"
     policies = _parts(text("cleanup.policy"))
     is_compacted = "compact" in policies
+    is_log_append_time = text("message.timestamp.type") == "LogAppendTime"
     segment_ms = number("segment.ms")
     return LogConfig(
         segment_bytes=number("segment.bytes"),
@@ -351,12 +352,16 @@ def log_config(overrides: Mapping[str, str]) -> LogConfig:
         segment_jitter_ms=min(number("segment.jitter.ms"), segment_ms),
         segment_index_bytes=number("segment.index.bytes"),
         index_interval_bytes=number("index.interval.bytes"),
-        max_message_bytes=number("max.message.bytes"),
         flush_messages=number("flush.messages"),
         flush_ms=number("flush.ms"),
-        timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
-        timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
-        is_log_append_time=text("message.timestamp.type") == "LogAppendTime",
+        is_log_append_time=is_log_append_time,
+        produce_limits=ProduceLimits(
+            max_bytes=number("max.message.bytes"),
+            needs_keys=is_compacted,
+            is_append_time=is_log_append_time,
+            before_max_ms=number("message.timestamp.before.max.ms"),
+            after_max_ms=number("message.timestamp.after.max.ms"),
+        ),
         has_retention="delete" in policies,
         retention_ms=number("retention.ms"),
         retention_bytes=number("retention.bytes"),
