@@ -5,6 +5,7 @@ Method: two members share two partitions of either broker; the first commits bef
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 
@@ -20,7 +21,7 @@ from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitReq
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.blocking import FrameSocket
-from kafkawire.sync import Admin
+from tests.kafka import topics
 from tests.kafka.produced import call
 from tests.kafka.servers import Server
 
@@ -92,8 +93,7 @@ class Member:
 
 def test_what_a_member_kept(either: Server) -> None:
     topic = f"passed-epochs-{uuid.uuid4().hex}"
-    with Admin(either.bootstrap) as admin:
-        topic_id = admin.create_topics(NewTopic(topic, 2, 1))[topic]
+    topic_id = asyncio.run(topics.create(either.bootstrap, NewTopic(topic, 2, 1)))[topic]
     host, port = either.bootstrap.rsplit(":", 1)
     with FrameSocket(host, int(port), TIMEOUT_SECONDS) as socket:
         call(socket, FindCoordinatorRequest(coordinator_keys=[topic]), 4)

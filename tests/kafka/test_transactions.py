@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire import Admin, BrokerError, Consumer, GroupMetadata, NewTopic, Producer, TopicPartition
+from kafkawire import BrokerError, Consumer, GroupMetadata, NewTopic, Producer, TopicPartition
 from kafkawire.errors import ProducerFenced, TransactionAborted
 from kafkawire.sdk.client.requests import coordinator, find_coordinator
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -21,6 +21,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.stream import TcpNetwork
 from kafkawire.sdk.transport.wire import addresses
+from tests.kafka import topics
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.cluster import KafkaCluster
 
@@ -38,8 +39,7 @@ def node(request: pytest.FixtureRequest) -> Iterator[ApacheKafka]:
 
 
 async def created(bootstrap: str, name: str, partitions: int = 3, replicas: int = 1) -> None:
-    async with Admin(bootstrap) as admin:
-        await admin.create_topics([NewTopic(name, partitions, replicas)])
+    await topics.create(bootstrap, NewTopic(name, partitions, replicas))
 
 
 async def values(bootstrap: str, topic: str, isolation_level: Any = "read_committed") -> list[bytes]:
