@@ -281,7 +281,7 @@ class Script:
         """Plan to let a transaction be open for too long, and to begin anew or to go on with another timeout."""
         partitions = tuple(self.random.sample(PARTITIONS, 2))
         if one.is_tv_2:
-            self.plan.append(Produce(transactional_id, one.producer, partitions[0], 0, (b"late",), 12))
+            self.plan.append(Produce(transactional_id, one.producer, partitions[0], 0, self._values(1), 12))
         else:
             self.plan.append(AddPartitions(transactional_id, one.producer, partitions, False, 3))
         self.plan.append(Wait(transactional_id))
@@ -317,11 +317,11 @@ class Script:
         sequence = self.sequences.get((one.producer, partition), 0)
         if self._happens(0.1):
             sequence = max(0, sequence + self.random.choice((-5, -2, -1, 1, 7)))
-        values = []
-        for _ in range(count):
-            self.made += 1
-            values.append(b"%d" % self.made)
-        return Produce(transactional_id, one.producer, partition, sequence, tuple(values), version)
+        return Produce(transactional_id, one.producer, partition, sequence, self._values(count), version)
+
+    def _values(self, count: int) -> tuple[bytes, ...]:
+        self.made += count
+        return tuple(b"%d" % number for number in range(self.made - count, self.made))
 
     def _mark(self, one: Known) -> Mark:
         version = self.random.choice((1, 2))
