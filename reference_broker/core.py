@@ -15,9 +15,9 @@ from typing import Any
 from kafkawire.reference_broker.apis.registry import Answer, Call, Handler, load
 from kafkawire.reference_broker.coordinators.topic_log import TopicLog
 from kafkawire.reference_broker.fetch_sessions import FetchSessions
-from kafkawire.reference_broker.groups.consumer.heartbeats import TopicFacts
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
+from kafkawire.reference_broker.groups.topics import TopicFacts
 from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.log.services import Each, one_by_one
 from kafkawire.reference_broker.log.upkeep import Upkeep, UpkeepLimits
@@ -94,6 +94,8 @@ class Core:
             group_consumer_session_timeout_ms=options.group_consumer_session_timeout_ms,
             group_consumer_heartbeat_interval_ms=options.group_consumer_heartbeat_interval_ms,
             group_consumer_max_size=options.group_consumer_max_size,
+            group_consumer_migration_policy=options.group_consumer_migration_policy,
+            group_consumer_assignment_interval_ms=options.group_consumer_assignment_interval_ms,
             offsets_retention_ms=options.offsets_retention_minutes * 60_000,
             offsets_retention_check_interval_ms=options.offsets_retention_check_interval_ms,
         )

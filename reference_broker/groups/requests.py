@@ -28,6 +28,8 @@ class GroupLimits:
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: how often it is told to send one.
         group_consumer_max_size: most members of a KIP-848 group.
+        group_consumer_migration_policy: whether groups with members change between the protocols, see `Migration`.
+        group_consumer_assignment_interval_ms: how long changes of a KIP-848 group are gathered after an assignment.
         offsets_retention_ms: how long the offsets of an empty group are kept.
         offsets_retention_check_interval_ms: how often expired offsets and groups are looked for.
     """
@@ -39,6 +41,8 @@ class GroupLimits:
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_max_size: int = INT32_MAX
+    group_consumer_migration_policy: str = "bidirectional"
+    group_consumer_assignment_interval_ms: int = 0
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     offsets_retention_check_interval_ms: int = 600_000
 

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Iterator
 
 from kafkawire.reference_broker.disk.disk import Disk, File
-from kafkawire.reference_broker.log.batches import BatchHeader, check_no_gap, headers_in, read_header
+from kafkawire.reference_broker.log.batches import BatchHeader, Window, check_no_gap, headers_in
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name
 from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
@@ -351,8 +351,9 @@ class Segment:
         file = self.file
         end = file.size_bytes
         previous = None
+        window = Window(file)
         while position < end:
-            batch = read_header(file, position)
+            batch = window.header(position)
             if previous is not None:
                 check_no_gap(file, previous, batch.base_offset)
             yield batch
