@@ -58,11 +58,13 @@ class _Append(NamedTuple):
 
     Attributes:
         batch: its header.
+        now_ms: when it was asked for.
         done: see `append`.
         make: makes it.
     """
 
     batch: BatchHeader
+    now_ms: int
     done: Done
     make: Callable[[], None]
 
@@ -174,10 +176,12 @@ class PartitionLog(DurableLog):
             is_client: whether a client produced it; coordinators write without sequence numbers.
             verification: what begins a transaction here, see `Producers.verify`.
         """
-        if self._takes(batch):
+        if self.config.is_log_append_time:
+            batch = batch._replace(max_timestamp=now_ms)
+        if self._takes(batch, now_ms):
             self._append(data, batch, now_ms, done, is_client, verification)
         else:
-            self._wait(batch, done, lambda: self._append(data, batch, now_ms, done, is_client, verification))
+            self._wait(batch, now_ms, done, lambda: self._append(data, batch, now_ms, done, is_client, verification))
 
     def append_marker(self, marker: Marker, transaction_version: int, now_ms: int, done: Done) -> None:
         """Append the marker that ends a transaction; a marker that finds none open is appended as well.
@@ -189,23 +193,25 @@ class PartitionLog(DurableLog):
             done: see `append`; the error may be INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
         """
         data, batch = build_marker(marker, now_ms)
-        if self._takes(batch):
+        if self._takes(batch, now_ms):
             self._append_marker(data, batch, now_ms, done, marker, transaction_version)
-        else:
-            self._wait(batch, done, lambda: self._append_marker(data, batch, now_ms, done, marker, transaction_version))
+            return
+        self._wait(
+            batch, now_ms, done, lambda: self._append_marker(data, batch, now_ms, done, marker, transaction_version)
+        )
 
-    def _takes(self, batch: BatchHeader) -> bool:
+    def _takes(self, batch: BatchHeader, now_ms: int) -> bool:
         """Return whether a batch can be appended now."""
         if self.error is not None or self._is_rolling or self._waiting:
             return False
-        return not self.segments.last.is_full_for(batch)
+        return not self.segments.last.is_full_for(batch, now_ms)
 
-    def _wait(self, batch: BatchHeader, done: Done, make: Callable[[], None]) -> None:
+    def _wait(self, batch: BatchHeader, now_ms: int, done: Done, make: Callable[[], None]) -> None:
         """Make an append when there is a segment for it."""
         if self.error is not None:
             done(self.error)
             return
-        self._waiting.append(_Append(batch, done, make))
+        self._waiting.append(_Append(batch, now_ms, done, make))
         if not self._is_rolling and len(self._waiting) == 1:
             self._roll()
 
@@ -245,13 +251,12 @@ class PartitionLog(DurableLog):
         base_offset, log_append_time_ms = self.next_offset, NO_TIMESTAMP
         if self.config.is_log_append_time:
             log_append_time_ms = now_ms
-            batch = batch._replace(max_timestamp=log_append_time_ms)
             stamp(data, base_offset, self.leader_epoch, log_append_time=log_append_time_ms)
         else:
             stamp(data, base_offset, self.leader_epoch)
         segment = self.segments.last
         try:
-            segment.append(data, batch, base_offset)
+            segment.append(data, batch, base_offset, now_ms)
         except OSError as error:
             self.fail(error)
             done(self.error or storage_error(error))
@@ -303,7 +308,8 @@ class PartitionLog(DurableLog):
 
     def _append_waiting(self) -> None:
         while self._waiting and not self._is_rolling and self.error is None:
-            if self.segments.last.is_full_for(self._waiting[0].batch):
+            first = self._waiting[0]
+            if self.segments.last.is_full_for(first.batch, first.now_ms):
                 self._roll()
             else:
                 self._waiting.popleft().make()

@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+from kafkawire.reference_broker.log.config import log_config
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import walk
 from tests.reference_broker.log.filled_logs import (
@@ -21,6 +22,7 @@ from tests.reference_broker.log.filled_logs import (
     values,
 )
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
+from tests.reference_broker.log.rolled_cases import CASES
 
 
 def test_offsets_and_epoch_are_stamped(tmp_path):
@@ -54,6 +56,24 @@ def test_segments_are_rolled_and_named_by_their_first_offset(tmp_path):
         assert len(content) <= SMALL.segment_bytes
         assert next(walk(content)).base_offset == int(name)
     assert log.size_bytes == sum(path.stat().st_size for path in (tmp_path / "t-0").glob("*.log"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_when_a_log_rolls(tmp_path, case):
+    log = opened(tmp_path / "t-0", log_config(case.configs))
+    for timestamps in case.batches:
+        append(log, *[b"v"] * len(timestamps), timestamps=timestamps)
+    assert log.segments.base_offsets == case.bases
+
+
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+@pytest.mark.parametrize("timestamp", [NOW_MS, -1])
+def test_whose_clock_rolls(tmp_path, kind, timestamp):
+    log = opened(tmp_path / "t-0", log_config({"segment.ms": "100", "message.timestamp.type": kind}))
+    for after_ms in (0, 100, 101, -5000, 150):
+        append(log, b"v", now_ms=NOW_MS + after_ms, timestamps=(timestamp,))
+    is_producers = kind == "CreateTime" and timestamp >= 0
+    assert log.segments.base_offsets == ([0] if is_producers else [0, 2])
 
 
 def test_log_closed_in_order_is_as_it_was(tmp_path):
