@@ -22,7 +22,7 @@ from kafkawire.reference_broker.log.high_watermark import HighWatermark
 from kafkawire.reference_broker.log.last_stable_offset import LastStableOffset
 from kafkawire.reference_broker.log.markers import build_marker
 from kafkawire.reference_broker.log.producer_state import Snapshots, load_producers
-from kafkawire.reference_broker.log.producers import CompletedTransaction, Marker, Verification
+from kafkawire.reference_broker.log.producers import BATCHES_KEPT, CompletedTransaction, Marker, Verification
 from kafkawire.reference_broker.log.reading import storage_error
 from kafkawire.reference_broker.log.recovery import Places, open_segments
 from kafkawire.reference_broker.log.segment import Segment
@@ -33,6 +33,10 @@ from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import stamp
 
 __all__ = ["Appended", "Done", "PartitionLog"]
+
+
+#: How much of the log, beside the last two segments, is searched for what a producer may send again after a crash.
+_RECALLED_BYTES = 64 * 1024 * 1024
 
 
 class Appended(NamedTuple):
@@ -146,11 +150,14 @@ class PartitionLog(DurableLog):
             is_clean=is_clean,
             aborted=aborted,
             aborted_from=incomplete[0].base_offset if incomplete else None,
+            recalled_from=None if is_clean else self.segments.recent(BATCHES_KEPT + 1, _RECALLED_BYTES).base_offset,
         )
         for segment in incomplete:
             segment.transactions.is_complete = True
             if segment.is_stored:
                 segment.transactions.store()
+        for segment in self.segments:
+            segment.release()
 
     # Writing.
 

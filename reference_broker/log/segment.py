@@ -257,6 +257,11 @@ class Segment:
             self._index.clear()
             self._time_index.clear()
 
+    def release(self) -> None:
+        """Let go of the file of a stored segment, until somebody reads there: many were read once at the start."""
+        if self.is_sealed and self.is_stored:
+            self._file = None
+
     def retire(self) -> list[str]:
         """Rename the files, so that they do not count any more, and return what is to be removed later, on any thread.
 

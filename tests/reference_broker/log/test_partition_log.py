@@ -9,6 +9,7 @@ import shutil
 import pytest
 
 from kafkawire.reference_broker.log.config import log_config
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import walk
 from tests.reference_broker.log.filled_logs import (
@@ -175,3 +176,26 @@ def test_indexes_without_a_segment_are_removed(tmp_path):
 
 def test_create_time_is_told_as_no_append_time(tmp_path):
     assert append(opened(tmp_path / "t-0", CONFIG), b"a").log_append_time_ms == NO_TIMESTAMP
+
+
+@pytest.mark.parametrize("batches_in_segment", [1, 2, 4, 7])
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_batches_sent_again_after_a_crash_keep_their_places(tmp_path, batches_in_segment, is_stored):
+    """Apache Kafka refuses four of five if the log has rolled meanwhile."""
+
+    def send(log, number):
+        values = [b"x"] * (number + 1)
+        sequence = number * (number + 1) // 2
+        return append(log, *values, producer_id=7, producer_epoch=0, base_sequence=sequence)
+
+    log = opened(tmp_path / "t-0", CONFIG)
+    appended = []
+    for number in range(8):
+        if number and number % batches_in_segment == 0:
+            log.roll(lambda: None)
+        appended.append(send(log, number))
+    again = opened(tmp_path / "t-0", CONFIG, is_clean=False, recovery_point=log.recovery_point if is_stored else 0)
+    assert [send(again, number)[:2] for number in range(3, 8)] == [result[:2] for result in appended[3:]]
+    with pytest.raises(BrokerError, match="OUT_OF_ORDER"):
+        send(again, 2)
+    assert send(again, 8).base_offset == 36
