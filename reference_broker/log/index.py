@@ -127,6 +127,11 @@ class TimeIndex(_Index):
 
     _ENTRY = struct.Struct(">qi")
 
+    @property
+    def is_full(self) -> bool:
+        """Whether there is room for the last entry only, which is added when the segment is complete."""
+        return len(self._keys) >= self._max_entries - 1
+
     def append(self, timestamp: int, last_offset: int) -> None:
         """Add an entry for the highest timestamp so far, if it is higher than that of the last entry.
 

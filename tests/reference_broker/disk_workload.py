@@ -17,7 +17,7 @@ from tests.reference_broker.log.produced_batches import produced, values_in
 __all__ = ["SYNCED", "Ledger", "Sent", "run"]
 
 #: Rolls after every fourth batch.
-_ROLLING = {"index.interval.bytes": "0", "segment.index.bytes": "24"}
+_ROLLING = {"index.interval.bytes": "0", "segment.index.bytes": "36"}
 _SYNCING = {"flush.messages": "1"}
 SYNCED = "synced"
 

@@ -19,7 +19,7 @@ from tests.reference_broker.log.produced_batches import produced
 __all__ = ["UpkeepWorkload"]
 
 #: Rolls after every second batch, and syncs each.
-_SMALL: dict[str, Any] = {"index_interval_bytes": "0", "segment_index_bytes": "12", "flush_messages": "1"}
+_SMALL: dict[str, Any] = {"index_interval_bytes": "0", "segment_index_bytes": "24", "flush_messages": "1"}
 
 _TOPICS: dict[str, dict[str, Any]] = {
     "aged": {**_SMALL, "retention_ms": "1000", "file_delete_delay_ms": "100"},
