@@ -123,6 +123,8 @@ class Simulation:
         self.given: set[ProducerIdAndEpoch] = set()
         self.fences: dict[int, int] = {}
         self.failures: list[AssertionError] = []
+        #: Ids of the topics that there were a step before.
+        self.topics: dict[str, bytes] = {}
         self.create()
         for kind in (CoordinatorType.GROUP, CoordinatorType.TRANSACTION):
             self.bench.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=["x"]))
@@ -241,9 +243,6 @@ class Simulation:
         self.ledger.asked(number, asked, may_be_prepared=self._may_be_prepared())
         self.waiting[number] = self.bench.now_ms
         is_fenced = self._is_fenced(asked)
-        if isinstance(asked, sequences.Delete):
-            # Whoever fetches from now on gets what was never there.
-            self.ledger.forget(asked.topic)
         version = version_of(asked)
         answer = self.bench.ask(message(asked, self.names), version)
 
@@ -311,6 +310,11 @@ class Simulation:
         """Check what must always hold."""
         if self.failures:
             raise self.failures[0]
+        topics = {name: topic.topic_id for name, topic in self.bench.core.directory.topics.items()}
+        for name, topic_id in self.topics.items():
+            if topics.get(name) != topic_id:
+                self.ledger.forget(name)
+        self.topics = topics
         for name, number, topic_id, log in self.logs():
             assert log.error is None, f"{name}-{number}: {log.error}"
             found = log.high_watermark, log.last_stable_offset
