@@ -112,8 +112,13 @@ class OffsetIndex(_Index):
         return self._values[entry] if entry >= 0 else 0
 
     def offset_from(self, position: int) -> int | None:
-        """Return the last offset of the first indexed batch at `position` or after it; None if there is none."""
+        """Return the last offset of the first indexed batch at `position` or after it; None if there is none.
+
+        Kafka's search does not find the first entry by its own position, but the one after it.
+        """
         entry = bisect_left(self._values, position)
+        if not entry and self._values and self._values[0] == position:
+            entry = 1
         return self._base_offset + self._keys[entry] if entry < len(self._keys) else None
 
     @property
