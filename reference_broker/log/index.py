@@ -134,8 +134,13 @@ class OffsetIndex(_Index):
         return self._values[entry] if entry >= 0 else 0
 
     def offset_from(self, position: int) -> int | None:
-        """Return the last offset of the first indexed batch at `position` or after it; None if there is none."""
+        """Return the last offset of the first indexed batch at `position` or after it; None if there is none.
+
+        Kafka's search does not find the first entry by its own position, but the one after it.
+        """
         entry = bisect_left(self._values, position)
+        if not entry and self._values and self._values[0] == position:
+            entry = 1
         return self._base_offset + self._keys[entry] if entry < len(self._keys) else None
 
     @property
@@ -149,6 +154,11 @@ class TimeIndex(_Index):
 
     _ENTRY = struct.Struct(">qi")
     _KEY = "q"
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is room for the last entry only, which is added when the segment is complete."""
+        return len(self._keys) >= self._max_entries - 1
 
     def append(self, timestamp: int, last_offset: int) -> None:
         """Add an entry for the highest timestamp so far, if it is higher than that of the last entry.

@@ -107,3 +107,11 @@ def test_damage_is_told_with_its_segment(segments, disk):
         segments.offset_for_timestamp(NOW_MS + 55, 0)
     assert read(segments, 0) == [0, 1, 2, 3]
     assert read(segments, 11) == [10, 11, 12, 13]
+
+
+@pytest.mark.parametrize(
+    ("count", "size_in_segments", "base_offset"), [(1, 9, 10), (2, 9, 4), (9, 0, 4), (9, 2, 4), (9, 3, 0), (9, 9, 0)]
+)
+def test_recent_segments(segments, count, size_in_segments, base_offset):
+    size_bytes = size_in_segments * segments.last.size_bytes
+    assert segments.recent(count, size_bytes).base_offset == base_offset
