@@ -9,7 +9,7 @@ from functools import partial
 
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.groups.gathering import Gathering
+from kafkawire.reference_broker.gathering import Gathering
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey

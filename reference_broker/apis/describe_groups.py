@@ -10,8 +10,8 @@ from functools import partial
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.gathering import Gathering
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
-from kafkawire.reference_broker.groups.gathering import Gathering
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey

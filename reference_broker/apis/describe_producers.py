@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.log.producer_snapshots import in_order
+from kafkawire.reference_broker.log.producer_snapshots import in_table_order
 from kafkawire.reference_broker.topics import check_characters
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
@@ -58,6 +58,6 @@ def _describe(call: Call, name: str, number: int) -> PartitionResponse:
                 producer.coordinator_epoch,
                 UNKNOWN_OFFSET if producer.transaction_start is None else producer.transaction_start,
             )
-            for producer in in_order(list(log.producers))
+            for producer in in_table_order(log.producers)
         ],
     )

@@ -10,7 +10,7 @@ from itertools import groupby
 
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.groups.gathering import Gathering
+from kafkawire.reference_broker.gathering import Gathering
 from kafkawire.reference_broker.transactions.transaction import Transaction, state_name
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_transactions import (

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.groups.gathering import Gathering
+from kafkawire.reference_broker.gathering import Gathering
 from kafkawire.reference_broker.groups.requests import Fetched
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse

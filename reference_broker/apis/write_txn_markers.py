@@ -8,7 +8,7 @@ from __future__ import annotations
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.log.producers import Marker
-from kafkawire.reference_broker.transactions.partitions import write_marker
+from kafkawire.reference_broker.transactions.participants import write_marker
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey

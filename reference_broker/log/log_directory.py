@@ -35,7 +35,7 @@ from kafkawire.reference_broker.log.config import LogConfig, log_config
 from kafkawire.reference_broker.log.durable_log import when_all_quiet
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.properties import properties_text
-from kafkawire.reference_broker.log.services import Each, LogServices, in_order
+from kafkawire.reference_broker.log.services import Each, LogServices, one_by_one
 from kafkawire.reference_broker.log.steps import Steps
 from kafkawire.reference_broker.log.topic_files import TopicFile, TopicFiles, UndecidedError, folder_of
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
@@ -416,7 +416,7 @@ class LogDirectory:
 
         return work
 
-    def close(self, each: Each = in_order) -> None:
+    def close(self, each: Each = one_by_one) -> None:
         """Sync everything, mark a clean shutdown, and release the files.
 
         Args:

@@ -12,15 +12,14 @@ from struct import Struct
 
 from kafkawire.reference_broker.log.producers import AppendedBatch, Producer
 from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.java_order import java_order, long_hash
 from kafkawire.sdk.protocol.messages.storage.producer_snapshot import ProducerSnapshot
 from kafkawire.sdk.protocol.primitives import FIXED
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records import crc32c
 
-__all__ = ["SNAPSHOT_SUFFIX", "decode_snapshot", "encode_snapshot", "in_order"]
-
-SNAPSHOT_SUFFIX = ".snapshot"
+__all__ = ["decode_snapshot", "encode_snapshot", "in_table_order"]
 
 _VERSIONS = ProducerSnapshot.SCHEMA.versions
 _VERSION = Struct(">h")
@@ -30,14 +29,11 @@ _CRC_BYTES = Struct(f">{FIXED['uint32'].format}").size
 
 _NO_OFFSET = -1
 
-#: A table of Java has this many buckets at first; it doubles when more than three quarters full.
-_BUCKETS = 16
-
 
 def encode_snapshot(producers: Iterable[Producer]) -> bytes:
     """Return the content of a snapshot, with the producers in Kafka's order."""
     entries = []
-    for producer in in_order(list(producers)):
+    for producer in in_table_order(producers):
         last = producer.batches[-1] if producer.batches else None
         entries.append(
             ProducerSnapshot.ProducerEntry(
@@ -93,14 +89,6 @@ def _offset(offset: int | None) -> int:
     return _NO_OFFSET if offset is None else offset
 
 
-def in_order(producers: list[Producer]) -> list[Producer]:
+def in_table_order(producers: Iterable[Producer]) -> list[Producer]:
     """Return producers as Kafka's hash table orders them, so that the same state gives the same bytes."""
-    buckets = _BUCKETS
-    while len(producers) * 4 > buckets * 3:
-        buckets *= 2
-
-    def bucket(producer: Producer) -> int:
-        hashed = (producer.producer_id ^ producer.producer_id >> 32) & 0xFFFFFFFF
-        return (hashed ^ hashed >> 16) & buckets - 1
-
-    return sorted(producers, key=bucket)
+    return java_order(list(producers), lambda producer: long_hash(producer.producer_id))

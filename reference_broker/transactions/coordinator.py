@@ -18,8 +18,8 @@ from kafkawire.reference_broker.coordinators.runtime import CoordinatorRuntime
 from kafkawire.reference_broker.coordinators.shard import CoordinatorLog, Operation, Result, ShardTimers
 from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.markers import Markers, WriteMarker
-from kafkawire.reference_broker.transactions.requests import TransactionLimits
 from kafkawire.reference_broker.transactions.shard import TransactionShard
 from kafkawire.reference_broker.transactions.transaction import (
     NeedsProducerId,
@@ -280,7 +280,7 @@ class TransactionCoordinator:
 
         self._submit_with_id(transactional_id, operation, done, now_ms)
 
-    # What shards tell, see `Listener`.
+    # What shards tell, see `TransactionListener`.
 
     def prepared(self, transaction: Transaction, now_ms: int) -> None:
         """Write the markers once the record that says so is committed, however long that takes."""

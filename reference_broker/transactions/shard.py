@@ -9,18 +9,18 @@ Source: `TransactionStateManager`, `TransactionCoordinator` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from kafkawire.reference_broker.coordinators.records import decode
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, Result, ShardTimers
 from kafkawire.reference_broker.timers import Timer
+from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.records import (
     RECORD_TYPES,
     stored_transaction,
     transaction_record,
     transaction_tombstone,
 )
-from kafkawire.reference_broker.transactions.requests import Listener, TransactionLimits
 from kafkawire.reference_broker.transactions.transaction import (
     NeedsProducerId,
     Partition,
@@ -35,12 +35,22 @@ from kafkawire.sdk.protocol.messages.coordinator.transaction_state.transaction_l
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, TransactionState
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["TransactionShard"]
+__all__ = ["TransactionListener", "TransactionShard"]
 
 R = TypeVar("R")
 
 #: Most transactional ids that are looked at in one step: about 2 ms. What is left follows in further steps.
 _STEP_IDS = 2_000
+
+
+class TransactionListener(Protocol):
+    """Who is told what a shard cannot do itself."""
+
+    def prepared(self, transaction: Transaction, now_ms: int) -> None:
+        """Write the markers of a transaction, once its record is committed."""
+
+    def timed_out(self, transaction: Transaction, now_ms: int) -> None:
+        """Abort a transaction that has been open for too long."""
 
 
 class TransactionShard:
@@ -49,13 +59,13 @@ class TransactionShard:
     Args:
         timers: where deadlines are set.
         limits: see `TransactionLimits`.
-        listener: see `Listener`.
+        listener: see `TransactionListener`.
 
     Attributes:
         transactions: by transactional id.
     """
 
-    def __init__(self, timers: ShardTimers, limits: TransactionLimits, listener: Listener) -> None:
+    def __init__(self, timers: ShardTimers, limits: TransactionLimits, listener: TransactionListener) -> None:
         self._timers = timers
         self._limits = limits
         self._listener = listener

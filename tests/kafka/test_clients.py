@@ -28,6 +28,7 @@ from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import Compression
+from tests.kafka import topics
 from tests.kafka.apache import run_tool
 from tests.kafka.servers import Server
 
@@ -56,8 +57,7 @@ def on(either: Server, test: Callable[[str], Awaitable[None]]) -> None:
 
 async def create(bootstrap: str, topic: str, partitions: int = 1) -> list[TopicPartition]:
     """Make a topic and return its partitions."""
-    async with Admin(bootstrap) as admin:
-        await admin.create_topics(NewTopic(topic, partitions, 1))
+    await topics.create(bootstrap, NewTopic(topic, partitions, 1))
     return [TopicPartition(topic, number) for number in range(partitions)]
 
 
@@ -310,14 +310,12 @@ def test_offsets_for_times(either: Server) -> None:
 
 def test_admin(either: Server) -> None:
     async def test(bootstrap: str) -> None:
+        ids = await topics.create(bootstrap, NewTopic("clients-admin", 3, 1, {"retention.ms": "-1"}), "clients-default")
         async with Admin(bootstrap) as admin:
-            ids = await admin.create_topics(
-                [NewTopic("clients-admin", 3, 1, {"retention.ms": "-1"}), "clients-default"]
-            )
-            topics = await admin.describe_topics(ids)
-            assert {name: topic.topic_id for name, topic in topics.items()} == ids
-            assert set(topics["clients-admin"].partitions) == {0, 1, 2}
-            assert {part.leader for part in topics["clients-admin"].partitions.values()} == {1}
+            described = await admin.describe_topics(ids)
+            assert {name: topic.topic_id for name, topic in described.items()} == ids
+            assert set(described["clients-admin"].partitions) == {0, 1, 2}
+            assert {part.leader for part in described["clients-admin"].partitions.values()} == {1}
             listed = await admin.list_topics()
             assert {"clients-admin", "clients-default"} <= listed.keys()
             configs = await admin.describe_configs(ConfigResourceType.TOPIC, "clients-admin", ["retention.ms"])

@@ -28,6 +28,7 @@ from kafkawire import (
     WaitsFor,
 )
 from kafkawire.sdk.clock import now_ms
+from tests.kafka import topics
 from tests.kafka.apache import run_tool
 from tests.kafka.servers import Server
 
@@ -46,8 +47,7 @@ def on(either: Server, test: Callable[[str], Awaitable[None]]) -> None:
 
 async def create(bootstrap: str, topic: str, partitions: int = 1) -> list[TopicPartition]:
     """Create a topic and return its partitions."""
-    async with Admin(bootstrap) as admin:
-        await admin.create_topics(NewTopic(topic, partitions))
+    await topics.create(bootstrap, NewTopic(topic, partitions))
     return [TopicPartition(topic, number) for number in range(partitions)]
 
 
@@ -350,7 +350,7 @@ def test_a_topic_that_is_created_again(either: Server, group: bool, caplog: pyte
             await admin.delete_topics([topic])
             while topic in await admin.list_topics():
                 pass  # it is deleted in the background
-            await admin.create_topics(NewTopic(topic, 1))
+            await topics.create(bootstrap, NewTopic(topic, 1))
             await produce(bootstrap, topic, "d", "e")
             records = await waiting
             assert [(record.offset, record.value) for record in records] == [(0, b"d"), (1, b"e")]

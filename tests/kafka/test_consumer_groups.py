@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from kafkawire import Admin, Consumer, NewTopic, Producer, TopicPartition
+from kafkawire import Consumer, NewTopic, Producer, TopicPartition
+from tests.kafka import topics
 from tests.kafka.servers import Server
 
 PARTITIONS = 6
@@ -97,8 +98,7 @@ async def _produce(producer: Producer, topic: str, ended: asyncio.Event) -> int:
 
 async def _join_and_leave(bootstrap: str, kind: str) -> None:
     topic = f"consumer-groups-{kind}"
-    async with Admin(bootstrap) as admin:
-        await admin.create_topics([NewTopic(topic, PARTITIONS)])
+    await topics.create(bootstrap, NewTopic(topic, PARTITIONS))
     seen = Seen()
     ended = asyncio.Event()
     first, second, third = (Member(bootstrap, topic, seen, KINDS[kind]) for _ in range(3))

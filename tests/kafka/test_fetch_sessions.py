@@ -24,9 +24,10 @@ def create(bootstrap: str) -> dict[str, tuple[str, bytes]]:
 
     async def work() -> dict[str, tuple[str, bytes]]:
         async with Admin(bootstrap) as admin:
-            await admin.create_topics(NewTopic(f"{letter}-{suffix}", count) for letter, count in PARTITIONS.items())
-            found = await admin.describe_topics([f"{letter}-{suffix}" for letter in PARTITIONS])
-            return {name[0]: (name, topic.topic_id) for name, topic in found.items()}
+            ids = await admin.create_topics(
+                NewTopic(f"{letter}-{suffix}", count) for letter, count in PARTITIONS.items()
+            )
+            return {name[0]: (name, topic_id) for name, topic_id in ids.items()}
 
     return asyncio.run(work())
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import pytest
 
-from kafkawire import Admin, NewTopic
+from kafkawire import NewTopic
 from kafkawire.sdk.client.groups.auto import AutoGroup
 from kafkawire.sdk.client.groups.classic import ClassicGroup
 from kafkawire.sdk.client.groups.committed import CommittedOffsets, Found
@@ -32,6 +32,7 @@ from kafkawire.sdk.transport.connection import ConnectionSettings
 from kafkawire.sdk.transport.driver import Driver
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.stream import TcpNetwork
+from tests.kafka import topics
 from tests.kafka.servers import Server
 from tests.sdk.client.groups.readers import MemoryReader
 
@@ -166,8 +167,7 @@ async def shared(ticked: asyncio.Event, *members: Member) -> None:
 
 async def _join_and_leave(bootstrap: str, kind: str) -> None:
     topic = group = f"groups-{kind.replace(',', '-')}"
-    async with Admin(bootstrap) as admin:
-        await admin.create_topics([NewTopic(topic, PARTITIONS)])
+    await topics.create(bootstrap, NewTopic(topic, PARTITIONS))
     handled: list[tuple[int, int]] = []
     ticked = asyncio.Event()
     first, second, third = (Member(bootstrap, group, topic, kind, handled, ticked) for _ in range(3))

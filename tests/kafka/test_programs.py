@@ -6,6 +6,7 @@ read, and with the batches in the broker's files; what it is told of a mistake, 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import time
@@ -25,6 +26,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.blocking import FrameSocket
 from kafkawire.sync import Admin, Consumer, Producer
 from kafkawire.testing import Broker
+from tests.kafka import topics
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.produced import call
 from tests.kafka.programs import PROGRAMS, TIMEOUT_SECONDS, Program, obstacle
@@ -48,8 +50,7 @@ def usable(program: Program) -> Program:
 
 def create(bootstrap: str, topic: str, partitions: int = PARTITIONS, **configs: str) -> None:
     """Make a topic."""
-    with Admin(bootstrap) as admin:
-        admin.create_topics(NewTopic(topic, partitions, 1, configs))
+    asyncio.run(topics.create(bootstrap, NewTopic(topic, partitions, 1, configs)))
 
 
 def read(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> list[Place]:

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from kafkawire import Admin, NewTopic, Producer
+from kafkawire import NewTopic, Producer
 from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.testing import Broker
+from tests.kafka import topics
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.cleaning import until
 from tests.kafka.test_group_sequences import Line
@@ -49,8 +50,7 @@ def addresses() -> Iterator[list[str]]:
 
 async def fill(bootstrap: str) -> None:
     """Create the topics, and write batches of one record of 100 bytes, two milliseconds apart."""
-    async with Admin(bootstrap) as admin:
-        await admin.create_topics([NewTopic(name, 1, 1, configs=configs) for name, configs in TOPICS.items()])
+    await topics.create(bootstrap, *(NewTopic(name, 1, 1, configs=configs) for name, configs in TOPICS.items()))
     async with Producer(bootstrap) as producer:
         for name in TOPICS:
             for number in range(BATCHES):

@@ -6,10 +6,12 @@ types it.
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 from kafkawire import NewTopic
-from kafkawire.sync import Admin, Consumer, Producer
+from kafkawire.sync import Consumer, Producer
+from tests.kafka import topics
 from tests.kafka.servers import Server
 from tests.kafka.test_segment_files import dump
 from tests.kafka.test_tools import run
@@ -25,8 +27,7 @@ def table(text: str) -> list[dict[str, str]]:
 
 def create(server: Server, topic: str) -> None:
     """Make a topic of one partition."""
-    with Admin(server.bootstrap) as admin:
-        admin.create_topics(NewTopic(topic, 1, 1))
+    asyncio.run(topics.create(server.bootstrap, NewTopic(topic, 1, 1)))
 
 
 def states(server: Server) -> dict[str, str]:

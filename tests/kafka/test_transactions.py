@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire import Admin, BrokerError, Consumer, GroupMetadata, NewTopic, Producer, TopicPartition
+from kafkawire import BrokerError, Consumer, GroupMetadata, NewTopic, Producer, TopicPartition
 from kafkawire.errors import ProducerFenced, TransactionAborted
 from kafkawire.sdk.client.requests import coordinator, find_coordinator
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -21,25 +21,22 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.stream import TcpNetwork
 from kafkawire.sdk.transport.wire import addresses
+from tests.kafka import topics
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.cluster import KafkaCluster
 
 TIMEOUT_SECONDS = 90
 
-#: The coordinator looks for transactions whose time is up this often, not every ten seconds.
-SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "300"}
-
 
 @pytest.fixture(scope="module", params=[1, 2])
 def node(request: pytest.FixtureRequest) -> Iterator[ApacheKafka]:
     """A node of either version; each test takes topics and ids of its own."""
-    with ApacheKafka(settings=SETTINGS, features={TRANSACTION_VERSION_FEATURE: request.param}) as kafka:
+    with ApacheKafka(features={TRANSACTION_VERSION_FEATURE: request.param}) as kafka:
         yield kafka
 
 
 async def created(bootstrap: str, name: str, partitions: int = 3, replicas: int = 1) -> None:
-    async with Admin(bootstrap) as admin:
-        await admin.create_topics([NewTopic(name, partitions, replicas)])
+    await topics.create(bootstrap, NewTopic(name, partitions, replicas))
 
 
 async def values(bootstrap: str, topic: str, isolation_level: Any = "read_committed") -> list[bytes]:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kafkawire.reference_broker.coordinators.placement import java_hash
 from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError, DecodeError
+from kafkawire.sdk.protocol.java_order import java_order, string_hash
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupResponse
@@ -177,7 +177,7 @@ class ClassicGroup:
         votes = Counter(
             next(name for name, _ in member.protocols if name in common) for member in self.members.values()
         )
-        return max(_hash_table_order(list(votes)), key=votes.__getitem__)
+        return max(java_order(votes, string_hash), key=votes.__getitem__)
 
     def all_joined(self) -> bool:
         """Return whether every member, including pending ones, waits in JoinGroup."""
@@ -264,16 +264,3 @@ class ClassicGroup:
 
     def _common_protocols(self) -> set[str]:
         return set.intersection(*({name for name, _ in member.protocols} for member in self.members.values()))
-
-
-def _hash_table_order(names: list[str]) -> list[str]:
-    """Return names in the order of Java's `HashMap`, which decides ties between protocols."""
-    buckets = 16
-    while len(names) * 4 > buckets * 3:
-        buckets *= 2
-
-    def bucket(name: str) -> int:
-        code = java_hash(name) & 0xFFFFFFFF
-        return (code ^ code >> 16) & buckets - 1
-
-    return sorted(names, key=bucket)

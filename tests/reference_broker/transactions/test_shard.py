@@ -10,8 +10,8 @@ import pytest
 from kafkawire.reference_broker.coordinators.records import encode
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.reference_broker.transactions import shard as module
+from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.records import transaction_record, transaction_tombstone
-from kafkawire.reference_broker.transactions.requests import TransactionLimits
 from kafkawire.reference_broker.transactions.shard import TransactionShard
 from kafkawire.reference_broker.transactions.transaction import NeedsProducerId, ProducerIdAndEpoch, Transaction
 from kafkawire.sdk.errors import BrokerError, DecodeError

@@ -10,7 +10,7 @@ from kafkawire.reference_broker.log.producers import Marker
 from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
-from kafkawire.reference_broker.transactions.requests import TransactionLimits
+from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.transaction import Partition, ProducerIdAndEpoch, Transaction
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TransactionState

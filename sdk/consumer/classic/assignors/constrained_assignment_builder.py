@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 
 from kafkawire.sdk.client.groups.assignor import Assignment, PartitionCounts, partitions_of
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.classic.assignors.java_order import java_order, string_hash
 from kafkawire.sdk.consumer.classic.assignors.ownership import Ownership
 from kafkawire.sdk.consumer.classic.assignors.racks import Racks
+from kafkawire.sdk.protocol.java_order import java_order, string_hash
 
 __all__ = ["ConstrainedAssignmentBuilder"]
 

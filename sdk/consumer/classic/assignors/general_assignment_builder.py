@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterable
 
 from kafkawire.sdk.client.groups.assignor import Assignment, PartitionCounts, Subscriptions, partitions_of
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.classic.assignors.java_order import java_order, partition_hash
 from kafkawire.sdk.consumer.classic.assignors.ownership import Ownership
 from kafkawire.sdk.consumer.classic.assignors.racks import Racks
+from kafkawire.sdk.protocol.java_order import java_order, string_hash
 
-__all__ = ["GeneralAssignmentBuilder"]
+__all__ = ["GeneralAssignmentBuilder", "partition_hash"]
 
 
 class GeneralAssignmentBuilder:
@@ -164,6 +164,11 @@ class _Moves:
         source = self._routes.get(partition, (source, target))[0]
         back = self._partitions.get((partition.topic, target, source))
         return java_order(back, partition_hash)[0] if back else partition
+
+
+def partition_hash(partition: TopicPartition) -> int:
+    """Return the hash code of `org.apache.kafka.common.TopicPartition`, unsigned."""
+    return (31 + partition.partition) * 31 + string_hash(partition.topic) & 0xFFFFFFFF
 
 
 def _balance_score(assignment: Assignment) -> int:

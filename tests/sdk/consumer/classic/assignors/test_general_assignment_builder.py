@@ -11,7 +11,11 @@ from hypothesis import given
 
 from kafkawire.sdk.client.groups.assignor import MemberSubscription, subscribed_topics
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.classic.assignors.general_assignment_builder import GeneralAssignmentBuilder, _Moves
+from kafkawire.sdk.consumer.classic.assignors.general_assignment_builder import (
+    GeneralAssignmentBuilder,
+    _Moves,
+    partition_hash,
+)
 from kafkawire.sdk.consumer.classic.assignors.ownership import Ownership
 from kafkawire.sdk.consumer.classic.assignors.racks import Racks
 from tests.sdk.consumer.classic.assignors.groups import (
@@ -149,3 +153,10 @@ def test_a_partition_goes_back_before_another_of_its_topic_moves() -> None:
     assert moves.instead(partition("a-0"), "z", "x") == partition("a-0")
     moves.note(partition("a-0"), "z", "x")
     assert moves.instead(partition("a-1"), "z", "x") == partition("a-1"), "it is back"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("t0-0", 4605), ("t0-1", 4636), ("orders-17", -1008768843), ("日本-3", 836101)]
+)
+def test_partition_hash(text: str, expected: int) -> None:
+    assert partition_hash(partition(text)) == expected % 2**32

@@ -1,9 +1,9 @@
-"""The order in which Java iterates over a `HashMap` or `HashSet`.
+"""Java's hash codes, and the order in which Java iterates over a `HashMap` or `HashSet`.
 
-Groups mix clients, and any of them may lead. Kafka's assignors break ties by hash table order; doing the same here
-means that a change of leader moves no partition.
+Kafka places groups by the hash of a string, and where anything is as good as something else, the order of a hash table
+decides: between assignments, between protocols of a group, for the bytes of a snapshot.
 
-Source: Java SE, `String.hashCode`; OpenJDK, `HashMap` (spreading of hashes, growth).
+Source: Java SE, `String.hashCode`, `Long.hashCode`; OpenJDK, `HashMap` (spreading of hashes, growth).
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from collections.abc import Callable, Collection
 from struct import iter_unpack
 from typing import TypeVar
 
-from kafkawire.sdk.client.partitions import TopicPartition
-
-__all__ = ["java_order", "partition_hash", "string_hash"]
+__all__ = ["java_order", "long_hash", "string_hash"]
 
 Key = TypeVar("Key")
 
@@ -28,6 +26,10 @@ def java_order(keys: Collection[Key], hash_of: Callable[[Key], int]) -> list[Key
     """Return keys in the order in which a table iterates over them after they were inserted in the given order.
 
     A bucket of eight or more keys becomes a tree, which may iterate differently; that takes keys chosen to collide.
+
+    Args:
+        keys: without repetitions.
+        hash_of: returns the hash code of a key, unsigned.
     """
     buckets = _BUCKETS
     while len(keys) * 4 > buckets * 3:
@@ -48,6 +50,6 @@ def string_hash(text: str) -> int:
     return hashed
 
 
-def partition_hash(partition: TopicPartition) -> int:
-    """Return the hash of `org.apache.kafka.common.TopicPartition`, unsigned."""
-    return (31 + partition.partition) * 31 + string_hash(partition.topic) & _INT32
+def long_hash(number: int) -> int:
+    """Return the hash of an int64, unsigned."""
+    return (number ^ number >> 32) & _INT32

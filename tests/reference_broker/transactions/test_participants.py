@@ -9,7 +9,7 @@ import pytest
 
 from kafkawire.reference_broker.groups.requests import TransactionalCommit
 from kafkawire.reference_broker.log.producers import Marker
-from kafkawire.reference_broker.transactions.partitions import verify_offsets, write_marker
+from kafkawire.reference_broker.transactions.participants import verify_offsets, write_marker
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.transaction_of_one import Transacting
 from tests.reference_broker.transactions.transaction_bench import code_of

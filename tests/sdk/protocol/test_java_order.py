@@ -7,23 +7,27 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.consumer.classic.assignors.java_order import java_order, partition_hash, string_hash
-from tests.sdk.consumer.classic.assignors.groups import partition
+from kafkawire.sdk.protocol.java_order import java_order, long_hash, string_hash
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("", 0), ("t0", 3644), ("consumer-group-1-5f0c", 63532133), ("日本", 835047), ("\N{GRINNING FACE}", 1772899)],
+    [
+        ("", 0),
+        ("t0", 3644),
+        ("consumer-group-1-5f0c", 63532133),
+        ("日本", 835047),
+        ("\N{GRINNING FACE}", 1772899),
+        ("polygenelubricants", -(2**31)),
+    ],
 )
 def test_string_hash(text: str, expected: int) -> None:
     assert string_hash(text) == expected % 2**32
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("t0-0", 4605), ("t0-1", 4636), ("orders-17", -1008768843), ("日本-3", 836101)]
-)
-def test_partition_hash(text: str, expected: int) -> None:
-    assert partition_hash(partition(text)) == expected % 2**32
+@pytest.mark.parametrize(("number", "expected"), [(0, 0), (70000, 70000), (2**32 + 1, 0), (2**63 - 1, 2**31), (-1, 0)])
+def test_long_hash(number: int, expected: int) -> None:
+    assert long_hash(number) == expected
 
 
 @pytest.mark.parametrize(

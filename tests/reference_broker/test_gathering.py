@@ -5,7 +5,7 @@ Method: parts put in by hand.
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.groups.gathering import Gathering
+from kafkawire.reference_broker.gathering import Gathering
 
 
 def test_parts_come_in_any_order():

@@ -6,7 +6,7 @@ Method: the defaults, compared with the broker's options.
 from __future__ import annotations
 
 from kafkawire.reference_broker.options import read_options
-from kafkawire.reference_broker.transactions.requests import TransactionLimits
+from kafkawire.reference_broker.transactions.limits import TransactionLimits
 
 
 def test_defaults_are_those_of_the_options():

@@ -1,4 +1,4 @@
-"""The coordinator's limits, and what a shard tells the coordinator.
+"""The limits of the transaction coordinator.
 
 Source: `TransactionStateManagerConfig`, `AddPartitionsToTxnConfig` in Apache Kafka.
 """
@@ -6,11 +6,8 @@ Source: `TransactionStateManagerConfig`, `AddPartitionsToTxnConfig` in Apache Ka
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
-from kafkawire.reference_broker.transactions.transaction import Transaction
-
-__all__ = ["Listener", "TransactionLimits"]
+__all__ = ["TransactionLimits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +29,3 @@ class TransactionLimits:
     id_expiration_interval_ms: int = 3_600_000
     retry_backoff_ms: int = 20
     retry_backoff_max_ms: int = 100
-
-
-class Listener(Protocol):
-    """Who is told what a shard cannot do itself."""
-
-    def prepared(self, transaction: Transaction, now_ms: int) -> None:
-        """Write the markers of a transaction, once its record is committed."""
-
-    def timed_out(self, transaction: Transaction, now_ms: int) -> None:
-        """Abort a transaction that has been open for too long."""
