@@ -203,8 +203,19 @@ class Segments:
         return None
 
     def max_timestamp(self) -> int:
-        """Return the highest timestamp, `NO_TIMESTAMP` if there is none."""
-        return max((segment.max_timestamp for segment in self._segments), default=NO_TIMESTAMP)
+        """Return the highest timestamp, `NO_TIMESTAMP` if there is none.
+
+        Raises:
+            DamagedSegment: a segment without a time index is damaged.
+            OSError: the disk failed.
+        """
+        highest = NO_TIMESTAMP
+        for segment in self._segments:
+            try:
+                highest = max(highest, segment.highest_timestamp())
+            except DecodeError as error:
+                raise DamagedSegment(segment.base_offset, str(error)) from error
+        return highest
 
 
 def _record_at(segment: Segment, batch: BatchHeader, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
