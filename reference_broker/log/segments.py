@@ -176,9 +176,14 @@ class Segments:
             for header in segment.headers(0):
                 yield segment.file, header
 
-    def headers_from(self, offset: int) -> Iterator[tuple[File, BatchHeader]]:
-        """Yield the header of every batch from `offset` on; what follows a damaged one in its segment is left out."""
+    def producers_from(self, offset: int) -> Iterator[tuple[File, BatchHeader]]:
+        """Yield the header of every batch from `offset` on, but of no segment that is known to have no producers.
+
+        What follows a damaged one in its segment is left out.
+        """
         for segment in self.since(offset):
+            if not segment.has_producers:
+                continue
             try:
                 for header in segment.headers(0):
                     if header.base_offset >= offset:
