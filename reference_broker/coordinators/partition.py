@@ -43,6 +43,10 @@ COMMIT_TIMEOUT_MS = 5_000
 #: more clients than it can serve gets there.
 _QUEUE_MAX = 10_000
 
+#: Pauses before a load goes on whose log could not be read: a disk may fail once, and a coordinator is for the whole
+#: life of the broker.
+_LOAD_AGAIN_MS = (100, 500, 1_000, 5_000, 5_000)
+
 _log = logging.getLogger("kafkawire.broker")
 
 
@@ -107,6 +111,7 @@ class CoordinatorPartition(Generic[S]):
         self._log = log
         self._timers = timers
         self._loading_timer: Timer | None = None
+        self._load_failures = 0
         self._expiry: Timer | None = None
         self._queue: deque[tuple[Operation[S, Any], Callable[[Any], None], int]] = deque()
         self._appending: _Pending | None = None
@@ -126,15 +131,20 @@ class CoordinatorPartition(Generic[S]):
         else:
             self._load_later(loading, now_ms)
 
-    def _load_later(self, loading: Loading, now_ms: int) -> None:
-        self._loading_timer = self._timers.at(now_ms, partial(self._load_slice, loading))
+    def _load_later(self, loading: Loading, at_ms: int) -> None:
+        self._loading_timer = self._timers.at(at_ms, partial(self._load_slice, loading))
 
     def _load_slice(self, loading: Loading, now_ms: int) -> None:
         try:
             loading.step()
         except (BrokerError, DecodeError) as error:
-            _log.error("%s cannot be loaded: %s", self._name, error)
-            self.close()
+            is_passing = isinstance(error, BrokerError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR
+            if is_passing and self._load_failures < len(_LOAD_AGAIN_MS):
+                self._load_later(loading, now_ms + _LOAD_AGAIN_MS[self._load_failures])
+                self._load_failures += 1
+            else:
+                _log.error("%s cannot be loaded: %s", self._name, error)
+                self.close()
             return
         if loading.is_done:
             self._activate(now_ms)

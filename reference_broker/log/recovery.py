@@ -13,7 +13,7 @@ import logging
 from bisect import bisect_right
 from typing import NamedTuple
 
-from kafkawire.reference_broker.disk.disk import Disk
+from kafkawire.reference_broker.disk.disk import TEMPORARY_SUFFIX, Disk
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.segment import (
     DELETED_SUFFIX,
@@ -34,7 +34,7 @@ __all__ = ["Opened", "Places", "open_segments"]
 logger = logging.getLogger("kafkawire.broker")
 
 _COPY_SUFFIX = ".copy"
-_LEFTOVERS = (_COPY_SUFFIX, DELETED_SUFFIX)
+_LEFTOVERS = (_COPY_SUFFIX, DELETED_SUFFIX, TEMPORARY_SUFFIX)
 
 _INDEXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 

@@ -224,6 +224,36 @@ def test_log_that_cannot_be_read_is_not_served(caplog):
     assert bench.shard.calls == []
 
 
+def test_load_goes_on_when_the_disk_has_failed_for_a_moment(caplog):
+    log = written([record("a", 1)], [record("b", 2)])
+    bench = Bench(log)
+    bench.timers.fire(0)
+    log.error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "EIO")
+    bench.timers.fire(0)
+    bench.get()
+    assert bench.replies == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    log.error = None
+    now_ms = 0
+    while bench.partition.state is PartitionState.LOADING:
+        now_ms = max(now_ms, bench.timers.next_deadline_ms)
+        bench.timers.fire(now_ms)
+    assert 0 < now_ms < 1_000
+    assert bench.shard.numbers == {"a": 1, "b": 2}
+    assert not caplog.records
+
+
+def test_load_ends_when_the_disk_goes_on_failing(caplog):
+    log = written([record("a", 1)])
+    log.error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "EIO")
+    bench = Bench(log)
+    while (deadline_ms := bench.timers.next_deadline_ms) is not None:
+        bench.timers.fire(deadline_ms)
+        assert deadline_ms < 60_000
+    bench.get()
+    assert bench.replies == [ErrorCode.NOT_COORDINATOR]
+    assert "topic-0 cannot be loaded" in caplog.text
+
+
 def test_unloading_answers_everything_once():
     bench = Bench()
     bench.log.is_committed = False

@@ -106,3 +106,15 @@ def test_damage_is_told_with_its_segment(segments, disk):
         segments.offset_for_timestamp(NOW_MS + 55, 0)
     assert read(segments, 0) == [0, 1, 2, 3]
     assert read(segments, 11) == [10, 11, 12, 13]
+
+
+def test_what_is_durable_ends_where_an_index_is_missing(segments):
+    assert segments.stored_to == 0
+    first, second, last = segments
+    for segment in (first, second):
+        segment.seal()
+        segment.stored()
+    assert segments.stored_to == 10
+    last.seal()
+    last.stored()
+    assert segments.stored_to == 14
