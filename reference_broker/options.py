@@ -102,6 +102,9 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: how often a member of a KIP-848 group is told to send a heartbeat.
         group_consumer_max_size: most members of a KIP-848 group.
+        group_consumer_migration_policy: whether a group with members changes from the classic protocol to KIP-848, back
+            from it, or both.
+        group_consumer_assignment_interval_ms: how long changes of a KIP-848 group are gathered after an assignment.
         transaction_state_log_num_partitions: partitions of `__transaction_state`, fixed when it is created.
         transaction_max_timeout_ms: longest time for which a producer may ask to keep a transaction open.
         transaction_abort_timed_out_transaction_cleanup_interval_ms: how often transactions that are open for too long
@@ -154,6 +157,10 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     group_consumer_session_timeout_ms: int = number(45_000, 1, kafka="group.consumer.session.timeout.ms")
     group_consumer_heartbeat_interval_ms: int = number(5_000, 1, kafka="group.consumer.heartbeat.interval.ms")
     group_consumer_max_size: int = number(INT32_MAX, 1, kafka="group.consumer.max.size")
+    group_consumer_migration_policy: str = choice(
+        "bidirectional", "disabled", "upgrade", "downgrade", "bidirectional", kafka="group.consumer.migration.policy"
+    )
+    group_consumer_assignment_interval_ms: int = number(0, 0, 15_000, kafka="group.consumer.assignment.interval.ms")
     transaction_state_log_num_partitions: int = number(50, 1, kafka="transaction.state.log.num.partitions")
     transaction_max_timeout_ms: int = number(900_000, 1, kafka="transaction.max.timeout.ms")
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = number(

@@ -10,8 +10,8 @@ from functools import partial
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.gathering import Gathering
+from kafkawire.reference_broker.groups.consumer.changes import preferred_assignor
 from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerGroup, Partitions
-from kafkawire.reference_broker.groups.consumer.heartbeats import preferred_assignor
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -24,8 +24,8 @@ __all__ = ["handle"]
 
 Described = ConsumerGroupDescribeResponse.DescribedGroup
 
-#: A member of the consumer protocol.
-_CONSUMER_MEMBER = 1
+#: Types of members.
+_CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 
 @serves(ApiKey.CONSUMER_GROUP_DESCRIBE)
@@ -68,7 +68,7 @@ def _described(call: Call, group_id: str, outcome: ConsumerGroup | BrokerError |
                 member.regex,
                 _assignment(call, member.assigned),
                 _assignment(call, group.target.get(member.member_id, NOTHING)),
-                _CONSUMER_MEMBER,
+                _CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
             )
             for member in group.members.values()
         ],

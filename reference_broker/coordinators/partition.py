@@ -110,7 +110,7 @@ class CoordinatorPartition(Generic[S]):
         self._name = name
         self._log = log
         self._timers = timers
-        self._loading_timer: Timer | None = None
+        self._loading: Loading | None = None
         self._load_failures = 0
         self._expiry: Timer | None = None
         self._queue: deque[tuple[Operation[S, Any], Callable[[Any], None], int]] = deque()
@@ -125,33 +125,34 @@ class CoordinatorPartition(Generic[S]):
 
     def load(self, now_ms: int) -> None:
         """Begin to load; an empty partition is served at once."""
-        loading = Loading(self._log, self.shard)
-        if loading.is_done:
+        self._loading = Loading(self._log, self.shard)
+        if self._loading.is_done:
             self._activate(now_ms)
-        else:
-            self._load_later(loading, now_ms)
 
-    def _load_later(self, loading: Loading, at_ms: int) -> None:
-        self._loading_timer = self._timers.at(at_ms, partial(self._load_slice, loading))
-
-    def _load_slice(self, loading: Loading, now_ms: int) -> None:
+    def load_slice(self, now_ms: int) -> int:
+        """Go on for a few milliseconds with the load, if there is one; return the pause that it needs then."""
+        if self.state is not PartitionState.LOADING or self._loading is None:
+            return 0
         try:
-            loading.step()
+            self._loading.step()
         except (BrokerError, DecodeError) as error:
             is_passing = isinstance(error, BrokerError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR
             if is_passing and self._load_failures < len(_LOAD_AGAIN_MS):
-                self._load_later(loading, now_ms + _LOAD_AGAIN_MS[self._load_failures])
                 self._load_failures += 1
-            else:
-                _log.error("%s cannot be loaded: %s", self._name, error)
-                self.close()
-            return
-        if loading.is_done:
-            self._activate(now_ms)
+                return _LOAD_AGAIN_MS[self._load_failures - 1]
+            _log.error("%s cannot be loaded: %s", self._name, error)
+            self.close()
+        except Exception:
+            # A defect, which must not leave those who ask waiting for the end of the load.
+            _log.exception("%s cannot be loaded", self._name)
+            self.close()
         else:
-            self._load_later(loading, now_ms)
+            if self._loading.is_done:
+                self._activate(now_ms)
+        return 0
 
     def _activate(self, now_ms: int) -> None:
+        self._loading = None
         self.state = PartitionState.ACTIVE
         self._last_written = self._log.next_offset
         self.shard.loaded(now_ms)
@@ -162,9 +163,9 @@ class CoordinatorPartition(Generic[S]):
             return
         is_loaded = self.state is PartitionState.ACTIVE
         self.state = PartitionState.CLOSED
-        for timer in (self._loading_timer, self._expiry):
-            if timer is not None:
-                timer.cancel()
+        self._loading = None
+        if self._expiry is not None:
+            self._expiry.cancel()
         error = BrokerError(ErrorCode.NOT_COORDINATOR, f"{self._name} has been unloaded")
         pending = [*self._waiting, *([] if self._appending is None else [self._appending])]
         queued = list(self._queue)

@@ -6,7 +6,7 @@ records but put them here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, Result
@@ -31,6 +31,18 @@ class Outbox:
         self._records.append(record)
         if committed is not None:
             self._committed.append(committed)
+
+    def add_all(self, records: Iterable[CoordinatorRecord]) -> None:
+        """Add records."""
+        self._records.extend(records)
+
+    def on_committed(self, committed: Committed) -> None:
+        """Call back as in `Result`, whether there are records or not."""
+        self._committed.append(committed)
+
+    def clear(self) -> None:
+        """Drop what a step has left behind that failed."""
+        self._records, self._committed = [], []
 
     def take(self, reply: R) -> Result[R]:
         """Return the result of the step."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kafkawire.reference_broker.groups.classic.group import Protocols
 from kafkawire.reference_broker.groups.records import Committed
+from kafkawire.sdk.records.java_integers import INT32_MAX
 
 __all__ = ["Beat", "Commit", "Fetched", "GroupLimits", "Join", "Sync", "TransactionalCommit"]
 
@@ -27,6 +28,8 @@ class GroupLimits:
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: how often it is told to send one.
         group_consumer_max_size: most members of a KIP-848 group.
+        group_consumer_migration_policy: whether groups with members change between the protocols, see `Migration`.
+        group_consumer_assignment_interval_ms: how long changes of a KIP-848 group are gathered after an assignment.
         offsets_retention_ms: how long the offsets of an empty group are kept.
         offsets_retention_check_interval_ms: how often expired offsets and groups are looked for.
     """
@@ -34,10 +37,12 @@ class GroupLimits:
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 0
-    group_max_size: int = 2**31 - 1
+    group_max_size: int = INT32_MAX
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 5_000
-    group_consumer_max_size: int = 2**31 - 1
+    group_consumer_max_size: int = INT32_MAX
+    group_consumer_migration_policy: str = "bidirectional"
+    group_consumer_assignment_interval_ms: int = 0
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     offsets_retention_check_interval_ms: int = 600_000
 

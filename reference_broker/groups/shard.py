@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import TypeVar
 
 from kafkawire.reference_broker.coordinators.records import decode
 from kafkawire.reference_broker.coordinators.shard import (
@@ -21,10 +22,13 @@ from kafkawire.reference_broker.coordinators.shard import (
 )
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState, JoinReply, SyncReply
 from kafkawire.reference_broker.groups.classic.members import ClassicMembers
+from kafkawire.reference_broker.groups.consumer.changes import Changes
+from kafkawire.reference_broker.groups.consumer.classic_protocol import ClassicProtocolMembers
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, ConsumerGroupState
-from kafkawire.reference_broker.groups.consumer.heartbeats import Heartbeats, Topics
-from kafkawire.reference_broker.groups.consumer.records import CONSUMER_RECORD_TYPES, group_records_end
+from kafkawire.reference_broker.groups.consumer.heartbeats import JOIN_EPOCH, Heartbeats, check_beat
+from kafkawire.reference_broker.groups.consumer.records import CONSUMER_RECORD_TYPES, group_tombstones
 from kafkawire.reference_broker.groups.consumer.records import replay as replay_consumer
+from kafkawire.reference_broker.groups.migration import Migration
 from kafkawire.reference_broker.groups.offsets import Offsets, Partition, expired
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.pending_offsets import PendingOffset, PendingOffsets
@@ -37,9 +41,13 @@ from kafkawire.reference_broker.groups.records import (
     stored_group,
 )
 from kafkawire.reference_broker.groups.requests import Beat, Commit, Fetched, GroupLimits, Join, Sync
+from kafkawire.reference_broker.groups.topics import Topics
 from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_member_metadata import (
+    ConsumerGroupMemberMetadataKey,
+)
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.group_metadata import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -48,11 +56,13 @@ from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit 
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["GroupShard"]
+
+R = TypeVar("R")
 
 _RECORD_TYPES = {**RECORD_TYPES, **CONSUMER_RECORD_TYPES}
 
@@ -85,13 +95,17 @@ class GroupShard:
     ) -> None:
         self._timers = timers
         self._limits = limits
+        self._topics = topics
         self._outbox = Outbox()
         self._clean_up_timer: Timer | None = None
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.pending = PendingOffsets()
         self.consumer_groups: dict[str, ConsumerGroup] = {}
-        self._heartbeats = Heartbeats(self.consumer_groups, timers, self._outbox, new_id, limits, topics)
+        self._migration = Migration(self._outbox, limits, topics)
+        self._changes = Changes(self.consumer_groups, timers, self._outbox, limits, topics, self._migration)
+        self._heartbeats = Heartbeats(self._changes, self._outbox, new_id, limits)
+        self._classic_protocol = ClassicProtocolMembers(self._changes, self._migration, self._outbox, new_id, topics)
         self._members = ClassicMembers(
             self.groups,
             timers,
@@ -121,12 +135,16 @@ class GroupShard:
             if key.group not in self.groups and key.group not in self.consumer_groups:
                 self.groups[key.group] = ClassicGroup(key.group, state_changed_ms=value.commit_timestamp)
         elif isinstance(key, GroupMetadataKey):
-            if isinstance(value, GroupMetadataValue):
-                self.groups[key.group] = stored_group(key.group, value)
-            else:
+            if not isinstance(value, GroupMetadataValue):
                 self._members.forget(key.group)
+            elif (made := self._migration.take_downgraded(key.group)) is not None:
+                self._members.adopt(made.group, made.now_ms, is_rebalancing=made.is_rebalancing)
+            else:
+                self.groups[key.group] = stored_group(key.group, value)
         else:
             group_id = replay_consumer(self.consumer_groups, record)
+            if value is None and isinstance(key, ConsumerGroupMemberMetadataKey):
+                self._changes.deadlines.forget(group_id, key.member_id)
             if value is not None:
                 # Offsets that were replayed before made a group without members of it.
                 self._members.forget(group_id)
@@ -141,60 +159,95 @@ class GroupShard:
 
     def loaded(self, now_ms: int) -> None:
         self._members.loaded(now_ms)
-        self._heartbeats.loaded(now_ms)
+        for group in self.consumer_groups.values():
+            self._changes.expect_all(group, now_ms)
         self._clean_up_later(now_ms)
 
     def unloaded(self) -> None:
         if self._clean_up_timer is not None:
             self._clean_up_timer.cancel()
         self._members.unloaded()
-        self._heartbeats.unloaded()
+        self._changes.deadlines.cancel()
 
     def fire(self, action: Callable[[int], None], now_ms: int) -> Result[None]:
-        action(now_ms)
-        return self._outbox.take(None)
+        return self._step(lambda: action(now_ms))
+
+    def _step(self, step: Callable[[], R]) -> Result[R]:
+        """Run a step; one that fails leaves nothing behind for the next."""
+        try:
+            return self._outbox.take(step())
+        except BaseException:
+            self._outbox.clear()
+            raise
 
     # Members.
 
     def join(self, request: Join, reply: JoinReply, now_ms: int) -> Result[None]:
-        """Join a member; see `ClassicMembers.join`."""
-        if (group := self.consumer_groups.get(request.group_id)) is not None:
-            if group.members:
-                reply(JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
-                return Result(None)
+        """Join a member; see `ClassicMembers.join` and `ClassicProtocolMembers.join`."""
+        group = self.consumer_groups.get(request.group_id)
+        if group is not None and group.members:
+            return self._step(lambda: self._classic_protocol.join(group, request, reply, now_ms))
+        if group is not None:
             self._end(group)
-        self._members.join(request, reply, now_ms)
-        return self._outbox.take(None)
+        return self._step(lambda: self._members.join(request, reply, now_ms))
 
     def sync(self, request: Sync, reply: SyncReply, now_ms: int) -> Result[None]:
-        """Return a member's assignment; see `ClassicMembers.sync`."""
-        self._members.sync(request, reply, now_ms)
-        return self._outbox.take(None)
+        """Return a member's assignment; see `ClassicMembers.sync` and `ClassicProtocolMembers.sync`."""
+        group = self.consumer_groups.get(request.group_id)
+        if group is not None:
+            return self._step(lambda: self._classic_protocol.sync(group, request, reply, now_ms))
+        return self._step(lambda: self._members.sync(request, reply, now_ms))
 
     def heartbeat(
         self, group_id: str, generation_id: int, member_id: str, instance_id: str | None, now_ms: int
     ) -> Result[None]:
-        """Extend a member's session; see `ClassicMembers.heartbeat`."""
-        self._members.heartbeat(group_id, generation_id, member_id, instance_id, now_ms)
-        return Result(None)
+        """Extend a member's session; see `ClassicMembers.heartbeat` and `ClassicProtocolMembers.heartbeat`."""
+        beat = (generation_id, member_id, instance_id, now_ms)
+        group = self.consumer_groups.get(group_id)
+        if group is not None:
+            return self._step(lambda: self._classic_protocol.heartbeat(group, *beat))
+        return self._step(lambda: self._members.heartbeat(group_id, *beat))
+
+    def leave(self, group_id: str, members: Sequence[tuple[str, str | None]], now_ms: int) -> Result[list[ErrorCode]]:
+        """Remove members; see `ClassicMembers.leave` and `ClassicProtocolMembers.leave`."""
+        group = self.consumer_groups.get(group_id)
+        if group is not None:
+            return self._step(lambda: self._classic_protocol.leave(group, members, now_ms))
+        return self._step(lambda: self._members.leave(group_id, members, now_ms))
 
     def beat(self, request: Beat, now_ms: int) -> Result[ConsumerGroupHeartbeatResponse]:
         """Handle a heartbeat of KIP-848; see `Heartbeats.beat`.
 
         Raises:
-            BrokerError: see there; or the group is a classic one with members.
+            BrokerError: see there; or there is no consumer group, and this does not make one.
         """
-        classic = self.groups.get(request.group_id)
-        if classic is not None and classic.state is not GroupState.EMPTY:
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
-        response = self._heartbeats.beat(request, now_ms)
-        if classic is not None:
-            self._outbox.add(group_tombstone(request.group_id))
-        return self._outbox.take(response)
+        check_beat(request)
+        return self._step(lambda: self._beat(request, now_ms))
 
-    def leave(self, group_id: str, members: Sequence[tuple[str, str | None]], now_ms: int) -> Result[list[ErrorCode]]:
-        """Remove members; see `ClassicMembers.leave`."""
-        return self._outbox.take(self._members.leave(group_id, members, now_ms))
+    def _beat(self, request: Beat, now_ms: int) -> ConsumerGroupHeartbeatResponse:
+        group_id = request.group_id
+        group = self.consumer_groups.get(group_id)
+        classic = self.groups.get(group_id)
+        if group is not None:
+            return self._heartbeats.beat(group, request, now_ms)
+        if request.epoch != JOIN_EPOCH:
+            text = (
+                f"Consumer group {group_id} not found."
+                if classic is None
+                else f"Group {group_id} is not a consumer group."
+            )
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, text)
+        if classic is None:
+            return self._heartbeats.beat(ConsumerGroup(group_id), request, now_ms)
+        if classic.state is GroupState.EMPTY:
+            self._end(classic)
+            return self._heartbeats.beat(ConsumerGroup(group_id), request, now_ms)
+        group = self._migration.upgrade(classic)
+        response = self._heartbeats.beat(group, request, now_ms)
+        for member in group.members.values():
+            if member.member_id != response.member_id:
+                self._changes.expect_heard(group_id, member, now_ms)
+        return response
 
     # Offsets.
 
@@ -208,13 +261,14 @@ class GroupShard:
         if group is None:
             self._members.check_commit(commit, now_ms)
         else:
-            group.check_commit(commit.member_id, commit.generation_id, _by_id(offsets))
+            partitions = [(entry.topic_id, number) for (_, number), entry in offsets.items()]
+            group.check_commit(commit.member_id, commit.generation_id, partitions)
         return Result(None, [offset_record(commit.group_id, *partition, entry) for partition, entry in offsets.items()])
 
     def commit_in_transaction(
         self, commit: Commit, offsets: Mapping[Partition, Committed], transaction: InTransaction
     ) -> Result[None]:
-        """Commit offsets with a transaction.
+        """Commit offsets with a transaction; unlike other offsets, they do not name the topic's id.
 
         Raises:
             BrokerError: the committer is not, or not any more, a member.
@@ -223,9 +277,13 @@ class GroupShard:
         if group is None:
             self._members.check_commit_in_transaction(commit)
         else:
-            group.check_commit_in_transaction(commit, _by_id(offsets))
+            partitions = [(self._topic_id(name), number) for name, number in offsets]
+            group.check_commit_in_transaction(commit, partitions)
         records = [offset_record(commit.group_id, *partition, entry) for partition, entry in offsets.items()]
         return Result(None, records, transaction=transaction)
+
+    def _topic_id(self, name: str) -> bytes:
+        return self._topics[name].topic_id if name in self._topics else ZERO_UUID
 
     def end_transaction_by(self, marker: LastMarker) -> Result[None]:
         """Write the marker that ends a producer's transaction, by which its offsets count or vanish."""
@@ -321,9 +379,12 @@ class GroupShard:
 
     def _end(self, group: ClassicGroup | ConsumerGroup) -> None:
         """Write that an empty group is gone."""
-        ends = [group_tombstone(group.group_id)] if isinstance(group, ClassicGroup) else group_records_end(group)
-        for record in ends:
-            self._outbox.add(record)
+        ends = (
+            [group_tombstone(group.group_id)]
+            if isinstance(group, ClassicGroup)
+            else group_tombstones(group.group_id, group.members)
+        )
+        self._outbox.add_all(ends)
 
     def _group(self, group_id: str) -> ClassicGroup | ConsumerGroup:
         group = self.groups.get(group_id) or self.consumer_groups.get(group_id)
@@ -379,7 +440,3 @@ def _committed(value: OffsetCommitValue) -> Committed:
         value.topic_id,
         value.expire_timestamp,
     )
-
-
-def _by_id(offsets: Mapping[Partition, Committed]) -> list[tuple[bytes, int]]:
-    return [(entry.topic_id, number) for (_, number), entry in offsets.items()]

@@ -11,19 +11,15 @@ from collections.abc import Callable, Collection, Iterable
 
 from kafkawire.reference_broker.disk.disk import Disk, read_file
 from kafkawire.reference_broker.log.batches import BatchHeader
+from kafkawire.reference_broker.log.file_names import DELETED_SUFFIX, SNAPSHOT_SUFFIX, file_name, offset_in
 from kafkawire.reference_broker.log.markers import ReadableFile, markers_in
-from kafkawire.reference_broker.log.producer_snapshots import SNAPSHOT_SUFFIX, decode_snapshot, encode_snapshot
+from kafkawire.reference_broker.log.producer_snapshots import decode_snapshot, encode_snapshot
 from kafkawire.reference_broker.log.producers import CompletedTransaction, Producers
-from kafkawire.reference_broker.log.segment import DELETED_SUFFIX
 from kafkawire.sdk.errors import DecodeError
 
 __all__ = ["Snapshots", "load_producers", "note_stored"]
 
 logger = logging.getLogger("kafkawire.broker")
-
-#: Of the offset in the name of a snapshot.
-_NAME_DIGITS = 20
-
 
 #: The batches of a log from an offset on, with the file that each is in.
 StoredBatches = Callable[[int], Iterable[tuple[ReadableFile, BatchHeader]]]
@@ -48,7 +44,7 @@ class Snapshots:
     def find(self) -> None:
         """Look which snapshots there are."""
         names = self._disk.names(self._folder)
-        self.offsets = sorted(offset for name in names if (offset := _offset_of(name)) is not None)
+        self.offsets = sorted(offset for name in names if (offset := offset_in(name, SNAPSHOT_SUFFIX)) is not None)
 
     def prepared(self, producers: Producers, *, is_last: bool = False) -> Callable[[], None]:
         """Return what writes the producers as they are now, on any thread; nothing if the last snapshot says the same.
@@ -97,7 +93,7 @@ class Snapshots:
         return retired
 
     def _path(self, offset: int) -> str:
-        return f"{self._folder}/{offset:0{_NAME_DIGITS}}{SNAPSHOT_SUFFIX}"
+        return f"{self._folder}/{file_name(offset, SNAPSHOT_SUFFIX)}"
 
 
 def load_producers(
@@ -184,8 +180,3 @@ def _latest(snapshots: Snapshots, up_to: int | None = None) -> Producers:
             )
             snapshots.remove(offset)
     return producers
-
-
-def _offset_of(name: str) -> int | None:
-    digits = name.removesuffix(SNAPSHOT_SUFFIX)
-    return int(digits) if len(digits) == _NAME_DIGITS and digits.isdigit() else None

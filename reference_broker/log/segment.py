@@ -15,37 +15,20 @@ import logging
 from collections.abc import Iterator
 
 from kafkawire.reference_broker.disk.disk import Disk, File
-from kafkawire.reference_broker.log.batches import BatchHeader, check_no_gap, headers_in, read_header
+from kafkawire.reference_broker.log.batches import BatchHeader, Window, check_no_gap, headers_in
 from kafkawire.reference_broker.log.config import LogConfig
+from kafkawire.reference_broker.log.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name
 from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
-from kafkawire.reference_broker.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
+from kafkawire.reference_broker.log.transaction_index import TransactionIndex
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import crc32c
+from kafkawire.sdk.records.java_integers import INT32_MAX
 
-__all__ = [
-    "DELETED_SUFFIX",
-    "INDEX_SUFFIX",
-    "LOG_SUFFIX",
-    "TIME_INDEX_SUFFIX",
-    "Segment",
-    "base_offset_of",
-    "segment_name",
-]
+__all__ = ["Segment"]
 
 logger = logging.getLogger("kafkawire.broker")
-
-LOG_SUFFIX = ".log"
-INDEX_SUFFIX = ".index"
-TIME_INDEX_SUFFIX = ".timeindex"
-#: Appended to the name of a file that is removed later.
-DELETED_SUFFIX = ".deleted"
-
-_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
-
-_NAME_DIGITS = 20
-_INT32_MAX = 2**31 - 1
 
 
 class Segment:
@@ -76,12 +59,11 @@ class Segment:
         sealed_at: int | None = None,
         suffix: str = "",
     ) -> None:
-        name = f"{folder}/{segment_name(base_offset).removesuffix(LOG_SUFFIX)}"
         self.base_offset = base_offset
         self.next_offset = base_offset if sealed_at is None else sealed_at
         self.is_sealed = self.is_stored = sealed_at is not None
         self._disk = disk
-        self._paths = [name + kind + suffix for kind in _SUFFIXES]
+        self._paths = [f"{folder}/{file_name(base_offset, kind)}{suffix}" for kind in (LOG_SUFFIX, *INDEX_SUFFIXES)]
         self._path, index_path, time_index_path, transactions_path = self._paths
         self._config = config
         self._file: File | None = None
@@ -172,7 +154,7 @@ class Segment:
             self.size_bytes + batch.size_bytes > config.segment_bytes
             or self._index.is_full
             or self._time_index.is_full
-            or self.next_offset + batch.last_offset_delta - self.base_offset > _INT32_MAX
+            or self.next_offset + batch.last_offset_delta - self.base_offset > INT32_MAX
             or (first is not None and first >= 0 and batch.max_timestamp - first > config.segment_ms - self._jitter_ms)
         )
 
@@ -369,8 +351,9 @@ class Segment:
         file = self.file
         end = file.size_bytes
         previous = None
+        window = Window(file)
         while position < end:
-            batch = read_header(file, position)
+            batch = window.header(position)
             if previous is not None:
                 check_no_gap(file, previous, batch.base_offset)
             yield batch
@@ -407,15 +390,3 @@ class Segment:
             for batch in self.headers(start):
                 if batch.max_timestamp >= timestamp:
                     yield batch
-
-
-def segment_name(base_offset: int) -> str:
-    """Return the name of the file of a segment."""
-    return f"{base_offset:0{_NAME_DIGITS}}{LOG_SUFFIX}"
-
-
-def base_offset_of(name: str) -> int | None:
-    """Return the base offset in the name of a segment file; None for any other file."""
-    digits = name.removesuffix(LOG_SUFFIX)
-    is_segment = name.endswith(LOG_SUFFIX) and len(digits) == _NAME_DIGITS and digits.isdigit()
-    return int(digits) if is_segment else None

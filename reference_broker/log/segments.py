@@ -104,6 +104,10 @@ class Segments:
         """Return these segments and one more at the end."""
         return Segments((*self._segments, segment))
 
+    def first_of(self, count: int) -> tuple[Segment, ...]:
+        """Return the first segments."""
+        return self._segments[:count]
+
     def without_first(self, count: int) -> tuple[tuple[Segment, ...], Segments]:
         """Return the first segments, and those after them, of which there must be one."""
         return self._segments[:count], Segments(self._segments[count:])

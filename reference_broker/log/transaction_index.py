@@ -21,11 +21,10 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     ABORTED_TRANSACTION_HEADER_BYTES,
 )
 
-__all__ = ["TRANSACTION_INDEX_SUFFIX", "AbortedTransaction", "TransactionIndex"]
+__all__ = ["AbortedTransaction", "TransactionIndex"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-TRANSACTION_INDEX_SUFFIX = ".txnindex"
 
 _VERSION = 0
 

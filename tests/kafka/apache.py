@@ -54,6 +54,8 @@ _SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
+    # Not every ten seconds.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "300",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",

@@ -79,15 +79,7 @@ class ClassicMembers:
     def unloaded(self) -> None:
         """Answer every JoinGroup and SyncGroup that waits."""
         for group in self._groups.values():
-            group.state = GroupState.DEAD
-            self._rebalances.cancel_timer(group)
-            for member_id in list(group.pending_members):
-                self._sessions.forget_pending(group, member_id)
-            for member in group.members.values():
-                self._sessions.end(member)
-                response = JoinGroupResponse(error_code=ErrorCode.NOT_COORDINATOR, member_id=member.member_id)
-                respond_to_join(member, response)
-                respond_to_sync(group, member, ErrorCode.NOT_COORDINATOR)
+            self._end(group, ErrorCode.NOT_COORDINATOR)
 
     # Joining.
 
@@ -388,13 +380,30 @@ class ClassicMembers:
         return group.state is GroupState.EMPTY and group.generation_id == 0 and not self._has_offsets(group.group_id)
 
     def forget(self, group_id: str) -> None:
-        """Forget an empty group."""
+        """Forget a group that is gone: an empty one, or one that has become a consumer group, whose members rejoin."""
         self._unused.pop(group_id, None)
         group = self._groups.pop(group_id, None)
         if group is not None:
-            group.state = GroupState.DEAD
-            for member_id in list(group.pending_members):
-                self._sessions.forget_pending(group, member_id)
+            self._end(group, ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def adopt(self, group: ClassicGroup, now_ms: int, *, is_rebalancing: bool) -> None:
+        """Take over a group that was a consumer group."""
+        self._groups[group.group_id] = group
+        for member in group.members.values():
+            self._sessions.extend(group, member, now_ms)
+        if is_rebalancing:
+            self._rebalances.start(group, now_ms)
+
+    def _end(self, group: ClassicGroup, error_code: ErrorCode) -> None:
+        """Wait for nothing that concerns a group any more, and answer everything that waits for it."""
+        group.state = GroupState.DEAD
+        self._rebalances.cancel_timer(group)
+        for member_id in list(group.pending_members):
+            self._sessions.forget_pending(group, member_id)
+        for member in group.members.values():
+            self._sessions.end(member)
+            respond_to_join(member, JoinGroupResponse(error_code=error_code, member_id=member.member_id))
+            respond_to_sync(group, member, error_code)
 
 
 def _replaced(group: ClassicGroup, member_id: str, led_as: str | None, request: Join) -> JoinGroupResponse:

@@ -10,13 +10,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from typing import NamedTuple
 
 from kafkawire.reference_broker.groups.consumer.topic_pattern import topic_pattern
 from kafkawire.reference_broker.groups.requests import Commit
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["NOTHING", "ConsumerGroup", "ConsumerGroupState", "ConsumerMember", "MemberState", "Partitions"]
+__all__ = [
+    "NOTHING",
+    "ClassicProtocol",
+    "ConsumerGroup",
+    "ConsumerGroupState",
+    "ConsumerMember",
+    "MemberState",
+    "Partitions",
+]
 
 #: Partition numbers by topic id.
 Partitions = Mapping[bytes, frozenset[int]]
@@ -25,6 +34,9 @@ NOTHING: Partitions = {}
 
 #: What a producer says that knows nothing of a member.
 _NO_EPOCH = -1
+
+#: The epoch of a new group, as in Kafka; its first subscription raises it.
+_FIRST_EPOCH = 1
 
 
 class ConsumerGroupState(StrEnum):
@@ -43,6 +55,18 @@ class MemberState(IntEnum):
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
     UNRELEASED_PARTITIONS = 2
+
+
+class ClassicProtocol(NamedTuple):
+    """What is known of a member that speaks the classic protocol, while its group changes from one to the other.
+
+    Attributes:
+        session_timeout_ms: how long it may go without a heartbeat.
+        protocols: the assignors it supports, with its metadata for each.
+    """
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +89,7 @@ class ConsumerMember:
         revoking: what it owns until it says that it does not.
         since: the epoch at which it was given each partition of these, by topic id and number (KIP-1251).
         regex: of further names that it is subscribed to, see `TopicPattern`; empty for none.
+        classic: set if it speaks the classic protocol, where its epoch is called a generation.
     """
 
     member_id: str
@@ -82,6 +107,7 @@ class ConsumerMember:
     revoking: Partitions = field(default_factory=dict)
     since: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
     regex: str = ""
+    classic: ClassicProtocol | None = None
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Return whether it is subscribed to a topic."""
@@ -109,16 +135,18 @@ class ConsumerGroup:
         static_members: member ids by instance id.
         target: what each member is to own.
         assignment_epoch: the group epoch of the target assignment.
+        assigned_ms: when that was computed, 0 if never.
         owners: the member that owns a partition, by topic id and number.
     """
 
     group_id: str
-    epoch: int = 0
+    epoch: int = _FIRST_EPOCH
     metadata_hash: int = 0
     members: dict[str, ConsumerMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
     target: dict[str, Partitions] = field(default_factory=dict)
     assignment_epoch: int = 0
+    assigned_ms: int = 0
     owners: dict[tuple[bytes, int], str] = field(default_factory=dict)
 
     @property
@@ -136,9 +164,30 @@ class ConsumerGroup:
         """Return whether a member is subscribed to a topic, by name or by a regular expression."""
         return any(member.is_subscribed_to(topic) for member in self.members.values())
 
+    def is_classic_without(self, leaving: Collection[str]) -> bool:
+        """Return whether all members but these speak the classic protocol, and there are some."""
+        staying = [member for member_id, member in self.members.items() if member_id not in leaving]
+        return bool(staying) and all(member.classic is not None for member in staying)
+
+    def supports_classic(self, names: Collection[str]) -> bool:
+        """Return whether the members that speak the classic protocol have one of these assignors in common."""
+        classic = [member.classic for member in self.members.values() if member.classic is not None]
+        return any(all(name in dict(each.protocols) for each in classic) for name in names)
+
+    def waits_for_release(self, member: ConsumerMember) -> bool:
+        """Return whether another member still owns what a member is to own."""
+        return any(
+            number not in member.assigned.get(topic_id, ()) and (topic_id, number) in self.owners
+            for topic_id, numbers in self.target.get(member.member_id, NOTHING).items()
+            for number in numbers
+        )
+
     def put(self, member: ConsumerMember) -> None:
         """Add a member, or replace what was known of it."""
-        self._disown(self.members.get(member.member_id))
+        known = self.members.get(member.member_id)
+        self._disown(known)
+        if known is not None and known.instance_id != member.instance_id:
+            self._free_instance(known)
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
@@ -151,8 +200,12 @@ class ConsumerGroup:
         """Remove a member."""
         member = self.members.pop(member_id, None)
         self._disown(member)
-        # A member that replaces it may have taken the instance id over.
-        if member is not None and member.instance_id and self.static_members.get(member.instance_id) == member_id:
+        if member is not None:
+            self._free_instance(member)
+
+    def _free_instance(self, member: ConsumerMember) -> None:
+        """Forget who has an instance id, unless a member that replaces the static one has taken it over."""
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
             del self.static_members[member.instance_id]
 
     def _disown(self, member: ConsumerMember | None) -> None:
@@ -198,7 +251,8 @@ class ConsumerGroup:
                 since then (KIP-1251).
 
         Raises:
-            BrokerError: UNKNOWN_MEMBER_ID, or STALE_MEMBER_EPOCH, which the member mends by a heartbeat.
+            BrokerError: UNKNOWN_MEMBER_ID, or STALE_MEMBER_EPOCH, which the member mends by a heartbeat; a member that
+                speaks the classic protocol knows ILLEGAL_GENERATION instead.
         """
         if epoch < 0 and not self.members:
             return
@@ -208,7 +262,8 @@ class ConsumerGroup:
         if partitions and all(member.since.get(each, member.epoch) <= epoch < member.epoch for each in partitions):
             return
         if epoch != member.epoch:
-            raise BrokerError(ErrorCode.STALE_MEMBER_EPOCH, f"epoch {epoch}, the member's is {member.epoch}")
+            code = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
+            raise BrokerError(code, f"epoch {epoch}, the member's is {member.epoch}")
 
     def check_commit_in_transaction(self, commit: Commit, partitions: Collection[tuple[bytes, int]]) -> None:
         """Check that offsets may be committed with a transaction, by a member or by who names none.

@@ -1,11 +1,14 @@
 """What a member is told next on its way to the target assignment: revoke first, then move to the epoch, then take over.
 
+A member never keeps what it is not subscribed to any more, whatever the target assignment says, which may be older than
+its subscription.
+
 Source: KIP-848; `CurrentAssignmentBuilder` in Apache Kafka.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerMember, MemberState, Partitions
@@ -17,7 +20,14 @@ IsOwned = Callable[[bytes, int], bool]
 
 
 def reconciled(
-    member: ConsumerMember, target_epoch: int, target: Partitions, owned: Partitions | None, is_owned: IsOwned
+    member: ConsumerMember,
+    target_epoch: int,
+    target: Partitions,
+    owned: Partitions | None,
+    is_owned: IsOwned,
+    topic_ids: Collection[bytes],
+    *,
+    has_changed: bool,
 ) -> ConsumerMember:
     """Return a member after its next step, the same if it has to wait.
 
@@ -27,53 +37,53 @@ def reconciled(
         target: what it is to own.
         owned: what it says that it owns, None if it does not say.
         is_owned: whether any member owns a partition.
+        topic_ids: of what it is subscribed to.
+        has_changed: whether its subscription has changed with this request.
     """
-    if member.state is MemberState.STABLE:
-        return (
-            member
-            if member.epoch == target_epoch
-            else _next(member, member.epoch, target_epoch, target, owned, is_owned)
-        )
-    if member.state is MemberState.UNREVOKED_PARTITIONS:
-        if _still_owns(owned, member.revoking):
-            return member
-        return _next(member, member.epoch + 1, target_epoch, target, owned, is_owned)
-    return _next(member, member.epoch, target_epoch, target, owned, is_owned)
-
-
-def _next(
-    member: ConsumerMember,
-    epoch: int,
-    target_epoch: int,
-    target: Partitions,
-    owned: Partitions | None,
-    is_owned: IsOwned,
-) -> ConsumerMember:
+    if member.state is MemberState.STABLE and member.epoch == target_epoch:
+        return _without_others(member, owned, topic_ids) if has_changed else member
+    if member.state is MemberState.UNREVOKED_PARTITIONS and _still_owns(owned, member.revoking):
+        return _without_others(member, owned, topic_ids) if has_changed else member
     kept: dict[bytes, frozenset[int]] = {}
     revoking: dict[bytes, frozenset[int]] = {}
     added: dict[bytes, frozenset[int]] = {}
     waits = False
     for topic_id in {**target, **member.assigned}:
-        wanted = target.get(topic_id, frozenset())
+        wanted = target.get(topic_id, frozenset()) if topic_id in topic_ids else frozenset()
         current = member.assigned.get(topic_id, frozenset())
         missing = wanted - current
-        free = frozenset(number for number in missing if not is_owned(topic_id, number))
+        # What the member itself has just revoked is free.
+        own = member.revoking.get(topic_id, frozenset())
+        free = frozenset(number for number in missing if number in own or not is_owned(topic_id, number))
         waits = waits or free != missing
         for part, numbers in ((kept, current & wanted), (revoking, current - wanted), (added, free)):
             if numbers:
                 part[topic_id] = numbers
     if revoking and _still_owns(owned, revoking):
-        return _moved(member, epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoking)
+        return _moved(member, member.epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoking)
     for topic_id, numbers in added.items():
         kept[topic_id] = kept.get(topic_id, frozenset()) | numbers
     state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
     return _moved(member, target_epoch, state, kept, NOTHING)
 
 
+def _without_others(member: ConsumerMember, owned: Partitions | None, topic_ids: Collection[bytes]) -> ConsumerMember:
+    """Return a member that gives up what it is not subscribed to; it waits for a target assignment for the rest."""
+    others = {topic_id: numbers for topic_id, numbers in member.assigned.items() if topic_id not in topic_ids}
+    if not others:
+        return member
+    kept = {topic_id: numbers for topic_id, numbers in member.assigned.items() if topic_id in topic_ids}
+    revoking = {**member.revoking}
+    for topic_id, numbers in others.items():
+        revoking[topic_id] = revoking.get(topic_id, frozenset()) | numbers
+    if _still_owns(owned, revoking):
+        return _moved(member, member.epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoking)
+    return _moved(member, member.epoch, member.state, kept, member.revoking)
+
+
 def _moved(
     member: ConsumerMember, epoch: int, state: MemberState, assigned: Partitions, revoking: Partitions
 ) -> ConsumerMember:
-    previous = member.epoch if epoch != member.epoch else member.previous_epoch
     since = {
         (topic_id, number): member.since.get((topic_id, number), epoch)
         for part in (assigned, revoking)
@@ -81,7 +91,7 @@ def _moved(
         for number in numbers
     }
     return replace(
-        member, epoch=epoch, previous_epoch=previous, state=state, assigned=assigned, revoking=revoking, since=since
+        member, epoch=epoch, previous_epoch=member.epoch, state=state, assigned=assigned, revoking=revoking, since=since
     )
 
 

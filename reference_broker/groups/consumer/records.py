@@ -5,13 +5,19 @@ Source: `GroupCoordinatorRecordHelpers`, `GroupMetadataManager.replay` in Apache
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kafkawire.reference_broker.coordinators.records import types_by_key
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
-from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, ConsumerMember, MemberState, Partitions
+from kafkawire.reference_broker.groups.consumer.group import (
+    ClassicProtocol,
+    ConsumerGroup,
+    ConsumerMember,
+    MemberState,
+    Partitions,
+)
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentKey as CurrentKey,
 )
@@ -42,12 +48,13 @@ from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_target_assignment_metadata import (
     ConsumerGroupTargetAssignmentMetadataValue as EpochValue,
 )
+from kafkawire.sdk.protocol.schema import Message
 
 __all__ = [
     "CONSUMER_RECORD_TYPES",
     "current_record",
     "epoch_record",
-    "group_records_end",
+    "group_tombstones",
     "group_value_record",
     "member_record",
     "member_tombstones",
@@ -81,9 +88,14 @@ def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
         member.regex,
         member.rebalance_timeout_ms,
         member.assignor,
-        None,
+        None if member.classic is None else _classic_metadata(member.classic),
     )
     return CoordinatorRecord(MemberKey(group_id, member.member_id), value)
+
+
+def _classic_metadata(classic: ClassicProtocol) -> MemberValue.ClassicMemberMetadata:
+    protocols = [MemberValue.ClassicProtocol(name, data) for name, data in classic.protocols]
+    return MemberValue.ClassicMemberMetadata(classic.session_timeout_ms, protocols)
 
 
 def epoch_record(group_id: str, assignment_epoch: int, now_ms: int) -> CoordinatorRecord:
@@ -124,10 +136,14 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
     return [CoordinatorRecord(key, None) for key in keys]
 
 
-def group_records_end(group: ConsumerGroup) -> list[CoordinatorRecord]:
-    """Return the records that remove a group."""
-    gone = [record for member_id in group.members for record in member_tombstones(group.group_id, member_id)]
-    return [*gone, CoordinatorRecord(EpochKey(group.group_id), None), CoordinatorRecord(GroupKey(group.group_id), None)]
+def group_tombstones(group_id: str, member_ids: Collection[str]) -> list[CoordinatorRecord]:
+    """Return the records that remove a group and its members."""
+    keys: list[Message] = [CurrentKey(group_id, member_id) for member_id in member_ids]
+    keys += [TargetKey(group_id, member_id) for member_id in member_ids]
+    keys.append(EpochKey(group_id))
+    keys += [MemberKey(group_id, member_id) for member_id in member_ids]
+    keys.append(GroupKey(group_id))
+    return [CoordinatorRecord(key, None) for key in keys]
 
 
 def replay(groups: dict[str, ConsumerGroup], record: CoordinatorRecord) -> str:
@@ -144,7 +160,8 @@ def replay(groups: dict[str, ConsumerGroup], record: CoordinatorRecord) -> str:
         _replay_member(groups, key, value)
     elif isinstance(key, EpochKey):
         if isinstance(value, EpochValue):
-            _group(groups, key.group_id).assignment_epoch = value.assignment_epoch
+            group = _group(groups, key.group_id)
+            group.assignment_epoch, group.assigned_ms = value.assignment_epoch, value.assignment_timestamp
     elif isinstance(key, TargetKey):
         if isinstance(value, TargetValue):
             _group(groups, key.group_id).target[key.member_id] = _partitions(value.topic_partitions)
@@ -194,10 +211,19 @@ def _replay_member(groups: dict[str, ConsumerGroup], key: MemberKey, value: obje
                 topics=tuple(sorted(value.subscribed_topic_names)),
                 regex=value.subscribed_topic_regex or "",
                 assignor=value.server_assignor,
+                classic=_classic_protocol(value),
             )
         )
     elif key.group_id in groups:
         groups[key.group_id].remove(key.member_id)
+
+
+def _classic_protocol(value: MemberValue) -> ClassicProtocol | None:
+    classic = value.classic_member_metadata
+    if classic is None:
+        return None
+    protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in classic.supported_protocols)
+    return ClassicProtocol(classic.session_timeout_ms, protocols)
 
 
 def _group(groups: dict[str, ConsumerGroup], group_id: str) -> ConsumerGroup:

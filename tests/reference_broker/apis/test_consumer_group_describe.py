@@ -20,10 +20,10 @@ def test_every_version(bench, version):
     joining = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
     joined = bench.ask(ConsumerGroupHeartbeatRequest("g", server_assignor="range", **joining), 0)
     group, unknown = bench.ask(ConsumerGroupDescribeRequest(["g", "none"]), version).groups
-    assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Stable", 1, 1)
+    assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Stable", 2, 2)
     assert group.assignor_name == "range"
     (member,) = group.members
-    assert (member.member_id, member.member_epoch, member.client_id) == (joined.member_id, 1, "client")
+    assert (member.member_id, member.member_epoch, member.client_id) == (joined.member_id, 2, "client")
     assert list(member.subscribed_topic_names) == ["t"]
     for assignment in (member.assignment, member.target_assignment):
         assert [(part.topic_name, list(part.partitions)) for part in assignment.topic_partitions] == [("t", [0, 1])]

@@ -12,13 +12,13 @@ def test_join_and_hand_over(bench):
     bench.offsets_topic()
     joining = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
     first = bench.ask(ConsumerGroupHeartbeatRequest("g", **joining), 0)
-    assert (first.error_code, first.member_epoch) == (ErrorCode.NONE, 1)
+    assert (first.error_code, first.member_epoch) == (ErrorCode.NONE, 2)
     (part,) = first.assignment.topic_partitions
     assert (part.topic_id, list(part.partitions)) == (topic_id, [0, 1])
     bench.ask(ConsumerGroupHeartbeatRequest("g", **joining), 0)
     Owned = ConsumerGroupHeartbeatRequest.TopicPartitions
     owned = [Owned(topic_id, [0, 1])]
-    told = bench.ask(ConsumerGroupHeartbeatRequest("g", first.member_id, 1, topic_partitions=owned), 0)
+    told = bench.ask(ConsumerGroupHeartbeatRequest("g", first.member_id, 2, topic_partitions=owned), 0)
     assert len(told.assignment.topic_partitions[0].partitions) == 1
 
 

@@ -5,6 +5,7 @@ Method: as in `test_partition.py`.
 
 from __future__ import annotations
 
+from kafkawire.reference_broker.coordinators.loading import Loading
 from kafkawire.reference_broker.coordinators.runtime import CoordinatorRuntime
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
@@ -56,3 +57,44 @@ def test_loading_twice_unloads_the_first():
     (second,) = runtime.shards()
     assert first is not second
     assert first.calls == ["loaded", "unloaded"]
+
+
+def test_partitions_are_loaded_one_after_the_other(monkeypatch):
+    timers, steps = Timers(), []
+    runtime = CoordinatorRuntime("topic", timers, CountingShard)
+    logs = [MemoryLog() for _ in range(4)]
+    for number, log in enumerate(logs):
+        runtime.load(number, log, 0)
+        ask(runtime, number, lambda shard: shard.add("a", 1))
+    step = Loading.step
+    monkeypatch.setattr(Loading, "step", lambda loading: (steps.append(logs.index(loading._log)), step(loading))[1])
+    for number, log in enumerate(logs):
+        runtime.load(number, log, 0)
+    runtime.unload(2)
+    fired = 0
+    while runtime.is_loading:
+        timers.fire(0)
+        fired += 1
+        assert len(steps) <= fired, "more than one slice at a time"
+    assert steps == sorted(steps)
+    assert set(steps) == {0, 1, 3}
+    assert timers.next_deadline_ms is None
+
+
+def test_partition_that_cannot_be_read_holds_up_no_other():
+    timers = Timers()
+    runtime = CoordinatorRuntime("topic", timers, CountingShard)
+    logs = [MemoryLog() for _ in range(2)]
+    for number, log in enumerate(logs):
+        runtime.load(number, log, 0)
+        ask(runtime, number, lambda shard: shard.add("a", 1))
+    logs[0].error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "EIO")
+    for number, log in enumerate(logs):
+        runtime.load(number, log, 0)
+    while timers.next_deadline_ms == 0:
+        timers.fire(0)
+    assert len(list(runtime.shards())) == 1
+    logs[0].error = None
+    while runtime.is_loading:
+        timers.fire(timers.next_deadline_ms)
+    assert len(list(runtime.shards())) == 2

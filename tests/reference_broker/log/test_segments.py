@@ -9,7 +9,8 @@ from kafkawire.reference_broker.disk.disk import read_file, write_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.config import log_config
-from kafkawire.reference_broker.log.segment import Segment, segment_name
+from kafkawire.reference_broker.log.file_names import LOG_SUFFIX, file_name
+from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import DamagedSegment, Segments
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import stamp
@@ -96,7 +97,7 @@ def test_empty(disk):
 
 
 def test_damage_is_told_with_its_segment(segments, disk):
-    path = f"t-0/{segment_name(4)}"
+    path = f"t-0/{file_name(4, LOG_SUFFIX)}"
     content = read_file(disk, path)
     assert content is not None
     write_file(disk, path, content[:16] + b"\x09" + content[17:])

@@ -5,73 +5,37 @@ Method: a coordinator over a log in memory; another one reads the log.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, ConsumerGroupState
-from kafkawire.reference_broker.groups.consumer.heartbeats import TopicFacts
-from kafkawire.reference_broker.groups.requests import Beat
+from kafkawire.reference_broker.groups.consumer.group import ConsumerGroupState
+from kafkawire.reference_broker.groups.topics import TopicFacts
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.groups.group_bench import GroupBench, code_of, only
+from tests.reference_broker.groups.consumer_bench import ConsumerBench, T, numbers
+from tests.reference_broker.groups.group_bench import REBALANCE_MS, code_of, only
 
-T = b"t" * 16
 SESSION_MS = 45_000
-REBALANCE_MS = 60_000
-
-
-class ConsumerBench(GroupBench):
-    """A coordinator with a topic of four partitions."""
-
-    def __init__(self, log=None, **limits: int) -> None:
-        super().__init__(log, None, **limits)
-        self.topics["t"] = TopicFacts(T, 4)
-
-    @property
-    def consumers(self) -> ConsumerGroup:
-        return only(list(self.groups.consumer_groups()))
-
-    def beat(self, member_id="", epoch=0, said: tuple[int, ...] | None = None, now=0, **changes) -> Any:
-        """Send a heartbeat; return the response, or the code of an error."""
-        joining = {"rebalance_timeout_ms": REBALANCE_MS, "topics": ["t"], "owned": {}}
-        fields: dict[str, Any] = {"instance_id": None, "rack_id": None, "rebalance_timeout_ms": -1, "topics": None}
-        fields |= {"assignor": None, "owned": None if said is None else {T: frozenset(said)}}
-        fields |= {"client_id": "c", "client_host": "/h", "regex": None, "may_lack_id": True}
-        fields |= joining if epoch == 0 else {}
-        answers: list[Any] = []
-        request = Beat("g", member_id, epoch, **(fields | changes))
-        self.groups.beat(request, lambda outcome: answers.append(code_of(outcome)), now)
-        return only(answers)
-
-
-def numbers(response):
-    return (
-        []
-        if response.assignment is None
-        else [n for part in response.assignment.topic_partitions for n in part.partitions]
-    )
 
 
 def test_member_gets_everything():
     bench = ConsumerBench()
     first = bench.beat()
-    assert (first.member_epoch, first.heartbeat_interval_ms, numbers(first)) == (1, 5_000, [0, 1, 2, 3])
+    assert (first.member_epoch, first.heartbeat_interval_ms, numbers(first)) == (2, 5_000, [0, 1, 2, 3])
     assert bench.consumers.state is ConsumerGroupState.STABLE
-    assert bench.beat(first.member_id, 1).assignment is None, "nothing has changed"
+    assert bench.beat(first.member_id, 2).assignment is None, "nothing has changed"
 
 
 def test_partitions_are_handed_over():
     bench = ConsumerBench()
     first = bench.beat().member_id
     second = bench.beat()
-    assert (second.member_epoch, numbers(second)) == (2, []), "they are not free yet"
+    assert (second.member_epoch, numbers(second)) == (3, []), "they are not free yet"
     assert bench.consumers.state is ConsumerGroupState.RECONCILING
-    told = bench.beat(first, 1, (0, 1, 2, 3))
-    assert (told.member_epoch, len(numbers(told))) == (1, 2)
-    assert bench.beat(second.member_id, 2).assignment is None
-    moved = bench.beat(first, 1, tuple(numbers(told)))
-    assert moved.member_epoch == 2
-    given = bench.beat(second.member_id, 2, ())
+    told = bench.beat(first, 2, (0, 1, 2, 3))
+    assert (told.member_epoch, len(numbers(told))) == (2, 2)
+    assert bench.beat(second.member_id, 3).assignment is None
+    moved = bench.beat(first, 2, tuple(numbers(told)))
+    assert moved.member_epoch == 3
+    given = bench.beat(second.member_id, 3, ())
     assert sorted(numbers(told) + numbers(given)) == [0, 1, 2, 3]
     assert bench.consumers.state is ConsumerGroupState.STABLE
     again = only(list(bench.loaded().groups.consumer_groups()))
@@ -86,23 +50,23 @@ def test_lost_response_is_repeated():
     bench = ConsumerBench()
     first = bench.beat().member_id
     bench.topics["t"] = TopicFacts(T, 5)
-    assert bench.beat(first, 1).member_epoch == 2
-    assert bench.beat(first, 1, (0, 1)).member_epoch == 2, "the previous epoch, with a part of what it owns"
-    assert bench.beat(first, 1, (9,)) == ErrorCode.FENCED_MEMBER_EPOCH
-    assert bench.beat(first, 1) == ErrorCode.FENCED_MEMBER_EPOCH
-    assert bench.beat(first, 3) == ErrorCode.FENCED_MEMBER_EPOCH
+    assert bench.beat(first, 2).member_epoch == 3
+    assert bench.beat(first, 2, (0, 1)).member_epoch == 3, "the previous epoch, with a part of what it owns"
+    assert bench.beat(first, 2, (9,)) == ErrorCode.FENCED_MEMBER_EPOCH
+    assert bench.beat(first, 2) == ErrorCode.FENCED_MEMBER_EPOCH
+    assert bench.beat(first, 4) == ErrorCode.FENCED_MEMBER_EPOCH
 
 
 def test_new_partitions_and_subscriptions_raise_the_epoch():
     bench = ConsumerBench()
     first = bench.beat().member_id
     bench.topics["t"] = TopicFacts(T, 5)
-    assert numbers(bench.beat(first, 1)) == [0, 1, 2, 3, 4]
+    assert numbers(bench.beat(first, 2)) == [0, 1, 2, 3, 4]
     bench.topics["u"] = TopicFacts(b"u" * 16, 1)
-    assert bench.beat(first, 2).assignment is None
-    both = bench.beat(first, 2, topics=["t", "u"])
-    assert (both.member_epoch, numbers(both)) == (3, [0, 1, 2, 3, 4, 0])
-    assert bench.beat(first, 3, topics=["u"]).member_epoch == 3, "what it owns is revoked first"
+    assert bench.beat(first, 3).assignment is None
+    both = bench.beat(first, 3, topics=["t", "u"])
+    assert (both.member_epoch, numbers(both)) == (4, [0, 1, 2, 3, 4, 0])
+    assert bench.beat(first, 4, topics=["u"]).member_epoch == 4, "what it owns is revoked first"
 
 
 def test_member_leaves():
@@ -110,8 +74,8 @@ def test_member_leaves():
     first, second = bench.beat().member_id, bench.beat().member_id
     left = bench.beat(first, -1)
     assert (left.member_id, left.member_epoch) == (first, -1)
-    assert numbers(bench.beat(second, 2)) == [0, 1, 2, 3]
-    assert bench.beat(first, 1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert numbers(bench.beat(second, 3)) == [0, 1, 2, 3]
+    assert bench.beat(first, 2) == ErrorCode.UNKNOWN_MEMBER_ID
     bench.beat(second, -1)
     assert bench.consumers.state is ConsumerGroupState.EMPTY
     assert bench.delete() == [ErrorCode.NONE]
@@ -121,12 +85,12 @@ def test_member_leaves():
 def test_silent_member_is_fenced():
     bench = ConsumerBench()
     first = bench.beat().member_id
-    bench.beat(first, 1, now=1_000)
+    bench.beat(first, 2, now=1_000)
     bench.timers.fire(SESSION_MS + 999)
     assert bench.consumers.members
     bench.timers.fire(SESSION_MS + 1_000)
     assert not bench.consumers.members
-    assert bench.beat(first, 1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert bench.beat(first, 2) == ErrorCode.UNKNOWN_MEMBER_ID
     bench.timers.fire(600_000)
     assert not list(bench.groups.consumer_groups()), "an empty group without offsets goes at the next check"
 
@@ -135,10 +99,10 @@ def test_member_that_does_not_revoke_is_fenced():
     bench = ConsumerBench()
     first = bench.beat().member_id
     second = bench.beat().member_id
-    bench.beat(first, 1, (0, 1, 2, 3))
+    bench.beat(first, 2, (0, 1, 2, 3))
     for now in range(0, REBALANCE_MS, 10_000):
-        bench.beat(first, 1, now=now)
-        bench.beat(second, 2, now=now)
+        bench.beat(first, 2, now=now)
+        bench.beat(second, 3, now=now)
         bench.timers.fire(now)
     bench.timers.fire(REBALANCE_MS)
     assert set(bench.consumers.members) == {second}
@@ -148,12 +112,12 @@ def test_loaded_members_have_a_session_and_time_to_revoke():
     before = ConsumerBench()
     first = before.beat().member_id
     before.beat()
-    before.beat(first, 1, (0, 1, 2, 3))
+    before.beat(first, 2, (0, 1, 2, 3))
     after = ConsumerBench(before.log)
     while after.groups.is_loading:
         after.timers.fire(0)
     for now in range(0, REBALANCE_MS, 10_000):
-        after.beat(first, 1, now=now)
+        after.beat(first, 2, now=now)
         after.timers.fire(now)
     after.timers.fire(REBALANCE_MS)
     assert not after.consumers.members
@@ -166,8 +130,8 @@ def test_static_member_comes_back():
     assert bench.beat(first, -2, instance_id="i").member_epoch == -2
     back = bench.beat(instance_id="i")
     assert back.member_id != first
-    assert (back.member_epoch, numbers(back)) == (1, [0, 1, 2, 3]), "nothing has moved"
-    assert bench.beat(first, 1, instance_id="i") == ErrorCode.FENCED_INSTANCE_ID
+    assert (back.member_epoch, numbers(back)) == (2, [0, 1, 2, 3]), "nothing has moved"
+    assert bench.beat(first, 2, instance_id="i") == ErrorCode.FENCED_INSTANCE_ID
     assert set(bench.loaded().groups.consumer_groups().__next__().members) == {back.member_id}
 
 
@@ -190,11 +154,11 @@ def test_refused(changes, code):
     assert ConsumerBench().beat(**changes) == code
 
 
-def test_member_that_reads_nothing_raises_the_epoch_too():
+def test_member_that_reads_nothing_does_not_raise_the_epoch():
     bench = ConsumerBench()
     first = bench.beat(topics=[])
     assert (first.member_epoch, numbers(first)) == (1, [])
-    assert bench.beat(topics=[]).member_epoch == 2
+    assert bench.beat(topics=[]).member_epoch == 1
 
 
 def test_full_group():
@@ -206,11 +170,11 @@ def test_full_group():
 def test_commits_of_members():
     bench = ConsumerBench()
     first = bench.beat().member_id
-    assert bench.commit(5, 1, first) == [ErrorCode.NONE]
-    assert bench.commit(5, 2, first) == [ErrorCode.STALE_MEMBER_EPOCH]
+    assert bench.commit(5, 2, first) == [ErrorCode.NONE]
+    assert bench.commit(5, 3, first) == [ErrorCode.STALE_MEMBER_EPOCH]
     assert bench.commit(5, -1, "") == [ErrorCode.UNKNOWN_MEMBER_ID]
     answers = []
-    for member_id, epoch in ((None, -1), (first, 1), (first, 2)):
+    for member_id, epoch in ((None, -1), (first, 2), (first, 3)):
         bench.groups.fetch("g", lambda outcome: answers.append(code_of(outcome)), 0, member_id, epoch)
     assert [len(answers[0].offsets), len(answers[1].offsets), answers[2]] == [1, 1, ErrorCode.STALE_MEMBER_EPOCH]
     assert list(bench.loaded().groups.groups()) == []
@@ -219,7 +183,7 @@ def test_commits_of_members():
 def test_kinds_of_groups_replace_each_other_when_empty():
     bench = ConsumerBench()
     bench.commit()
-    assert bench.beat().member_epoch == 1
+    assert bench.beat().member_epoch == 2
     assert list(bench.groups.groups()) == []
     assert only(bench.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     bench.beat(only(list(bench.consumers.members)), -1)
@@ -242,15 +206,15 @@ def test_a_regular_expression_is_followed_as_topics_come_and_go():
     bench = ConsumerBench()
     u = TopicFacts(b"u" * 16, 1)
     member = bench.beat("m", topics=None, regex="[tu]")
-    assert (member.member_epoch, numbers(member)) == (1, [0, 1, 2, 3])
+    assert (member.member_epoch, numbers(member)) == (2, [0, 1, 2, 3])
     bench.topics["u"] = u
     bench.topics["v"] = TopicFacts(b"v" * 16, 1)
-    grown = bench.beat("m", 1, said=(0, 1, 2, 3))
-    assert (grown.member_epoch, sorted(numbers(grown))) == (2, [0, 0, 1, 2, 3])
+    grown = bench.beat("m", 2, said=(0, 1, 2, 3))
+    assert (grown.member_epoch, sorted(numbers(grown))) == (3, [0, 0, 1, 2, 3])
     again = bench.loaded()
     assert only(list(again.groups.consumer_groups())).members["m"].regex == "[tu]"
     del bench.topics["t"]
-    shrunk = bench.beat("m", 2)
+    shrunk = bench.beat("m", 3)
     assert numbers(shrunk) == [0], "that of u"
     assert not isinstance(bench.beat("m", shrunk.member_epoch, topics=["v"], regex=""), ErrorCode)
     assert bench.consumers.is_subscribed_to("v")

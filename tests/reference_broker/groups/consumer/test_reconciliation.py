@@ -15,8 +15,11 @@ def owned(*numbers):
     return {T: frozenset(numbers)} if numbers else {}
 
 
-def step(member, target, said, taken=(), epoch=5):
-    return reconciled(member, epoch, owned(*target), said, lambda topic_id, number: number in taken)
+def step(member, target, said, taken=(), epoch=5, topic_ids=(T,), *, has_changed=False):
+    def is_owned(topic_id, number):
+        return number in taken
+
+    return reconciled(member, epoch, owned(*target), said, is_owned, topic_ids, has_changed=has_changed)
 
 
 def test_member_that_is_there_stays():
@@ -28,13 +31,13 @@ def test_new_member_takes_what_is_free():
     moved = step(ConsumerMember("m"), (1, 2), {}, taken={2})
     assert (moved.epoch, moved.state, moved.assigned) == (5, MemberState.UNRELEASED_PARTITIONS, owned(1))
     moved = step(moved, (1, 2), None)
-    assert (moved.epoch, moved.previous_epoch, moved.state, moved.assigned) == (5, 0, MemberState.STABLE, owned(1, 2))
+    assert (moved.epoch, moved.previous_epoch, moved.state, moved.assigned) == (5, 5, MemberState.STABLE, owned(1, 2))
 
 
 def test_member_revokes_first():
     member = ConsumerMember("m", epoch=4, previous_epoch=3, assigned=owned(1, 2))
     revoking = step(member, (2, 3), owned(1, 2))
-    assert (revoking.epoch, revoking.previous_epoch, revoking.state) == (4, 3, MemberState.UNREVOKED_PARTITIONS)
+    assert (revoking.epoch, revoking.previous_epoch, revoking.state) == (4, 4, MemberState.UNREVOKED_PARTITIONS)
     assert (revoking.assigned, revoking.revoking) == (owned(2), owned(1))
     assert step(revoking, (2, 3), None) is revoking, "it has not said that it revoked"
     assert step(revoking, (2, 3), owned(1, 2)) is revoking
@@ -62,3 +65,21 @@ def test_a_partition_is_had_since_the_epoch_that_gave_it():
     revoking = step(member, (2,), owned(1, 2), epoch=6)
     assert (revoking.state, revoking.since) == (MemberState.UNREVOKED_PARTITIONS, {(T, 1): 4, (T, 2): 5})
     assert step(revoking, (2,), owned(2), epoch=6).since == {(T, 2): 5}
+
+
+def test_what_a_member_has_just_revoked_is_free():
+    member = ConsumerMember("m", epoch=4, state=MemberState.UNREVOKED_PARTITIONS, assigned=owned(1), revoking=owned(2))
+    moved = step(member, (1, 2), owned(1), taken={1, 2})
+    assert (moved.epoch, moved.state, moved.assigned) == (5, MemberState.STABLE, owned(1, 2))
+
+
+def test_member_gives_up_what_it_is_not_subscribed_to_before_there_is_a_new_target():
+    member = ConsumerMember("m", epoch=5, assigned=owned(1))
+    assert step(member, (1,), owned(1), has_changed=True) is member
+    revoking = step(member, (1,), owned(1), topic_ids=(), has_changed=True)
+    assert (revoking.epoch, revoking.state, revoking.assigned) == (5, MemberState.UNREVOKED_PARTITIONS, {})
+    assert step(revoking, (1,), owned(1), topic_ids=(), has_changed=True) is revoking
+    gone = step(member, (1,), {}, topic_ids=(), has_changed=True)
+    assert (gone.epoch, gone.state, gone.assigned, gone.revoking) == (5, MemberState.STABLE, {}, {})
+    moved = step(revoking, (1,), {}, topic_ids=())
+    assert (moved.epoch, moved.state, moved.assigned) == (5, MemberState.STABLE, {}), "whatever the target says"

@@ -11,7 +11,7 @@ from kafkawire.reference_broker.groups.consumer.records import (
     CONSUMER_RECORD_TYPES,
     current_record,
     epoch_record,
-    group_records_end,
+    group_tombstones,
     group_value_record,
     member_record,
     member_tombstones,
@@ -74,7 +74,7 @@ def test_member_goes():
 
 def test_group_goes():
     group = stored(*RECORDS)["g"]
-    assert stored(*RECORDS, *group_records_end(group)) == {}
+    assert stored(*RECORDS, *group_tombstones("g", group.members)) == {}
     assert stored(*member_tombstones("g", "m")) == {}
 
 

@@ -1,0 +1,254 @@
+"""What follows when members of a consumer group come, change or go: the records of the member, of the group's next
+epoch, of the target assignment, and of the member's next step towards that.
+
+Shared by both ways to be a member, `heartbeats.py` and `classic_protocol.py`. Records alone change a group.
+
+Source: KIP-848; `GroupMetadataManager.updateSubscriptionMetadata`, `maybeUpdateTargetAssignment`, `maybeReconcile` in
+Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from kafkawire.reference_broker.coordinators.shard import ShardTimers
+from kafkawire.reference_broker.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, Subscriber
+from kafkawire.reference_broker.groups.consumer.deadlines import Deadline, Deadlines
+from kafkawire.reference_broker.groups.consumer.group import (
+    NOTHING,
+    ConsumerGroup,
+    ConsumerMember,
+    MemberState,
+    Partitions,
+)
+from kafkawire.reference_broker.groups.consumer.reconciliation import reconciled
+from kafkawire.reference_broker.groups.consumer.records import (
+    current_record,
+    epoch_record,
+    group_value_record,
+    member_record,
+    member_tombstones,
+    target_record,
+)
+from kafkawire.reference_broker.groups.migration import Migration
+from kafkawire.reference_broker.groups.outbox import Outbox
+from kafkawire.reference_broker.groups.requests import GroupLimits
+from kafkawire.reference_broker.groups.topics import Topics
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.java_order import java_order, string_hash
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records import crc32c
+
+__all__ = ["Change", "Changes", "preferred_assignor"]
+
+
+class Change:
+    """A member that comes or changes, and the group as it will be.
+
+    Args:
+        group: as it is.
+        member: as it was, or one of which nothing is known yet.
+        updated: what it says of itself now.
+        replaced: the id of the static member whose place it takes.
+    """
+
+    def __init__(
+        self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, replaced: str | None
+    ) -> None:
+        self.group = group
+        self.updated = updated
+        self.replaced = replaced
+        self.is_known = updated == member
+        self.has_subscription_changed = (updated.topics, updated.regex) != (member.topics, member.regex)
+        self.members = {name: known for name, known in group.members.items() if name != replaced}
+        self.members[updated.member_id] = updated
+
+    def target_of(self, member_id: str) -> Partitions:
+        """Return what a member is to own by the last target assignment."""
+        if member_id == self.updated.member_id and self.replaced is not None:
+            return self.group.target.get(self.replaced, NOTHING)
+        return self.group.target.get(member_id, NOTHING)
+
+
+class Changes:
+    """What changes the consumer groups of a shard.
+
+    Args:
+        groups: the groups by id, which change by replayed records only.
+        timers: where deadlines are set.
+        outbox: gets the records.
+        limits: see `GroupLimits`.
+        topics: see `Topics`.
+        migration: what makes classic groups of them.
+
+    Attributes:
+        deadlines: of their members.
+    """
+
+    def __init__(
+        self,
+        groups: dict[str, ConsumerGroup],
+        timers: ShardTimers,
+        outbox: Outbox,
+        limits: GroupLimits,
+        topics: Topics,
+        migration: Migration,
+    ) -> None:
+        self._outbox = outbox
+        self._limits = limits
+        self._topics = topics
+        self._migration = migration
+        self.deadlines = Deadlines(
+            groups, timers, outbox, lambda group, member, now_ms: self.fence(group, [member.member_id], now_ms)
+        )
+
+    # Coming and changing.
+
+    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
+        """Check that a member may join.
+
+        Raises:
+            BrokerError: GROUP_MAX_SIZE_REACHED.
+        """
+        size_max = self._limits.group_consumer_max_size
+        if len(group.members) >= size_max and member_id not in group.members:
+            text = f"The consumer group has reached its maximum capacity of {size_max} members."
+            raise BrokerError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+
+    def replace_static(self, group: ConsumerGroup, holder: ConsumerMember, member_id: str) -> ConsumerMember:
+        """Return the member that takes a static member's place, as it begins."""
+        new = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
+        if member_id != holder.member_id:
+            # Its timers are kept until it is gone for certain.
+            self._outbox.add_all(member_tombstones(group.group_id, holder.member_id))
+        self._outbox.add(member_record(group.group_id, new))
+        self._outbox.add(target_record(group.group_id, member_id, group.target.get(holder.member_id, NOTHING)))
+        self._outbox.add(current_record(group.group_id, new))
+        return new
+
+    def write_member(self, change: Change) -> int:
+        """Write what a member says of itself; return the group's epoch, which subscriptions and their topics raise."""
+        group = change.group
+        if not change.is_known:
+            self._outbox.add(member_record(group.group_id, change.updated))
+        metadata_hash = self._metadata_hash(change.members)
+        if not change.has_subscription_changed and metadata_hash == group.metadata_hash:
+            return group.epoch
+        self._outbox.add(group_value_record(group.group_id, group.epoch + 1, metadata_hash))
+        return group.epoch + 1
+
+    def write_step(self, change: Change, epoch: int, owned: Partitions | None, now_ms: int) -> ConsumerMember:
+        """Write the target assignment of a new epoch, if it is time for one, and the member's next step towards it.
+
+        Args:
+            change: of the member.
+            epoch: of the group.
+            owned: what the member says that it owns, None if it does not say.
+            now_ms: the current time.
+
+        Returns:
+            The member after that step.
+        """
+        group, updated = change.group, change.updated
+        target_epoch, target = group.assignment_epoch, change.target_of(updated.member_id)
+        if epoch > target_epoch and self._may_assign(group, now_ms):
+            target_epoch = epoch
+            target = self._assign(change, epoch, now_ms)[updated.member_id]
+        return self.write_reconciled(change, target_epoch, target, owned, now_ms)
+
+    def write_reconciled(
+        self, change: Change, target_epoch: int, target: Partitions, owned: Partitions | None, now_ms: int
+    ) -> ConsumerMember:
+        """Write a member's next step towards a target assignment; return the member after it."""
+        group, updated = change.group, change.updated
+        if updated.is_reconciled_to(target_epoch) and not change.has_subscription_changed:
+            return updated
+        names = updated.subscribed_topics(self._topics)
+        moved = reconciled(
+            updated,
+            target_epoch,
+            target,
+            owned,
+            lambda *partition: partition in group.owners,
+            {self._topics[name].topic_id for name in names if name in self._topics},
+            has_changed=change.has_subscription_changed,
+        )
+        if moved != updated:
+            self._outbox.add(current_record(group.group_id, moved))
+            self._expect_revocation(group.group_id, moved, now_ms)
+        return moved
+
+    def _expect_revocation(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
+        """Expect of a member that it revokes partitions; one that speaks the classic protocol rejoins and syncs."""
+        if member.classic is not None:
+            return
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            timeout_ms = member.rebalance_timeout_ms
+            self.deadlines.set(Deadline.REVOCATION, group_id, member.member_id, timeout_ms, now_ms, member.epoch)
+        else:
+            self.deadlines.done(Deadline.REVOCATION, group_id, member.member_id)
+
+    def expect_all(self, group: ConsumerGroup, now_ms: int) -> None:
+        """Expect of all members of a group to be heard, and of those that revoke, to do so."""
+        for member in group.members.values():
+            self.expect_heard(group.group_id, member, now_ms)
+            if member.state is MemberState.UNREVOKED_PARTITIONS:
+                self._expect_revocation(group.group_id, member, now_ms)
+
+    def expect_heard(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
+        """Begin a member's session anew."""
+        classic = member.classic
+        timeout_ms = self._limits.group_consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+        self.deadlines.set(Deadline.SESSION, group_id, member.member_id, timeout_ms, now_ms)
+
+    # Going.
+
+    def fence(self, group: ConsumerGroup, member_ids: Collection[str], now_ms: int) -> None:
+        """Remove members; the others get their partitions at their next heartbeats."""
+        if self._migration.may_downgrade(group, member_ids):
+            self._migration.downgrade(group, member_ids, None, now_ms, is_rebalancing=True)
+            return
+        for member_id in member_ids:
+            self._outbox.add_all(member_tombstones(group.group_id, member_id))
+        others = {name: known for name, known in group.members.items() if name not in member_ids}
+        self._outbox.add(group_value_record(group.group_id, group.epoch + 1, self._metadata_hash(others)))
+
+    # Epochs and assignments.
+
+    def _metadata_hash(self, members: Mapping[str, ConsumerMember]) -> int:
+        """Return a number that changes with the topics that members are subscribed to; 0 if there are none."""
+        subscriptions = {(member.topics, member.regex): member for member in members.values()}
+        names = {name for member in subscriptions.values() for name in member.subscribed_topics(self._topics)}
+        facts = [(name, self._topics[name]) for name in sorted(names) if name in self._topics]
+        return crc32c(repr([(name, *found) for name, found in facts]).encode()) if facts else 0
+
+    def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
+        """Return whether changes have been gathered long enough since the last assignment."""
+        interval_ms = self._limits.group_consumer_assignment_interval_ms
+        return not group.assigned_ms or not interval_ms or now_ms - group.assigned_ms >= interval_ms
+
+    def _assign(self, change: Change, epoch: int, now_ms: int) -> dict[str, Partitions]:
+        """Compute the target assignment of a new epoch and write what has changed."""
+        group = change.group
+        counts: dict[bytes, int] = {}
+        subscribers: dict[str, Subscriber] = {}
+        for member_id, member in change.members.items():
+            names = member.subscribed_topics(self._topics)
+            facts = [self._topics[name] for name in names if name in self._topics]
+            counts.update((found.topic_id, found.partitions) for found in facts)
+            topic_ids = frozenset(found.topic_id for found in facts)
+            subscribers[member_id] = Subscriber(member.instance_id, topic_ids, change.target_of(member_id))
+        assignment = ASSIGNORS[preferred_assignor(change.members)](subscribers, counts)
+        for member_id, target in assignment.items():
+            if group.target.get(member_id) != target:
+                self._outbox.add(target_record(group.group_id, member_id, target))
+        self._outbox.add(epoch_record(group.group_id, epoch, now_ms))
+        return assignment
+
+
+def preferred_assignor(members: Mapping[str, ConsumerMember]) -> str:
+    """Return the assignor that most members ask for."""
+    votes = Counter(member.assignor for member in members.values() if member.assignor is not None)
+    return max(java_order(votes, string_hash), key=votes.__getitem__) if votes else DEFAULT_ASSIGNOR

@@ -1,0 +1,242 @@
+"""Groups that change their protocol while they run: a classic group whose members are consumers becomes a KIP-848 group
+when the first consumer joins it by the new protocol, and is a classic group again when the last such consumer is gone.
+
+Each way is one batch of records: what the group was is deleted, what it is now is written, and with that it changes.
+
+Source: KIP-848; `GroupMetadataManager.convertToConsumerGroup`, `convertToClassicGroup`,
+`ConsumerGroup.fromClassicGroup`, `ClassicGroup.fromConsumerGroup` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState, Member
+from kafkawire.reference_broker.groups.consumer.group import (
+    NOTHING,
+    ClassicProtocol,
+    ConsumerGroup,
+    ConsumerMember,
+    Partitions,
+)
+from kafkawire.reference_broker.groups.consumer.records import (
+    current_record,
+    epoch_record,
+    group_tombstones,
+    group_value_record,
+    member_record,
+    target_record,
+)
+from kafkawire.reference_broker.groups.embedded_protocol import (
+    read_assignment,
+    read_subscription,
+    readable_version,
+    write_assignment,
+)
+from kafkawire.reference_broker.groups.outbox import Outbox
+from kafkawire.reference_broker.groups.records import group_record, group_tombstone
+from kafkawire.reference_broker.groups.requests import GroupLimits
+from kafkawire.reference_broker.groups.topics import Topics
+from kafkawire.sdk.errors import BrokerError, DecodeError
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["Downgraded", "Migration"]
+
+#: Policies under which a group may change from the classic protocol, and back to it.
+_UPGRADING = ("upgrade", "bidirectional")
+_DOWNGRADING = ("downgrade", "bidirectional")
+
+
+class Downgraded(NamedTuple):
+    """A classic group that takes the place of a consumer group once its record is in the log.
+
+    Attributes:
+        group: the group.
+        is_rebalancing: whether it begins with a rebalance.
+        now_ms: when it was made.
+    """
+
+    group: ClassicGroup
+    is_rebalancing: bool
+    now_ms: int
+
+
+class Migration:
+    """Makes groups of one kind out of the other.
+
+    Args:
+        outbox: gets the records.
+        limits: see `GroupLimits`.
+        topics: see `Topics`.
+    """
+
+    def __init__(self, outbox: Outbox, limits: GroupLimits, topics: Topics) -> None:
+        self._outbox = outbox
+        self._limits = limits
+        self._topics = topics
+        #: By group id.
+        self._downgraded: dict[str, Downgraded] = {}
+
+    # From classic to consumer.
+
+    def upgrade(self, classic: ClassicGroup) -> ConsumerGroup:
+        """Write that a classic group becomes a consumer group; return that, whose members are those of the classic one.
+
+        Raises:
+            BrokerError: GROUP_ID_NOT_FOUND, it may not or cannot become one.
+        """
+        self._check_upgrade(classic)
+        try:
+            group = self._upgraded(classic)
+        except DecodeError:
+            raise _cannot_upgrade(classic, "the embedded consumer protocol is malformed.") from None
+        group_id = group.group_id
+        self._outbox.add(group_tombstone(group_id))
+        for member in group.members.values():
+            self._outbox.add(member_record(group_id, member))
+        self._outbox.add(group_value_record(group_id, group.epoch, group.metadata_hash))
+        for member_id in group.members:
+            self._outbox.add(target_record(group_id, member_id, group.target[member_id]))
+        self._outbox.add(epoch_record(group_id, group.assignment_epoch, group.assigned_ms))
+        for member in group.members.values():
+            self._outbox.add(current_record(group_id, member))
+        return group
+
+    def _check_upgrade(self, classic: ClassicGroup) -> None:
+        if self._limits.group_consumer_migration_policy not in _UPGRADING:
+            raise _cannot_upgrade(classic, "online upgrade is disabled.")
+        if not classic.uses_consumer_protocol:
+            raise _cannot_upgrade(classic, "the group does not use the consumer embedded protocol.")
+        if len(classic.members) > self._limits.group_consumer_max_size:
+            raise _cannot_upgrade(classic, "the group size exceeds the consumer group maximum size.")
+
+    def _upgraded(self, classic: ClassicGroup) -> ConsumerGroup:
+        """Return the consumer group: everybody has what the leader assigned last, and nobody else has it too."""
+        epoch = classic.generation_id
+        group = ConsumerGroup(classic.group_id, epoch, assignment_epoch=epoch)
+        for member in classic.members.values():
+            # A group that is still joining for the first time has not selected a protocol.
+            protocol = classic.protocol_name or member.protocols[0][0]
+            subscription = read_subscription(member.metadata(protocol), self._topics)
+            assignment = read_assignment(member.assignment, self._topics)
+            if assignment.user_data:
+                text = "an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
+                raise _cannot_upgrade(classic, f"{text}default assignor before re-attempting the upgrade.")
+            assigned = _not_owned(assignment.partitions, group)
+            protocols = tuple((name, bytes(data)) for name, data in member.protocols)
+            group.put(
+                ConsumerMember(
+                    member.member_id,
+                    member.instance_id,
+                    subscription.rack_id,
+                    member.client_id,
+                    member.client_host,
+                    member.rebalance_timeout_ms,
+                    tuple(sorted(set(subscription.topics))),
+                    epoch=epoch,
+                    previous_epoch=epoch,
+                    assigned=assigned,
+                    since={(topic_id, n): epoch for topic_id, numbers in assigned.items() for n in numbers},
+                    classic=ClassicProtocol(member.session_timeout_ms, protocols),
+                )
+            )
+            group.target[member.member_id] = assigned
+        return group
+
+    # From consumer to classic.
+
+    def may_downgrade(self, group: ConsumerGroup, leaving: Collection[str], joining: int = 0) -> bool:
+        """Return whether a group becomes a classic one when members leave, and others take their place."""
+        staying = [member for member_id, member in group.members.items() if member_id not in leaving]
+        return (
+            0 < len(staying) + joining <= self._limits.group_max_size
+            and self._limits.group_consumer_migration_policy in _DOWNGRADING
+            and all(member.classic is not None for member in staying)
+        )
+
+    def downgrade(
+        self,
+        group: ConsumerGroup,
+        leaving: Collection[str],
+        joining: ConsumerMember | None,
+        now_ms: int,
+        *,
+        is_rebalancing: bool,
+    ) -> None:
+        """Write that a consumer group becomes a classic one.
+
+        Args:
+            group: the group; all members that stay speak the classic protocol.
+            leaving: members that do not stay.
+            joining: a member that takes the place of a static one among those.
+            now_ms: the current time.
+            is_rebalancing: whether the classic group begins with a rebalance.
+        """
+        classic = self._classic(group, leaving, joining, now_ms)
+        ids = [*group.members] if joining is None else [*group.members, joining.member_id]
+        self._outbox.add_all(group_tombstones(group.group_id, ids))
+        made = self._downgraded[group.group_id] = Downgraded(classic, is_rebalancing, now_ms)
+
+        def committed(error: BrokerError | None) -> None:
+            if error is not None and self._downgraded.get(group.group_id) is made:
+                del self._downgraded[group.group_id]
+
+        self._outbox.add(group_record(classic)._replace(is_held=False), committed)
+
+    def take_downgraded(self, group_id: str) -> Downgraded | None:
+        """Return the group whose record is replayed, None if the record says all that is known."""
+        return self._downgraded.pop(group_id, None)
+
+    def _classic(
+        self, group: ConsumerGroup, leaving: Collection[str], joining: ConsumerMember | None, now_ms: int
+    ) -> ClassicGroup:
+        members = [member for member_id, member in group.members.items() if member_id not in leaving]
+        targets = {member.member_id: group.target.get(member.member_id, NOTHING) for member in members}
+        if joining is not None:
+            holder = group.static_members[joining.instance_id or ""]
+            members.append(joining)
+            targets[joining.member_id] = group.target.get(holder, NOTHING)
+        classic = ClassicGroup(
+            group.group_id,
+            GroupState.STABLE,
+            group.epoch,
+            CONSUMER_PROTOCOL_TYPE,
+            state_changed_ms=now_ms,
+        )
+        for member in members:
+            assert member.classic is not None
+            classic.add(
+                Member(
+                    member.member_id,
+                    member.instance_id,
+                    member.client_id,
+                    member.client_host,
+                    member.classic.session_timeout_ms,
+                    member.rebalance_timeout_ms,
+                    member.classic.protocols,
+                )
+            )
+        classic.protocol_name = classic.select_protocol()
+        for member in members:
+            data = classic.members[member.member_id].metadata(classic.protocol_name)
+            version = readable_version(data)
+            classic.members[member.member_id].assignment = write_assignment(
+                version, targets[member.member_id], member.topics, self._topics
+            )
+        return classic
+
+
+def _cannot_upgrade(classic: ClassicGroup, reason: str) -> BrokerError:
+    text = f"Cannot upgrade classic group {classic.group_id} to consumer group because {reason}"
+    return BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, text)
+
+
+def _not_owned(partitions: Partitions, group: ConsumerGroup) -> Partitions:
+    """Return the partitions that no member has: a leader may have given one to two."""
+    left = {
+        topic_id: frozenset(number for number in numbers if (topic_id, number) not in group.owners)
+        for topic_id, numbers in partitions.items()
+    }
+    return {topic_id: numbers for topic_id, numbers in left.items() if numbers}

@@ -1,0 +1,248 @@
+"""Groups change between the classic protocol and KIP-848 while they have members, and the log says the same.
+
+Method: a coordinator over a log in memory; another one reads the log.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.reference_broker.groups.classic.group import GroupState
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.groups.consumer_bench import ConsumerBench, T, assignment, numbers, parts_of, subscription
+from tests.reference_broker.groups.group_bench import REBALANCE_MS, SESSION_MS, only
+
+
+def test_a_classic_group_becomes_a_consumer_group():
+    bench = ConsumerBench()
+    first, second = bench.classic_group((0, 1), (2, 3))
+    assert bench.group.generation_id == 2
+    assert bench.beat("new").member_epoch == 3
+    assert list(bench.groups.groups()) == []
+    members = bench.consumers.members
+    assert members[first].assigned == {T: frozenset({0, 1})}
+    assert (members[first].epoch, members[first].previous_epoch, members[second].topics) == (2, 2, ("t",))
+    assert members[second].classic.session_timeout_ms == SESSION_MS
+    again = bench.loaded()
+    assert list(again.groups.groups()) == []
+    assert (again.consumers.members, again.consumers.target) == (members, bench.consumers.target)
+
+
+def test_members_that_wait_are_told_to_rejoin():
+    bench = ConsumerBench()
+    (first,) = bench.classic_group((0, 1, 2, 3))
+    waits = bench.join_classic()
+    assert waits == []
+    bench.beat("new")
+    assert only(waits).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    bench.timers.fire(REBALANCE_MS - 1)
+    assert bench.heartbeat(first, 1, REBALANCE_MS) is ErrorCode.UNKNOWN_MEMBER_ID, "its session was over"
+
+
+def test_members_that_wait_for_the_leader_are_told_to_rejoin():
+    bench = ConsumerBench(group_initial_rebalance_delay_ms=100)
+    joined = [bench.join_classic(), bench.join_classic()]
+    bench.timers.fire(100)
+    bench.timers.fire(200)
+    follower = next(answer for (answer,) in joined if answer.member_id != answer.leader)
+    waits = bench.sync(follower.member_id, 1)
+    bench.beat("new", now=200)
+    assert only(waits).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_group_that_joins_for_the_first_time_becomes_a_consumer_group():
+    bench = ConsumerBench(group_initial_rebalance_delay_ms=100)
+    waits = bench.join_classic()
+    assert bench.beat("new").member_epoch == 1
+    assert only(waits).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_partition_that_was_assigned_twice_has_one_owner():
+    bench = ConsumerBench()
+    first, second = bench.classic_group((0, 1), (1, 2))
+    bench.beat("new")
+    members = bench.consumers.members
+    assert (members[first].assigned, members[second].assigned) == ({T: frozenset({0, 1})}, {T: frozenset({2})})
+
+
+@pytest.mark.parametrize(
+    ("policy", "code"),
+    [
+        ("upgrade", None),
+        ("bidirectional", None),
+        ("downgrade", ErrorCode.GROUP_ID_NOT_FOUND),
+        ("disabled", ErrorCode.GROUP_ID_NOT_FOUND),
+    ],
+)
+def test_policies_of_upgrades(policy, code):
+    bench = ConsumerBench(group_consumer_migration_policy=policy)
+    bench.classic_group((0, 1, 2, 3))
+    answer = bench.beat("new")
+    assert answer == code or answer.member_epoch == 2
+    assert len(list(bench.groups.groups())) == (code is not None)
+
+
+def test_groups_that_cannot_be_consumer_groups_stay_as_they_are():
+    bench = ConsumerBench()
+    joined = only(bench.join(protocol_type="connect"))
+    assert bench.beat("new") == ErrorCode.GROUP_ID_NOT_FOUND
+    assert set(bench.group.members) == {joined.member_id}
+    full = ConsumerBench(group_consumer_max_size=1)
+    full.classic_group((0, 1), (2, 3))
+    assert full.beat("new") == ErrorCode.GROUP_ID_NOT_FOUND
+    odd = ConsumerBench()
+    only(odd.join())
+    assert odd.beat("new") == ErrorCode.GROUP_ID_NOT_FOUND, "what it says of itself cannot be read"
+    assert odd.group.state is GroupState.COMPLETING_REBALANCE
+
+
+def test_what_an_assignor_of_its_own_has_noted_would_be_lost():
+    bench = ConsumerBench()
+    joined = only(bench.join_classic())
+    bench.sync(joined.member_id, 1, {joined.member_id: assignment({"t": (0,)}, b"noted")})
+    assert bench.beat("new") == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_what_cannot_be_written_leaves_the_group_as_it_is():
+    bench = ConsumerBench()
+    (first,) = bench.classic_group((0, 1, 2, 3))
+    waits = bench.join_classic()
+    bench.log.error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR)
+    assert bench.beat("new") == ErrorCode.NOT_COORDINATOR
+    bench.log.error = None
+    assert waits == []
+    assert only(bench.join_classic(first)).error_code == ErrorCode.NONE
+    assert only(waits).error_code == ErrorCode.NONE
+    assert list(bench.groups.consumer_groups()) == []
+
+
+def test_a_request_that_is_refused_leaves_the_group_as_it_is():
+    bench = ConsumerBench(group_consumer_max_size=1)
+    (first,) = bench.classic_group((0, 1, 2, 3))
+    assert bench.beat("new") == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert bench.heartbeat(first, 1) is ErrorCode.NONE
+    written = bench.log.next_offset
+    bench.beat("new", 7)
+    assert bench.log.next_offset == written
+
+
+def test_the_last_member_of_kip_848_leaves_a_classic_group():
+    bench = ConsumerBench()
+    first, second = bench.classic_group((0, 1), (2, 3))
+    bench.beat("new")
+    target = dict(bench.consumers.target)
+    bench.beat("new", -1)
+    assert list(bench.groups.consumer_groups()) == []
+    group = bench.group
+    assert (group.state, group.generation_id, group.protocol_name) == (
+        GroupState.PREPARING_REBALANCE,
+        3,
+        "cooperative-sticky",
+    )
+    assert parts_of(group.members[first].assignment) == {"t": sorted(target[first][T])}
+    assert bench.heartbeat(second, 3) is ErrorCode.REBALANCE_IN_PROGRESS
+    again = bench.loaded()
+    assert list(again.groups.consumer_groups()) == []
+    assert (again.group.generation_id, again.group.leader_id) == (3, group.leader_id)
+    assert {name: member.assignment for name, member in again.group.members.items()} == {
+        name: member.assignment for name, member in group.members.items()
+    }
+    joined = [bench.join_classic(first), bench.join_classic(second)]
+    assert {only(answers).generation_id for answers in joined} == {4}
+
+
+def test_a_fenced_member_leaves_a_classic_group():
+    bench = ConsumerBench(group_consumer_session_timeout_ms=5_000)
+    (first,) = bench.classic_group((0, 1, 2, 3))
+    bench.beat("new")
+    bench.timers.fire(5_000)
+    assert set(bench.group.members) == {first}
+    bench.timers.fire(REBALANCE_MS + 5_000)
+    assert bench.group.state is GroupState.EMPTY, "nobody rejoined"
+
+
+def test_downgrading_that_cannot_be_written_is_tried_again():
+    bench = ConsumerBench(group_consumer_session_timeout_ms=5_000)
+    (first,) = bench.classic_group((0, 1, 2, 3))
+    bench.beat("new")
+    bench.log.error = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    bench.timers.fire(5_000)
+    assert set(bench.consumers.members) == {first, "new"}
+    bench.log.error = None
+    bench.timers.fire(5_500)
+    assert set(bench.group.members) == {first}
+
+
+@pytest.mark.parametrize(("policy", "stays"), [("upgrade", True), ("bidirectional", False)])
+def test_policies_of_downgrades(policy, stays):
+    bench = ConsumerBench(group_consumer_migration_policy=policy)
+    (first,) = bench.classic_group((0, 1, 2, 3))
+    bench.beat("new")
+    bench.beat("new", -1)
+    assert bool(list(bench.groups.consumer_groups())) is stays
+    if stays:
+        assert bench.heartbeat(first, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+        assert only(bench.join_classic(first, (0, 1, 2, 3))).generation_id == 3
+        assert bench.sync_classic(first, 3) == [0, 1, 2, 3]
+
+
+def test_a_group_too_large_for_a_classic_one_stays_as_it_is():
+    bench = ConsumerBench(group_max_size=1)
+    bench.classic_group((0, 1, 2, 3))
+    bench.beat("new")
+    bench.join_classic("late")
+    bench.beat("new", -1)
+    assert len(bench.consumers.members) == 2
+
+
+def test_a_static_member_takes_the_place_of_the_last_of_kip_848():
+    bench = ConsumerBench()
+    (first,) = bench.classic_group((0, 1, 2, 3))
+    bench.beat("new", instance_id="i")
+    kept = only(bench.join_classic(first)).generation_id
+    given = numbers(bench.beat("new", 2))
+    bench.sync_classic(first, kept)
+    back = only(bench.join_classic(instance="i", owned=tuple(given)))
+    group = bench.group
+    assert (back.error_code, back.generation_id) == (ErrorCode.NONE, 2)
+    assert (group.state, group.generation_id) == (GroupState.STABLE, 2)
+    assert bench.sync_classic(back.member_id, 2, instance_id="i") == given
+    assert bench.heartbeat(first, 2) is ErrorCode.NONE
+    assert set(bench.loaded().group.members) == {first, back.member_id}
+
+
+def test_a_static_member_that_reads_something_else_begins_a_rebalance():
+    bench = ConsumerBench()
+    (first,) = bench.classic_group((0, 1, 2, 3))
+    bench.beat("new", instance_id="i")
+    back = only(bench.join_classic(instance="i", topics=("u",)))
+    assert (back.error_code, back.generation_id) == (ErrorCode.NONE, 0)
+    assert bench.group.state is GroupState.PREPARING_REBALANCE
+    assert bench.heartbeat(first, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_groups_without_members_change_either_way():
+    bench = ConsumerBench()
+    bench.commit()
+    bench.beat("new")
+    bench.beat("new", -1)
+    joined = only(bench.join_classic())
+    assert joined.generation_id == 1
+    bench.leave(joined.member_id)
+    assert bench.group.state is GroupState.EMPTY
+    assert bench.beat("new", 2) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert bench.beat("new").member_epoch == 2
+    assert len(bench.loaded().groups.offsets("g")) == 1
+
+
+def test_metadata_of_another_protocol_that_cannot_be_read_does_not_keep_a_group():
+    bench = ConsumerBench()
+    data = subscription(("t",))
+    joined = only(bench.join(protocols=(("range", data),)))
+    bench.sync(joined.member_id, 1, {})
+    bench.beat("new")
+    bench.join(joined.member_id, protocols=(("range", data), ("a", b"")))
+    bench.join("late", protocols=(("a", data), ("range", b"\xff")))
+    bench.beat("new", -1)
+    assert set(bench.group.members) == {joined.member_id, "late"}
