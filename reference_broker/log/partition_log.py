@@ -22,7 +22,7 @@ from kafkawire.reference_broker.log.high_watermark import HighWatermark
 from kafkawire.reference_broker.log.last_stable_offset import LastStableOffset
 from kafkawire.reference_broker.log.markers import build_marker
 from kafkawire.reference_broker.log.producer_state import Snapshots, load_producers
-from kafkawire.reference_broker.log.producers import CompletedTransaction, Marker, Verification
+from kafkawire.reference_broker.log.producers import BATCHES_KEPT, CompletedTransaction, Marker, Verification
 from kafkawire.reference_broker.log.reading import storage_error
 from kafkawire.reference_broker.log.recovery import Places, open_segments
 from kafkawire.reference_broker.log.segment import Segment
@@ -33,6 +33,10 @@ from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import stamp
 
 __all__ = ["Appended", "Done", "PartitionLog"]
+
+
+#: How much of the log, beside the last two segments, is searched for what a producer may send again after a crash.
+_RECALLED_BYTES = 64 * 1024 * 1024
 
 
 class Appended(NamedTuple):
@@ -58,11 +62,13 @@ class _Append(NamedTuple):
 
     Attributes:
         batch: its header.
+        now_ms: when it was asked for.
         done: see `append`.
         make: makes it.
     """
 
     batch: BatchHeader
+    now_ms: int
     done: Done
     make: Callable[[], None]
 
@@ -118,7 +124,8 @@ class PartitionLog(DurableLog):
         self._has_new_names = not self.next_offset or not all(segment.is_stored for segment in segments)
         self.log_start_offset = min(max(log_start_offset, segments[0].base_offset), self.next_offset)
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
-        self.epochs = load_epochs(disk, self.folder, self.next_offset, self.segments.headers())
+        may_be_cut = not is_clean or self.truncated_bytes > 0 or self.next_offset < recovery_point
+        self.epochs = load_epochs(disk, self.folder, self.next_offset, self.segments.headers(), begins_epoch=may_be_cut)
         self._load_producers(is_clean=is_clean)
         if self._unsynced_records >= self.config.flush_messages:
             # What a crash has left becomes readable once it is durable.
@@ -144,11 +151,14 @@ class PartitionLog(DurableLog):
             is_clean=is_clean,
             aborted=aborted,
             aborted_from=incomplete[0].base_offset if incomplete else None,
+            recalled_from=None if is_clean else self.segments.recent(BATCHES_KEPT + 1, _RECALLED_BYTES).base_offset,
         )
         for segment in incomplete:
             segment.transactions.is_complete = True
             if segment.is_stored:
                 segment.transactions.store()
+        for segment in self.segments:
+            segment.release()
 
     # Writing.
 
@@ -174,10 +184,12 @@ class PartitionLog(DurableLog):
             is_client: whether a client produced it; coordinators write without sequence numbers.
             verification: what begins a transaction here, see `Producers.verify`.
         """
-        if self._takes(batch):
+        if self.config.is_log_append_time:
+            batch = batch._replace(max_timestamp=now_ms)
+        if self._takes(batch, now_ms):
             self._append(data, batch, now_ms, done, is_client, verification)
         else:
-            self._wait(batch, done, lambda: self._append(data, batch, now_ms, done, is_client, verification))
+            self._wait(batch, now_ms, done, lambda: self._append(data, batch, now_ms, done, is_client, verification))
 
     def append_marker(self, marker: Marker, transaction_version: int, now_ms: int, done: Done) -> None:
         """Append the marker that ends a transaction; a marker that finds none open is appended as well.
@@ -189,23 +201,25 @@ class PartitionLog(DurableLog):
             done: see `append`; the error may be INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
         """
         data, batch = build_marker(marker, now_ms)
-        if self._takes(batch):
+        if self._takes(batch, now_ms):
             self._append_marker(data, batch, now_ms, done, marker, transaction_version)
-        else:
-            self._wait(batch, done, lambda: self._append_marker(data, batch, now_ms, done, marker, transaction_version))
+            return
+        self._wait(
+            batch, now_ms, done, lambda: self._append_marker(data, batch, now_ms, done, marker, transaction_version)
+        )
 
-    def _takes(self, batch: BatchHeader) -> bool:
+    def _takes(self, batch: BatchHeader, now_ms: int) -> bool:
         """Return whether a batch can be appended now."""
         if self.error is not None or self._is_rolling or self._waiting:
             return False
-        return not self.segments.last.is_full_for(batch)
+        return not self.segments.last.is_full_for(batch, now_ms)
 
-    def _wait(self, batch: BatchHeader, done: Done, make: Callable[[], None]) -> None:
+    def _wait(self, batch: BatchHeader, now_ms: int, done: Done, make: Callable[[], None]) -> None:
         """Make an append when there is a segment for it."""
         if self.error is not None:
             done(self.error)
             return
-        self._waiting.append(_Append(batch, done, make))
+        self._waiting.append(_Append(batch, now_ms, done, make))
         if not self._is_rolling and len(self._waiting) == 1:
             self._roll()
 
@@ -245,13 +259,12 @@ class PartitionLog(DurableLog):
         base_offset, log_append_time_ms = self.next_offset, NO_TIMESTAMP
         if self.config.is_log_append_time:
             log_append_time_ms = now_ms
-            batch = batch._replace(max_timestamp=log_append_time_ms)
             stamp(data, base_offset, self.leader_epoch, log_append_time=log_append_time_ms)
         else:
             stamp(data, base_offset, self.leader_epoch)
         segment = self.segments.last
         try:
-            segment.append(data, batch, base_offset)
+            segment.append(data, batch, base_offset, now_ms)
         except OSError as error:
             self.fail(error)
             done(self.error or storage_error(error))
@@ -303,7 +316,8 @@ class PartitionLog(DurableLog):
 
     def _append_waiting(self) -> None:
         while self._waiting and not self._is_rolling and self.error is None:
-            if self.segments.last.is_full_for(self._waiting[0].batch):
+            first = self._waiting[0]
+            if self.segments.last.is_full_for(first.batch, first.now_ms):
                 self._roll()
             else:
                 self._waiting.popleft().make()

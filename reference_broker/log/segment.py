@@ -75,6 +75,8 @@ class Segment:
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
         self._bytes_since_entry = 0
         self._first_timestamp: int | None = None
+        #: When something was appended first, in this run: the age of a segment whose first batch has no timestamp.
+        self._since_ms: int | None = None
         #: Not by chance, but as good: it differs between segments, so that not all partitions roll at once.
         self._jitter_ms = crc32c(self._path.encode()) % config.segment_jitter_ms if config.segment_jitter_ms else 0
 
@@ -144,27 +146,38 @@ class Segment:
 
     # Writing.
 
-    def is_full_for(self, batch: BatchHeader) -> bool:
-        """Return whether the log must be rolled before `batch` is appended."""
+    def is_full_for(self, batch: BatchHeader, now_ms: int) -> bool:
+        """Return whether the log must be rolled before `batch` is appended.
+
+        Args:
+            batch: its header; if the topic uses log append time, with that.
+            now_ms: the current time.
+        """
         config = self._config
         if not self.size_bytes:
             return False
-        first = self._first_timestamp
         return (
             self.size_bytes + batch.size_bytes > config.segment_bytes
             or self._index.is_full
             or self._time_index.is_full
             or self.next_offset + batch.last_offset_delta - self.base_offset > INT32_MAX
-            or (first is not None and first >= 0 and batch.max_timestamp - first > config.segment_ms - self._jitter_ms)
+            or self._age_ms(batch, now_ms) > config.segment_ms - self._jitter_ms
         )
 
-    def append(self, data: Buffer, batch: BatchHeader, base_offset: int) -> None:
+    def _age_ms(self, batch: BatchHeader, now_ms: int) -> int:
+        """Return the age by the clock that sets timestamps, the producer's or the broker's, as in Kafka."""
+        if self._first_timestamp is not None and self._first_timestamp >= 0:
+            return batch.max_timestamp - self._first_timestamp
+        return 0 if self._since_ms is None else now_ms - self._since_ms
+
+    def append(self, data: Buffer, batch: BatchHeader, base_offset: int, now_ms: int = 0) -> None:
         """Append a batch.
 
         Args:
             data: the stamped batch.
             batch: its header, as produced.
             base_offset: its base offset in the log.
+            now_ms: the current time; only the age of a segment that is appended to depends on it.
 
         Raises:
             OSError: it could not be written; the file was cut back, unless that failed too.
@@ -179,6 +192,8 @@ class Segment:
             with contextlib.suppress(OSError):
                 file.truncate(position)
             raise
+        if self._since_ms is None:
+            self._since_ms = now_ms
         self._note(batch, base_offset + batch.last_offset_delta, position)
 
     def _note(self, batch: BatchHeader, last_offset: int, position: int) -> None:
@@ -223,6 +238,11 @@ class Segment:
             self._is_indexed = False
             self._index.clear()
             self._time_index.clear()
+
+    def release(self) -> None:
+        """Let go of the file of a stored segment, until somebody reads there: many were read once at the start."""
+        if self.is_sealed and self.is_stored:
+            self._file = None
 
     def retire(self) -> list[str]:
         """Rename the files, so that they do not count any more, and return what is to be removed later, on any thread.

@@ -121,6 +121,16 @@ class Segments:
         """Return the segment that holds an offset, and those after it."""
         return self._segments[max(bisect_right(self.base_offsets, offset) - 1, 0) :]
 
+    def recent(self, count: int, size_bytes: int) -> Segment:
+        """Return the first of the last segments: as many as fit into a size, but at least two and at most `count`."""
+        first, left = self.last, size_bytes
+        for number, segment in enumerate(reversed(self._segments[-count:])):
+            left -= segment.size_bytes
+            if number > 1 and left < 0:
+                break
+            first = segment
+        return first
+
     def read(self, offset: int, max_bytes: int, up_to: int, *, at_least_one: bool, with_aborted: bool = False) -> Read:
         """Return batches from `offset` on, as a region of a file.
 

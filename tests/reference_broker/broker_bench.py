@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -107,6 +107,14 @@ class BrokerBench:
         if isinstance(answer, DelayedOperation):
             return self.through(answer.response, version) if answer.response is not None else answer
         return answer if answer is None else self.through(answer, version)
+
+    def ask_then(self, message: Message, version: int | None, answered: Callable[[Any], None]) -> None:
+        """Ask, and pass on the response when it comes."""
+        response = self.ask(message, version)
+        if isinstance(response, DelayedOperation):
+            response.then(answered)
+        else:
+            answered(response)
 
     def through(self, response: Message, version: int) -> Any:
         """Return a response as the client reads it."""

@@ -20,30 +20,8 @@ from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.sdk.errors import PartialBatch
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import walk
+from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.log.produced_batches import NOW_MS
-
-
-class Background:
-    """Holds work back.
-
-    Attributes:
-        held: what waits.
-    """
-
-    def __init__(self):
-        self.held = []
-
-    def __call__(self, work, done):
-        self.held.append((work, done))
-
-    def run(self):
-        work, done = self.held.pop(0)
-        try:
-            work()
-        except OSError as error:
-            done(error)
-        else:
-            done(None)
 
 
 @pytest.fixture
@@ -55,7 +33,7 @@ def disk():
 
 @pytest.fixture
 def background():
-    return Background()
+    return HeldWork()
 
 
 def open_log(disk, background, **configs):

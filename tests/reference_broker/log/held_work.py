@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 __all__ = ["HeldWork", "ShuffledWork"]
@@ -33,6 +33,10 @@ class HeldWork:
                 error = caught
             done(error)
             count = None if count is None else count - 1
+
+    def by_chance(self, chance: Random, counts: Sequence[int]) -> Callable[[bool], None]:
+        """Return what lets all of the work happen, if it is told to, or one of these numbers of pieces."""
+        return lambda is_all: self.run(None if is_all else chance.choice(counts))
 
 
 class ShuffledWork:

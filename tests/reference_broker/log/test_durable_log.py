@@ -112,7 +112,7 @@ def test_log_is_quiet_after_roll_and_sync():
 
 def directory_on(work, disk=None):
     numbers = count(1)
-    configs = {"segment.index.bytes": "12", "index.interval.bytes": "0"}
+    configs = {"segment.index.bytes": "24", "index.interval.bytes": "0"}
     services = LogServices(disk or MemoryDisk(), work)
     return LogDirectory(services, 1, lambda: next(numbers).to_bytes(16, "big"), configs)
 

@@ -20,7 +20,7 @@ from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.log.produced_batches import NOW_MS, produced, values_in
 
 #: Rolls after every fourth batch.
-ROLLING = dataclasses.replace(log_config({}), index_interval_bytes=0, segment_index_bytes=24)
+ROLLING = dataclasses.replace(log_config({}), index_interval_bytes=0, segment_bytes=4 * len(produced(b"v")))
 SYNCING = dataclasses.replace(log_config({}), flush_messages=1)
 
 
@@ -309,13 +309,13 @@ def test_close_makes_everything_durable():
     for number in range(7):
         bench.append(b"%d" % number)
         bench.work.run()
-    bench.append(b"last")
+    bench.append(b"L")
     bench.log.close()
     assert bench.log.recovery_point == 8
     bench.disk.sync_folder("")
     for seed in range(10):
         again = Bench(ROLLING, bench.disk.crash(seed), is_clean=True, recovery_point=8)
-        assert [again.values(offset)[0] for offset in range(8)] == [*(b"%d" % number for number in range(7)), b"last"]
+        assert [again.values(offset)[0] for offset in range(8)] == [*(b"%d" % number for number in range(7)), b"L"]
         assert again.log.max_timestamp() == bench.log.max_timestamp()
 
 

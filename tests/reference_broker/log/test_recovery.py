@@ -17,9 +17,9 @@ from kafkawire.reference_broker.log.recovery import Places, open_segments
 from kafkawire.reference_broker.log.services import LogServices
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
 
-#: Rolls after every fourth batch.
-CONFIG = dataclasses.replace(log_config({}), index_interval_bytes=0, segment_index_bytes=24)
 BATCH_BYTES = len(produced(b"v0"))
+#: Rolls after every fourth batch.
+CONFIG = dataclasses.replace(log_config({}), index_interval_bytes=0, segment_bytes=4 * BATCH_BYTES)
 
 
 @pytest.fixture

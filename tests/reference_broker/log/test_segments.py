@@ -119,3 +119,11 @@ def test_what_is_durable_ends_where_an_index_is_missing(segments):
     last.seal()
     last.stored()
     assert segments.stored_to == 14
+
+
+@pytest.mark.parametrize(
+    ("count", "size_in_segments", "base_offset"), [(1, 9, 10), (2, 9, 4), (9, 0, 4), (9, 2, 4), (9, 3, 0), (9, 9, 0)]
+)
+def test_recent_segments(segments, count, size_in_segments, base_offset):
+    size_bytes = size_in_segments * segments.last.size_bytes
+    assert segments.recent(count, size_bytes).base_offset == base_offset
