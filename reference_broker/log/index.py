@@ -101,7 +101,7 @@ class _Index:
     def store(self) -> None:
         """Write the file and sync it, on any thread.
 
-        A file that is only half written is found out when it is loaded, so it need not be replaced in one step.
+        It need not be replaced in one step: until it is durable, no checkpoint says that it can be trusted.
         """
         file = self._disk.open(self._path, create=True)
         if file.size_bytes:

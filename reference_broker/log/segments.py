@@ -90,6 +90,16 @@ class Segments:
         """The size of all batches."""
         return sum(segment.size_bytes for segment in self._segments)
 
+    @property
+    def stored_to(self) -> int:
+        """The offset before which all are durable with their indexes."""
+        offset = self.last.next_offset
+        for segment in reversed(self._segments):
+            if segment.is_stored:
+                break
+            offset = segment.base_offset
+        return offset
+
     def rolled(self, segment: Segment) -> Segments:
         """Return these segments and one more at the end."""
         return Segments((*self._segments, segment))

@@ -79,3 +79,22 @@ def test_partitions_are_loaded_one_after_the_other(monkeypatch):
     assert steps == sorted(steps)
     assert set(steps) == {0, 1, 3}
     assert timers.next_deadline_ms is None
+
+
+def test_partition_that_cannot_be_read_holds_up_no_other():
+    timers = Timers()
+    runtime = CoordinatorRuntime("topic", timers, CountingShard)
+    logs = [MemoryLog() for _ in range(2)]
+    for number, log in enumerate(logs):
+        runtime.load(number, log, 0)
+        ask(runtime, number, lambda shard: shard.add("a", 1))
+    logs[0].error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "EIO")
+    for number, log in enumerate(logs):
+        runtime.load(number, log, 0)
+    while timers.next_deadline_ms == 0:
+        timers.fire(0)
+    assert len(list(runtime.shards())) == 1
+    logs[0].error = None
+    while runtime.is_loading:
+        timers.fire(timers.next_deadline_ms)
+    assert len(list(runtime.shards())) == 2

@@ -135,6 +135,18 @@ def test_damage_is_told_with_its_segment(segments, disk):
     assert read(segments, 11) == [10, 11, 12, 13]
 
 
+def test_what_is_durable_ends_where_an_index_is_missing(segments):
+    assert segments.stored_to == 0
+    first, second, last = segments
+    for segment in (first, second):
+        segment.seal()
+        segment.stored()
+    assert segments.stored_to == 10
+    last.seal()
+    last.stored()
+    assert segments.stored_to == 14
+
+
 @pytest.mark.parametrize(
     ("count", "size_in_segments", "base_offset"), [(1, 9, 10), (2, 9, 4), (9, 0, 4), (9, 2, 4), (9, 3, 0), (9, 9, 0)]
 )
