@@ -104,6 +104,7 @@ class CoordinatorPartition(Generic[S]):
     Attributes:
         state: see `PartitionState`.
         shard: the state machine.
+        is_appending: whether an append has no outcome yet, which may be so after `close`.
     """
 
     def __init__(self, name: str, log: CoordinatorLog, timers: Timers, new_shard: Callable[[ShardTimers], S]) -> None:
@@ -115,6 +116,9 @@ class CoordinatorPartition(Generic[S]):
         self._expiry: Timer | None = None
         self._queue: deque[tuple[Operation[S, Any], Callable[[Any], None], int]] = deque()
         self._appending: _Pending | None = None
+        self.is_appending = False
+        #: Called when the append that is under way has an outcome, even if the partition has been closed.
+        self._when_appended: list[Callable[[], None]] = []
         self._waiting: deque[_Pending] = deque()
         self._is_draining = False
         self._last_written = 0
@@ -179,6 +183,13 @@ class CoordinatorPartition(Generic[S]):
         if is_loaded:
             self.shard.unloaded()
 
+    def when_appended(self, done: Callable[[], None]) -> None:
+        """Call `done` once the append that is under way has an outcome; now, if there is none."""
+        if self.is_appending:
+            self._when_appended.append(done)
+        else:
+            done()
+
     # Operations.
 
     def submit(self, operation: Operation[S, R], done: Callable[[R | BrokerError], None], now_ms: int) -> None:
@@ -224,7 +235,7 @@ class CoordinatorPartition(Generic[S]):
         if not result.records and result.marker is None:
             self._await_commit(pending, now_ms)
             return
-        self._appending = pending
+        self._appending, self.is_appending = pending, True
         appended = partial(self._appended, pending, now_ms)
         if result.marker is not None:
             self._log.append_marker(result.marker, now_ms, appended)
@@ -234,6 +245,10 @@ class CoordinatorPartition(Generic[S]):
             self._log.append([encode(record) for record in result.records], now_ms, appended)
 
     def _appended(self, pending: _Pending, now_ms: int, outcome: int | BrokerError) -> None:
+        self.is_appending = False
+        waiting, self._when_appended = self._when_appended, []
+        for done in waiting:
+            done()
         if self._appending is not pending:
             return  # the partition was closed meanwhile, and this answered
         self._appending = None

@@ -38,12 +38,27 @@ class CoordinatorRuntime(Generic[S]):
         self._partitions: dict[int, CoordinatorPartition[S]] = {}
         #: Those that are loaded one after the other: a slice of each of fifty at once would hold up every request.
         self._loading: deque[CoordinatorPartition[S]] = deque()
+        #: Those that were unloaded while they appended.
+        self._unloaded: dict[int, CoordinatorPartition[S]] = {}
 
     def load(self, number: int, log: CoordinatorLog, now_ms: int) -> None:
-        """Begin to serve a partition: its log is replayed, a slice at a time, after those of earlier ones."""
+        """Begin to serve a partition: its log is replayed, a slice at a time, after those of earlier ones.
+
+        What was being appended when it was unloaded may still come into the log; that is waited for.
+        """
         self.unload(number)
         partition = CoordinatorPartition(f"{self._topic}-{number}", log, self._timers, self._new_shard)
         self._partitions[number] = partition
+        before = self._unloaded.get(number)
+        if before is None:
+            self._begin(number, partition, now_ms)
+        else:
+            before.when_appended(lambda: self._begin(number, partition, now_ms))
+
+    def _begin(self, number: int, partition: CoordinatorPartition[S], now_ms: int) -> None:
+        if self._partitions.get(number) is not partition:
+            return  # it was unloaded meanwhile
+        self._unloaded.pop(number, None)
         partition.load(now_ms)
         self._go_on(partition, now_ms)
 
@@ -72,6 +87,8 @@ class CoordinatorRuntime(Generic[S]):
         partition = self._partitions.pop(number, None)
         if partition is not None:
             partition.close()
+            if partition.is_appending:
+                self._unloaded[number] = partition
 
     def submit(
         self, number: int, operation: Operation[S, R], done: Callable[[R | BrokerError], None], now_ms: int
