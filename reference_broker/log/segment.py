@@ -75,6 +75,8 @@ class Segment:
         self.transactions = TransactionIndex(disk, transactions_path, base_offset)
         self._is_indexed = sealed_at is None
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
+        #: Of a sealed segment, once somebody has asked.
+        self._highest: int | None = None
         self._bytes_since_entry = 0
         self._first_timestamp: int | None = None
         #: When something was appended first, in this run: the age of a segment whose first batch has no timestamp.
@@ -127,10 +129,13 @@ class Segment:
         """
         if self._is_indexed:
             return self._max_timestamp
-        index = TimeIndex(self._disk, self._paths[2], self.base_offset, self._config.segment_index_bytes)
-        if index.load() and (entry := index.last_entry) is not None:
-            return entry[0]
-        return max((batch.max_timestamp for batch in self.headers(0)), default=NO_TIMESTAMP)
+        if self._highest is None:
+            index = TimeIndex(self._disk, self._paths[2], self.base_offset, self._config.segment_index_bytes)
+            if index.load() and (entry := index.last_entry) is not None:
+                self._highest = entry[0]
+            else:
+                self._highest = max((batch.max_timestamp for batch in self.headers(0)), default=NO_TIMESTAMP)
+        return self._highest
 
     def index_sizes(self) -> tuple[int, int]:
         """Return the sizes of the indexes by offset and by time, on any thread; the segment is stored.
@@ -410,7 +415,8 @@ class Segment:
         Raises:
             DecodeError: a batch on the way there is damaged.
         """
-        if self.max_timestamp >= timestamp:
+        if self.highest_timestamp() >= timestamp:
+            self._need_indexes()
             start = self._index.position_for(self._time_index.offset_before(timestamp))
             for batch in self.headers(start):
                 if batch.max_timestamp >= timestamp:

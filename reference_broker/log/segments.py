@@ -90,6 +90,16 @@ class Segments:
         """The size of all batches."""
         return sum(segment.size_bytes for segment in self._segments)
 
+    @property
+    def stored_to(self) -> int:
+        """The offset before which all are durable with their indexes."""
+        offset = self.last.next_offset
+        for segment in reversed(self._segments):
+            if segment.is_stored:
+                break
+            offset = segment.base_offset
+        return offset
+
     def rolled(self, segment: Segment) -> Segments:
         """Return these segments and one more at the end."""
         return Segments((*self._segments, segment))
@@ -208,8 +218,19 @@ class Segments:
         return None
 
     def max_timestamp(self) -> int:
-        """Return the highest timestamp, `NO_TIMESTAMP` if there is none."""
-        return max((segment.max_timestamp for segment in self._segments), default=NO_TIMESTAMP)
+        """Return the highest timestamp, `NO_TIMESTAMP` if there is none.
+
+        Raises:
+            DamagedSegment: a segment without a time index is damaged.
+            OSError: the disk failed.
+        """
+        highest = NO_TIMESTAMP
+        for segment in self._segments:
+            try:
+                highest = max(highest, segment.highest_timestamp())
+            except DecodeError as error:
+                raise DamagedSegment(segment.base_offset, str(error)) from error
+        return highest
 
 
 def _record_at(segment: Segment, batch: BatchHeader, timestamp: int, start_offset: int) -> TimestampAndOffset | None:

@@ -135,9 +135,47 @@ def test_damage_is_told_with_its_segment(segments, disk):
     assert read(segments, 11) == [10, 11, 12, 13]
 
 
+def test_what_is_durable_ends_where_an_index_is_missing(segments):
+    assert segments.stored_to == 0
+    first, second, last = segments
+    for segment in (first, second):
+        segment.seal()
+        segment.stored()
+    assert segments.stored_to == 10
+    last.seal()
+    last.stored()
+    assert segments.stored_to == 14
+
+
 @pytest.mark.parametrize(
     ("count", "size_in_segments", "base_offset"), [(1, 9, 10), (2, 9, 4), (9, 0, 4), (9, 2, 4), (9, 3, 0), (9, 9, 0)]
 )
 def test_recent_segments(segments, count, size_in_segments, base_offset):
     size_bytes = size_in_segments * segments.last.size_bytes
     assert segments.recent(count, size_bytes).base_offset == base_offset
+
+
+def test_highest_timestamp_of_all_is_looked_up_in_time_indexes_once(disk, segments):
+    highest = segments.max_timestamp()
+    for segment in segments:
+        segment.seal()
+        segment.sync(with_indexes=True)
+    names = [name for name in disk.names("t-0") if name.endswith(".log")]
+    stored = Segments([Segment(disk, "t-0", int(name[:20]), log_config({}), int(name[:20]) + 4) for name in names])
+    calls = []
+    disk.plan = lambda call: calls.append(call.path)
+    assert stored.max_timestamp() == stored.max_timestamp() == highest
+    assert len(calls) == 2 * len(names), "each time index is opened and read"
+    assert not any(segment._is_indexed for segment in stored), "nothing else is kept in memory"
+    assert stored.offset_for_timestamp(highest, 0) is not None
+    assert [segment._is_indexed for segment in stored] == [False, False, True]
+
+
+def test_damaged_segment_without_a_time_index_is_told(disk, segments):
+    for name in disk.names("t-0"):
+        content = read_file(disk, f"t-0/{name}")
+        assert content is not None
+        write_file(disk, f"t-0/{name}", b"\xff" * 12 + content[12:])
+    damaged = Segments([Segment(disk, "t-0", 0, log_config({}), 4)])
+    with pytest.raises(DamagedSegment, match="segment 0"):
+        damaged.max_timestamp()
