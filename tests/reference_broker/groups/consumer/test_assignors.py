@@ -86,3 +86,8 @@ def test_uniform_is_stable():
     first = ASSIGNORS["uniform"](members, {T: 7, U: 3})
     again = {name: member._replace(current=first[name]) for name, member in members.items()}
     assert ASSIGNORS["uniform"](again, {T: 7, U: 3}) == first
+
+
+def test_uniform_gives_one_after_the_other():
+    found = ASSIGNORS["uniform"]({"a": subscriber(T), "b": subscriber(T)}, {T: 4})
+    assert found == {"a": {T: frozenset({0, 2})}, "b": {T: frozenset({1, 3})}}
