@@ -165,7 +165,7 @@ class Broker:
         acceptors: list[Acceptor] = []
         try:
             for listener in self._listeners:
-                acceptors.append(Acceptor(listener, limits, self._connect, self._clock))
+                acceptors.append(Acceptor(listener, limits, self._connect, self._clock, options.socket_buffers))
             disk = MachineDisk(self._data) if isinstance(self._data, str | Path) else self._data
             services = LogServices(disk, self._background)
             directory = LogDirectory(services, options.node_id, lambda: uuid.uuid4().bytes, options.topic_defaults)

@@ -22,7 +22,7 @@ from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
 from kafkawire.reference_broker.log.transaction_index import TransactionIndex
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, NO_TIMESTAMP
 from kafkawire.sdk.records import crc32c
 from kafkawire.sdk.records.java_integers import INT32_MAX
 
@@ -47,6 +47,7 @@ class Segment:
         next_offset: the offset after the last one in the file.
         is_sealed: whether it is complete.
         is_stored: whether the files of its indexes are complete and durable.
+        has_producers: whether a batch may be of an idempotent producer, or a marker; `recover` may find that none is.
         transactions: the transactions that were aborted here.
     """
 
@@ -62,6 +63,7 @@ class Segment:
         self.base_offset = base_offset
         self.next_offset = base_offset if sealed_at is None else sealed_at
         self.is_sealed = self.is_stored = sealed_at is not None
+        self.has_producers = True
         self._disk = disk
         self._paths = [f"{folder}/{file_name(base_offset, kind)}{suffix}" for kind in (LOG_SUFFIX, *INDEX_SUFFIXES)]
         self._path, index_path, time_index_path, transactions_path = self._paths
@@ -190,6 +192,7 @@ class Segment:
         file = self.file
         position = file.size_bytes
         self.is_stored = False
+        self.has_producers = True
         try:
             file.append(data)
         except OSError:
@@ -335,13 +338,15 @@ class Segment:
         self.next_offset = self.base_offset
         self.is_stored = False
         self._is_indexed = True
-        end = 0
+        end, has_producers = 0, False
         try:
             for batch in headers_in(self.file, self.next_offset):
                 self._note(batch, batch.last_offset, batch.position)
+                has_producers = has_producers or batch.producer_id != NO_PRODUCER_ID or batch.is_control
                 end = batch.position + batch.size_bytes
         except DecodeError as error:
             return end, error
+        self.has_producers = has_producers
         return end, None
 
     def _need_indexes(self) -> None:

@@ -5,55 +5,20 @@ same codes and epochs; after each step, transactions, producers, offsets that ar
 stable offsets must be the same, once Apache Kafka has written its markers; and at the end what a consumer fetches.
 Producers have ids of their own on each broker. Timeouts are long, so that only the order counts, or are waited for.
 Left out is what is asked while markers are being written: Apache Kafka takes its time for them, the reference broker
-does not; and markers of a client with a later epoch, after which Apache Kafka's coordinator never comes to an end.
+does not; and what brings a later epoch of a producer into a log, after which Apache Kafka's coordinator never comes to
+an end with the transaction.
 KAFKAWIRE_SEQUENCES sets how many sequences run; a failure prints its seed.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 import uuid
-from collections.abc import Iterator
-from contextlib import suppress
 from random import Random
-from typing import Any
 
-import pytest
-
-from kafkawire import Admin, BrokerError, Producer
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.disk.memory import MemoryDisk
-from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
-from kafkawire.sdk.protocol.messages.describe_producers import DescribeProducersRequest
-from kafkawire.sdk.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from kafkawire.sdk.protocol.messages.fetch import FetchRequest
-from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
-from kafkawire.sdk.protocol.messages.list_transactions import ListTransactionsRequest
-from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
-from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.protocol.tables.enums import CoordinatorType, IsolationLevel
-from kafkawire.sdk.records import walk
 from tests.kafka.apache import ApacheKafka
-from tests.kafka.line import CLIENT, Line, address_of
-from tests.reference_broker.broker_bench import BrokerBench
-from tests.reference_broker.transactions.asking import Names, Requested, message, shape, version_of
-from tests.reference_broker.transactions.sequences import (
-    GROUP,
-    PARTITIONS,
-    SHORT_MS,
-    TOPICS,
-    TRANSACTIONAL_IDS,
-    Asked,
-    Delete,
-    End,
-    Initialize,
-    Script,
-    Share,
-    Wait,
-)
+from tests.kafka.transacting import Pair, new_bench, open_line
+from tests.reference_broker.transactions.sequences import Asked, Mark, Produce, Script, Share, Wait
 
 SEQUENCES = int(os.environ.get("KAFKAWIRE_SEQUENCES", "60"))
 STEPS = 25
@@ -62,303 +27,42 @@ STEPS = 25
 TIMEOUTS_MS = (300_000, 900_000)
 WRONG_TIMEOUTS_MS = (0, -1, 900_001, 2**31 - 1)
 
-#: How long Apache Kafka may take to write its markers, or to delete a topic.
-PATIENCE_SECONDS = 10
-
-#: How often the reference broker looks for transactions that are open for too long; Apache Kafka is told to look often.
-ABORT_INTERVAL_MS = 10_000
-
-LATEST_TIMESTAMP = -1
-
-#: The replica id of those who are none.
-CONSUMER = -1
+SHARES = (Share(), Share(), Share(marks=1), Share(deletes=0.4), Share(waits=1))
 
 
-class Ours:
-    """The reference broker, asked without a network."""
-
-    def __init__(self, bench: BrokerBench) -> None:
-        self._bench = bench
-
-    def ask(self, request: Message, version: int) -> Any:
-        answer = self._bench.ask(request, version, CLIENT)
-        self._bench.advance(0)
-        if isinstance(answer, DelayedOperation):
-            assert answer.response is not None, f"{request} waits"
-            return self._bench.through(answer.response, version)
-        return answer
+def run(pair: Pair, seed: int) -> None:
+    """Run a sequence."""
+    random = Random(seed)
+    script = Script(random, TIMEOUTS_MS, WRONG_TIMEOUTS_MS, random.choice(SHARES))
+    for _ in range(STEPS):
+        asked = script.next()
+        if not is_left_out(script, asked):
+            script.answered(asked, pair.do(asked, is_passing=bool(script.plan) and isinstance(script.plan[0], Wait)))
+    pair.compare_fetches()
+    pair.end()
 
 
-class Side:
-    """One of the two brokers, and what it calls producers, topics and ids.
+def is_left_out(script: Script, asked: Asked) -> bool:
+    """Return whether something is written with an epoch that its transactional producer was not given yet.
 
-    Args:
-        broker: takes requests.
-        prefix: see `Names`.
+    That is a marker of a client, or a batch of no transaction; nobody else can.
     """
-
-    def __init__(self, broker: Ours | Line, prefix: str) -> None:
-        self._broker = broker
-        self.names = Names(prefix, now_ms())
-        #: How the sequence calls the producers of this broker.
-        self.told = Names()
-
-    def ask(self, request: Message, version: int) -> Any:
-        """Return the response to a request."""
-        return self._broker.ask(request, version)
-
-    def learn(self, producer_id: int, own: int) -> None:
-        """Take note of what the broker calls a producer."""
-        self.names.producer_ids[producer_id] = own
-        self.told.producer_ids[own] = producer_id
-
-    def plain(self, name: str) -> str:
-        """Return how the sequence calls a topic or a transactional id."""
-        return name.removeprefix(self.names.prefix)
-
-    def create(self) -> None:
-        """Create the topics."""
-        topics = [CreateTopicsRequest.CreatableTopic(self.names.name(name), count, 1) for name, count in TOPICS.items()]
-        for result in self.ask(CreateTopicsRequest(topics), 7).topics:
-            assert not result.error_code, result
-
-    def delete(self) -> None:
-        """Delete the topics that are left."""
-        for name in TOPICS:
-            self.ask(message(Delete(name), self.names), version_of(Delete(name)))
-
-    # What can be seen from outside.
-
-    def state(self) -> dict[str, object]:
-        """Return everything that can be seen."""
-        return {
-            "transactions": self._transactions(),
-            "list": self._list(),
-            "producers": self._producers(),
-            "offsets": self._offsets(),
-            "committed": self._committed(),
-        }
-
-    def _transactions(self) -> object:
-        request = DescribeTransactionsRequest([self.names.name(name) for name in TRANSACTIONAL_IDS])
-        return [
-            (
-                state.error_code,
-                self.plain(state.transactional_id),
-                state.transaction_state,
-                state.transaction_timeout_ms,
-                state.transaction_start_time_ms >= 0,
-                self.told.producer_id(state.producer_id),
-                state.producer_epoch,
-                sorted((self.plain(topic.topic), sorted(topic.partitions)) for topic in state.topics),
-            )
-            for state in self.ask(request, 0).transaction_states
-        ]
-
-    def _list(self) -> object:
-        request = ListTransactionsRequest(transactional_id_pattern=f"{self.names.prefix}.*")
-        return sorted(
-            (
-                self.plain(state.transactional_id),
-                self.told.producer_id(state.producer_id),
-                state.transaction_state,
-            )
-            for state in self.ask(request, 2).transaction_states
-        )
-
-    def _producers(self) -> object:
-        Topic = DescribeProducersRequest.TopicRequest
-        topics = [Topic(self.names.name(name), list(range(count))) for name, count in TOPICS.items()]
-        return {
-            (self.plain(topic.name), part.partition_index): (
-                part.error_code,
-                sorted(
-                    (
-                        self.told.producer_id(producer.producer_id),
-                        producer.producer_epoch,
-                        producer.last_sequence,
-                        producer.coordinator_epoch,
-                        producer.current_txn_start_offset,
-                    )
-                    for producer in part.active_producers
-                ),
-            )
-            for topic in self.ask(DescribeProducersRequest(topics), 0).topics
-            for part in topic.partitions
-        }
-
-    def _offsets(self) -> object:
-        """Return high watermarks and last stable offsets."""
-        found = {}
-        for level in IsolationLevel:
-            Part = ListOffsetsRequest.ListOffsetsPartition
-            topics = [
-                ListOffsetsRequest.ListOffsetsTopic(
-                    self.names.name(name), [Part(number, timestamp=LATEST_TIMESTAMP) for number in range(count)]
-                )
-                for name, count in TOPICS.items()
-            ]
-            for topic in self.ask(ListOffsetsRequest(CONSUMER, level, topics), 7).topics:
-                for part in topic.partitions:
-                    name = self.plain(topic.name)
-                    found[level, name, part.partition_index] = part.error_code, part.offset
-        return found
-
-    def _committed(self) -> object:
-        found = []
-        for is_stable in (False, True):
-            Topics = OffsetFetchRequest.OffsetFetchRequestTopics
-            topics = [
-                Topics(self.names.name(name), partition_indexes=list(range(count))) for name, count in TOPICS.items()
-            ]
-            group = OffsetFetchRequest.OffsetFetchRequestGroup(self.names.name(GROUP), topics=topics)
-            (response,) = self.ask(OffsetFetchRequest(groups=[group], require_stable=is_stable), 9).groups
-            found.append(
-                (
-                    response.error_code,
-                    sorted(
-                        (self.plain(topic.name), part.partition_index, part.error_code, part.committed_offset)
-                        for topic in response.topics
-                        for part in topic.partitions
-                    ),
-                )
-            )
-        return found
-
-    def fetched(self) -> object:
-        """Return what a consumer of committed records fetches: batches and the list of aborted transactions."""
-        found = {}
-        for name, number in PARTITIONS:
-            part = FetchRequest.FetchPartition(number, fetch_offset=0, partition_max_bytes=2**20)
-            topic = FetchRequest.FetchTopic(self.names.name(name), partitions=[part])
-            request = FetchRequest(
-                max_wait_ms=0, max_bytes=2**20, isolation_level=IsolationLevel.READ_COMMITTED, topics=[topic]
-            )
-            (response,) = self.ask(request, 12).responses
-            (data,) = response.partitions
-            aborted = [
-                (self.told.producer_id(entry.producer_id), entry.first_offset)
-                for entry in data.aborted_transactions or ()
-            ]
-            found[name, number] = (
-                data.error_code,
-                data.high_watermark,
-                data.last_stable_offset,
-                aborted,
-                [
-                    (
-                        batch.base_offset,
-                        self.told.producer_id(batch.producer_id),
-                        batch.producer_epoch,
-                        batch.base_sequence,
-                        batch.is_control,
-                        batch.is_transactional,
-                        [(record.offset, record.key, record.value) for record in batch.records()],
-                    )
-                    for batch in walk(data.records)
-                ],
-            )
-        return found
+    if not (isinstance(asked, Mark) or (isinstance(asked, Produce) and asked.transactional_id is None)):
+        return False
+    epochs = [
+        one.producer.epoch
+        for one in script.known
+        if one.transactional_id is not None and one.producer.producer_id == asked.producer.producer_id
+    ]
+    return bool(epochs) and asked.producer.epoch > max(epochs)
 
 
-def now_ms() -> int:
-    """Return the time; records that are older would begin a segment of their own at the next marker."""
-    return int(time.time() * 1000)
-
-
-class Pair:
-    """Both brokers.
-
-    Args:
-        bench: the reference broker.
-        line: to Apache Kafka.
-        seed: of the sequence.
-        prefix: see `Names`.
-    """
-
-    def __init__(self, bench: BrokerBench, line: Line, seed: int, prefix: str) -> None:
-        self.bench = bench
-        self.ours = Side(Ours(bench), prefix)
-        self.theirs = Side(line, prefix)
-        random = Random(seed)
-        share = random.choice((Share(), Share(), Share(marks=1), Share(deletes=0.4), Share(waits=1)))
-        self.script = Script(random, TIMEOUTS_MS, WRONG_TIMEOUTS_MS, share)
-        self.asked = 0
-
-    def run(self) -> None:
-        """Run a sequence."""
-        for side in (self.ours, self.theirs):
-            side.create()
-        self.await_state(None)
-        for _ in range(STEPS):
-            asked = self.script.next()
-            if isinstance(asked, Wait):
-                self.bench.advance(SHORT_MS + ABORT_INTERVAL_MS)
-            else:
-                self.ask(asked)
-            self.await_state(asked)
-        ours, theirs = self.ours.fetched(), self.theirs.fetched()
-        assert ours == theirs, f"fetched {ours}, Apache Kafka {theirs}"
-        for side in (self.ours, self.theirs):
-            side.delete()
-
-    def ask(self, asked: Requested) -> None:
-        """Send a request to both, and compare what they answer."""
-        self.asked += 1
-        version = version_of(asked)
-        answer = self.ours.ask(message(asked, self.ours.names), version)
-        other = self.theirs.ask(message(asked, self.theirs.names), version)
-        if isinstance(asked, Initialize | End) and (answer.producer_id < 0) == (other.producer_id < 0):
-            self.ours.learn(answer.producer_id, answer.producer_id)
-            self.theirs.learn(answer.producer_id, other.producer_id)
-        ours, theirs = shape(answer, self.ours.told), shape(other, self.theirs.told)
-        assert ours == theirs, f"{asked}: {ours}, Apache Kafka {theirs}"
-        self.script.answered(asked, answer)
-
-    def await_state(self, asked: Asked | None) -> None:
-        """Wait until Apache Kafka has done what its answer left to be done, and compare what both say of it."""
-        ours = self.ours.state()
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while (theirs := self.theirs.state()) != ours:
-            if time.monotonic() > deadline:
-                differs = {key: (ours[key], theirs[key]) for key in ours if ours[key] != theirs[key]}
-                raise AssertionError(f"after {asked}: reference broker and Apache Kafka say {differs}")
-
-
-@pytest.fixture(scope="module")
-def bench() -> BrokerBench:
-    bench = BrokerBench(MemoryDisk(), offsets_topic_num_partitions=4)
-    bench.now_ms = now_ms()
-    for kind in (CoordinatorType.GROUP, CoordinatorType.TRANSACTION):
-        bench.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=["x"]))
-    return bench
-
-
-@pytest.fixture(scope="module")
-def line(kafka: ApacheKafka) -> Iterator[Line]:
-    line = Line(address_of(kafka.bootstrap))
-    asyncio.run(warm_up(kafka.bootstrap))
-    yield line
-    line.frames.close()
-
-
-async def warm_up(bootstrap: str) -> None:
-    """Have the topics of both coordinators created and loaded, and producer ids reserved."""
-    async with Admin(bootstrap) as admin:
-        with suppress(BrokerError):
-            await admin.describe_groups([GROUP])
-    async with Producer(bootstrap, transactional_id=uuid.uuid4().hex):
-        pass
-
-
-def test_answers_are_those_of_apache_kafka(line: Line, bench: BrokerBench) -> None:
-    run = uuid.uuid4().hex[:8]
-    asked = 0
+def test_answers_are_those_of_apache_kafka(kafka: ApacheKafka) -> None:
+    prefix = uuid.uuid4().hex[:8]
+    bench, line = new_bench(), open_line(kafka.bootstrap)
     for seed in range(SEQUENCES):
-        pair = Pair(bench, line, seed, f"{run}-{seed}-")
         try:
-            pair.run()
+            run(Pair(bench, line, f"{prefix}-{seed}-"), seed)
         except (AssertionError, TimeoutError) as error:
             raise AssertionError(f"seed {seed}: {error}") from error
-        asked += pair.asked
-    print(f"{SEQUENCES} sequences, {asked} requests")
+    line.frames.close()

@@ -34,9 +34,11 @@ def test_position_for(offsets, offset, position):
 
 
 @pytest.mark.parametrize(
-    ("position", "offset"), [(0, 1004), (100, 1004), (101, 1009), (300, 1009), (900, 1020), (901, None)]
+    ("position", "offset"),
+    [(0, 1004), (99, 1004), (100, 1009), (101, 1009), (300, 1009), (301, 1020), (900, 1020), (901, None)],
 )
 def test_offset_from(offsets, position, offset):
+    """The first entry is not found by its own position, as in Kafka."""
     assert offsets.offset_from(position) == offset
 
 

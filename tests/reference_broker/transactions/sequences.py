@@ -45,7 +45,7 @@ TOPICS = {"a": 2, "b": 1}
 PARTITIONS: tuple[Partition, ...] = tuple((topic, number) for topic, count in TOPICS.items() for number in range(count))
 
 #: A timeout that is waited for.
-SHORT_MS = 100
+SHORT_MS = 200
 
 #: Nobody has this id.
 STRANGER = ProducerIdAndEpoch(999_999, 0)
