@@ -136,12 +136,13 @@ class History:
 
     def delete_records(self) -> None:
         if self.log.config.has_retention:
-            self.log.begin_at(self.random.randint(self.log.log_start_offset, self.log.high_watermark))
+            offset = self.random.randint(self.log.log_start_offset, self.log.high_watermark)
+            self.log.begin_at(offset)
             told: list[BrokerError | None] = []
             self.directory.checkpoint(told.append)
             while not told:
                 assert self.work.step()
-            self.deleted_to = max(self.deleted_to, self.log.log_start_offset)
+            self.deleted_to = max(self.deleted_to, offset)
 
     def roll(self) -> None:
         if self.log.segments.last.size_bytes:
