@@ -224,10 +224,10 @@ class MemoryDisk:
                 pending.setdefault(folder, []).append(entry)
         todo: list[Folder | Inode | None] = [self._root]
         while todo:
-            folder = todo.pop()
-            if isinstance(folder, Folder) and folder not in known:
-                known.add(folder)
-                todo += [*folder.entries.values(), *folder.durable.values(), *pending.get(folder, ())]
+            found = todo.pop()
+            if isinstance(found, Folder) and found not in known:
+                known.add(found)
+                todo += [*found.entries.values(), *found.durable.values(), *pending.get(found, ())]
         self._changes = [change for change in self._changes if any(folder in known for folder, _, _ in change)]
         self._changes_max = max(2 * len(self._changes), _CHANGES_MIN)
 
