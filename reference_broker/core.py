@@ -19,7 +19,7 @@ from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
 from kafkawire.reference_broker.groups.topics import TopicFacts
 from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
-from kafkawire.reference_broker.log.services import Each, in_order
+from kafkawire.reference_broker.log.services import Each, one_by_one
 from kafkawire.reference_broker.log.upkeep import Upkeep, UpkeepLimits
 from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.reference_broker.producer_ids import ProducerIds
@@ -87,17 +87,17 @@ class Core:
         self.lines = LogLimit(_log)
         self.timers = directory.services.timers
         limits = GroupLimits(
-            options.group_min_session_timeout_ms,
-            options.group_max_session_timeout_ms,
-            options.group_initial_rebalance_delay_ms,
-            options.group_max_size,
-            options.group_consumer_session_timeout_ms,
-            options.group_consumer_heartbeat_interval_ms,
-            options.group_consumer_max_size,
-            options.group_consumer_migration_policy,
-            options.group_consumer_assignment_interval_ms,
-            options.offsets_retention_minutes * 60_000,
-            options.offsets_retention_check_interval_ms,
+            group_min_session_timeout_ms=options.group_min_session_timeout_ms,
+            group_max_session_timeout_ms=options.group_max_session_timeout_ms,
+            group_initial_rebalance_delay_ms=options.group_initial_rebalance_delay_ms,
+            group_max_size=options.group_max_size,
+            group_consumer_session_timeout_ms=options.group_consumer_session_timeout_ms,
+            group_consumer_heartbeat_interval_ms=options.group_consumer_heartbeat_interval_ms,
+            group_consumer_max_size=options.group_consumer_max_size,
+            group_consumer_migration_policy=options.group_consumer_migration_policy,
+            group_consumer_assignment_interval_ms=options.group_consumer_assignment_interval_ms,
+            offsets_retention_ms=options.offsets_retention_minutes * 60_000,
+            offsets_retention_check_interval_ms=options.offsets_retention_check_interval_ms,
         )
         self.groups = GroupCoordinator(
             self.timers,
@@ -112,12 +112,12 @@ class Core:
         self.transactions = TransactionCoordinator(
             self.timers,
             TransactionLimits(
-                options.transaction_max_timeout_ms,
-                options.transaction_abort_timed_out_transaction_cleanup_interval_ms,
-                options.transactional_id_expiration_ms,
-                options.transaction_remove_expired_transaction_cleanup_interval_ms,
-                options.add_partitions_to_txn_retry_backoff_ms,
-                options.add_partitions_to_txn_retry_backoff_max_ms,
+                max_timeout_ms=options.transaction_max_timeout_ms,
+                abort_interval_ms=options.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+                id_expiration_ms=options.transactional_id_expiration_ms,
+                id_expiration_interval_ms=options.transaction_remove_expired_transaction_cleanup_interval_ms,
+                retry_backoff_ms=options.add_partitions_to_txn_retry_backoff_ms,
+                retry_backoff_max_ms=options.add_partitions_to_txn_retry_backoff_max_ms,
             ),
             lambda: self._coordinator_logs(TRANSACTION_STATE_TOPIC),
             self.producer_ids,
@@ -125,11 +125,11 @@ class Core:
         )
         self._expire_producers(now_ms)
         upkeep = UpkeepLimits(
-            options.log_initial_task_delay_ms,
-            options.log_retention_check_interval_ms,
-            options.log_cleaner_backoff_ms,
-            options.log_cleaner_dedupe_buffer_size,
-            options.log_cleaner_enable,
+            retention_check_delay_ms=options.log_initial_task_delay_ms,
+            retention_check_interval_ms=options.log_retention_check_interval_ms,
+            cleaner_backoff_ms=options.log_cleaner_backoff_ms,
+            cleaner_keys_bytes=options.log_cleaner_dedupe_buffer_size,
+            is_cleaner_enabled=options.log_cleaner_enable,
         )
         self.upkeep = Upkeep(directory, upkeep, now_ms)
         handlers = load()
@@ -171,7 +171,7 @@ class Core:
         self.groups.unload()
         self.transactions.unload()
 
-    def close(self, each: Each = in_order) -> None:
+    def close(self, each: Each = one_by_one) -> None:
         """Sync everything to disk.
 
         Args:

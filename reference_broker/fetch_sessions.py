@@ -23,6 +23,7 @@ from kafkawire.sdk.protocol.tables.enums import (
     IsolationLevel,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records.java_integers import INT32_MAX
 
 __all__ = ["EVICTION_MS", "FetchSession", "FetchSessions", "SessionPartition", "WaitingFetch", "Watched"]
 
@@ -31,7 +32,6 @@ PartitionData = FetchResponse.PartitionData
 #: A session that was not used for so long makes room for any other; one that is younger makes room for no consumer's.
 EVICTION_MS = 120_000
 
-_INT32_MAX = 2**31 - 1
 
 #: A topic's id or its name, and the number of a partition.
 _Key = tuple[bytes | str, int]
@@ -345,7 +345,7 @@ class FetchSessions:
         """Return an id that a client of an earlier run does not take for its own."""
         session_id = NO_FETCH_SESSION_ID
         while session_id == NO_FETCH_SESSION_ID or session_id in self._sessions:
-            session_id = zlib.crc32(self._new_id().encode()) & _INT32_MAX
+            session_id = zlib.crc32(self._new_id().encode()) & INT32_MAX
         return session_id
 
 
@@ -355,7 +355,7 @@ def _turn(partition: SessionPartition) -> int:
 
 def _after(epoch: int) -> int:
     """Return the epoch after `epoch`; 0 would begin a session."""
-    return epoch + 1 if epoch < _INT32_MAX else INITIAL_FETCH_SESSION_EPOCH + 1
+    return epoch + 1 if epoch < INT32_MAX else INITIAL_FETCH_SESSION_EPOCH + 1
 
 
 def _gives_way(session: FetchSession, other: FetchSession) -> bool:

@@ -50,6 +50,8 @@ class BrokerKeywords(TypedDict, total=False):
     listeners: str
     advertised_listeners: str
     listener_security_protocol_map: str
+    socket_send_buffer_bytes: int
+    socket_receive_buffer_bytes: int
     max_frame_bytes: int
     queued_max_request_bytes: int
     max_connections: int

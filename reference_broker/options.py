@@ -3,8 +3,9 @@
 Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. The broker-wide defaults of
 topic configurations (`log.segment.bytes`, …) are options like the others. Defaults are Kafka's, except for two that
 suit a broker for tests: no initial rebalance delay, and session timeouts from 1 s; for two limits that Kafka does not
-set: 10,000 connections, and 32 MiB for what they have not sent or read to its end; and for two that suit a process of
-little memory and a quick start: 32 MiB for the keys of a compaction, and segments of 16 MiB in the offsets topic.
+set: 10,000 connections, and 32 MiB for what they have not sent or read to its end; for two that suit a process of
+little memory and a quick start: 32 MiB for the keys of a compaction, and segments of 16 MiB in the offsets topic; and
+for the buffers of sockets, whose sizes are those that need least CPU here.
 
 Source: Apache Kafka, `KafkaConfig`, `ServerLogConfigs`, `GroupCoordinatorConfig`, `SocketServerConfigs`.
 """
@@ -15,6 +16,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kafkawire.reference_broker.log.config import TOPIC_CONFIGS, InvalidConfig, check_topic_config
+from kafkawire.reference_broker.network.peer import SYSTEM_BUFFER, SocketBuffers
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX, Option, Options, choice, flag, literal, number, text
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES
@@ -127,6 +129,9 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         advertised_listeners: where the clients of each listener are told to connect to, in the same form; a listener
             that is left out is advertised as it is.
         listener_security_protocol_map: the protocol of each listener; only PLAINTEXT is supported.
+        socket_send_buffer_bytes: what the system may hold of the responses of a connection, which also bounds what is
+            on its way to a distant client; -1 for what the system thinks best, with more CPU for large fetches.
+        socket_receive_buffer_bytes: the same for requests.
         max_frame_bytes: largest request.
         queued_max_request_bytes: memory for unfinished requests and unsent responses of all connections together. Large
             requests beyond it wait; one may exceed it.
@@ -182,6 +187,8 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     listeners: str = text("", kafka="listeners")
     advertised_listeners: str = text("", kafka="advertised.listeners")
     listener_security_protocol_map: str = text("", kafka="listener.security.protocol.map")
+    socket_send_buffer_bytes: int = number(262_144, SYSTEM_BUFFER, kafka="socket.send.buffer.bytes")
+    socket_receive_buffer_bytes: int = number(SYSTEM_BUFFER, SYSTEM_BUFFER, kafka="socket.receive.buffer.bytes")
     max_frame_bytes: int = number(MAX_FRAME_BYTES, 1, kafka="socket.request.max.bytes")
     queued_max_request_bytes: int = number(32 * 1024 * 1024, 1, kafka="queued.max.request.bytes")
     max_connections: int = number(10_000, 1, kafka="max.connections")
@@ -190,6 +197,11 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     connections_max_idle_ms: int = number(600_000, 1, kafka="connections.max.idle.ms")
     memory_disk_bytes: int = number(1024 * 1024 * 1024, 1, 2**62)
     event_loop: str = choice("asyncio", "asyncio", "uvloop")
+
+    @property
+    def socket_buffers(self) -> SocketBuffers:
+        """The sizes of the buffers of each connection."""
+        return SocketBuffers(self.socket_send_buffer_bytes, self.socket_receive_buffer_bytes)
 
     @property
     def topic_defaults(self) -> dict[str, str]:

@@ -50,7 +50,7 @@ def _delete(call: Call, topic: str, number: int, offset: int, parts: Parts[Delet
         if topic in INTERNAL_TOPICS:
             raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         if log.error is not None:
-            raise log.error
+            raise log.error.again()
         if not log.config.has_retention:
             raise BrokerError(ErrorCode.POLICY_VIOLATION)
         offset = log.high_watermark if offset == _HIGH_WATERMARK else offset

@@ -22,15 +22,10 @@ Resource = DescribeConfigsRequest.DescribeConfigsResource
 Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
 Synonym = DescribeConfigsResponse.DescribeConfigsSynonym
 
-#: What Kafka calls the broker's default of each topic configuration, for those that are no option here too.
+#: What Kafka calls the broker's default of each topic configuration, those included that are no option here.
 _BROKER_NAMES = {
-    "delete.retention.ms": "log.cleaner.delete.retention.ms",
-    "file.delete.delay.ms": "log.segment.delete.delay.ms",
     "local.retention.bytes": "log.local.retention.bytes",
     "local.retention.ms": "log.local.retention.ms",
-    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
-    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
-    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
     "preallocate": "log.preallocate",
 } | {config: option for option, config in TOPIC_DEFAULTS.items()}
 

@@ -43,6 +43,10 @@ COMMIT_TIMEOUT_MS = 5_000
 #: more clients than it can serve gets there.
 _QUEUE_MAX = 10_000
 
+#: Pauses before a load goes on whose log could not be read: a disk may fail once, and a coordinator is for the whole
+#: life of the broker.
+_LOAD_AGAIN_MS = (100, 500, 1_000, 5_000, 5_000)
+
 _log = logging.getLogger("kafkawire.broker")
 
 
@@ -100,16 +104,21 @@ class CoordinatorPartition(Generic[S]):
     Attributes:
         state: see `PartitionState`.
         shard: the state machine.
+        is_appending: whether an append has no outcome yet, which may be so after `close`.
     """
 
     def __init__(self, name: str, log: CoordinatorLog, timers: Timers, new_shard: Callable[[ShardTimers], S]) -> None:
         self._name = name
         self._log = log
         self._timers = timers
-        self._loading_timer: Timer | None = None
+        self._loading: Loading | None = None
+        self._load_failures = 0
         self._expiry: Timer | None = None
         self._queue: deque[tuple[Operation[S, Any], Callable[[Any], None], int]] = deque()
         self._appending: _Pending | None = None
+        self.is_appending = False
+        #: Called when the append that is under way has an outcome, even if the partition has been closed.
+        self._when_appended: list[Callable[[], None]] = []
         self._waiting: deque[_Pending] = deque()
         self._is_draining = False
         self._last_written = 0
@@ -120,28 +129,34 @@ class CoordinatorPartition(Generic[S]):
 
     def load(self, now_ms: int) -> None:
         """Begin to load; an empty partition is served at once."""
-        loading = Loading(self._log, self.shard)
-        if loading.is_done:
+        self._loading = Loading(self._log, self.shard)
+        if self._loading.is_done:
             self._activate(now_ms)
-        else:
-            self._load_later(loading, now_ms)
 
-    def _load_later(self, loading: Loading, now_ms: int) -> None:
-        self._loading_timer = self._timers.at(now_ms, partial(self._load_slice, loading))
-
-    def _load_slice(self, loading: Loading, now_ms: int) -> None:
+    def load_slice(self, now_ms: int) -> int:
+        """Go on for a few milliseconds with the load, if there is one; return the pause that it needs then."""
+        if self.state is not PartitionState.LOADING or self._loading is None:
+            return 0
         try:
-            loading.step()
+            self._loading.step()
         except (BrokerError, DecodeError) as error:
+            is_passing = isinstance(error, BrokerError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR
+            if is_passing and self._load_failures < len(_LOAD_AGAIN_MS):
+                self._load_failures += 1
+                return _LOAD_AGAIN_MS[self._load_failures - 1]
             _log.error("%s cannot be loaded: %s", self._name, error)
             self.close()
-            return
-        if loading.is_done:
-            self._activate(now_ms)
+        except Exception:
+            # A defect, which must not leave those who ask waiting for the end of the load.
+            _log.exception("%s cannot be loaded", self._name)
+            self.close()
         else:
-            self._load_later(loading, now_ms)
+            if self._loading.is_done:
+                self._activate(now_ms)
+        return 0
 
     def _activate(self, now_ms: int) -> None:
+        self._loading = None
         self.state = PartitionState.ACTIVE
         self._last_written = self._log.next_offset
         self.shard.loaded(now_ms)
@@ -152,9 +167,9 @@ class CoordinatorPartition(Generic[S]):
             return
         is_loaded = self.state is PartitionState.ACTIVE
         self.state = PartitionState.CLOSED
-        for timer in (self._loading_timer, self._expiry):
-            if timer is not None:
-                timer.cancel()
+        self._loading = None
+        if self._expiry is not None:
+            self._expiry.cancel()
         error = BrokerError(ErrorCode.NOT_COORDINATOR, f"{self._name} has been unloaded")
         pending = [*self._waiting, *([] if self._appending is None else [self._appending])]
         queued = list(self._queue)
@@ -167,6 +182,13 @@ class CoordinatorPartition(Generic[S]):
             done(error)
         if is_loaded:
             self.shard.unloaded()
+
+    def when_appended(self, done: Callable[[], None]) -> None:
+        """Call `done` once the append that is under way has an outcome; now, if there is none."""
+        if self.is_appending:
+            self._when_appended.append(done)
+        else:
+            done()
 
     # Operations.
 
@@ -213,7 +235,7 @@ class CoordinatorPartition(Generic[S]):
         if not result.records and result.marker is None:
             self._await_commit(pending, now_ms)
             return
-        self._appending = pending
+        self._appending, self.is_appending = pending, True
         appended = partial(self._appended, pending, now_ms)
         if result.marker is not None:
             self._log.append_marker(result.marker, now_ms, appended)
@@ -223,6 +245,10 @@ class CoordinatorPartition(Generic[S]):
             self._log.append([encode(record) for record in result.records], now_ms, appended)
 
     def _appended(self, pending: _Pending, now_ms: int, outcome: int | BrokerError) -> None:
+        self.is_appending = False
+        waiting, self._when_appended = self._when_appended, []
+        for done in waiting:
+            done()
         if self._appending is not pending:
             return  # the partition was closed meanwhile, and this answered
         self._appending = None

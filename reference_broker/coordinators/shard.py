@@ -15,8 +15,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from kafkawire.reference_broker.log.producers import Marker, Verification
 from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
+from kafkawire.sdk.protocol.schema import Buffer, Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = [
@@ -26,11 +25,9 @@ __all__ = [
     "KeyValue",
     "LastMarker",
     "Operation",
-    "Reading",
     "Result",
     "Shard",
     "ShardTimers",
-    "StoredBatch",
     "coordinator_error",
 ]
 
@@ -171,29 +168,6 @@ class ShardTimers(Protocol):
         ...
 
 
-class StoredBatch(NamedTuple):
-    """A batch of a log.
-
-    Attributes:
-        records: keys and values.
-        last_offset: of its last record.
-        producer_id: whose transaction it belongs to or ends, `NO_PRODUCER_ID` if none.
-        is_commit: how it ends the transaction; None if it does not.
-    """
-
-    records: Sequence[KeyValue]
-    last_offset: int
-    producer_id: int = NO_PRODUCER_ID
-    is_commit: bool | None = None
-
-
-class Reading(NamedTuple):
-    """A part of a log: the batches, and the offset after them."""
-
-    batches: Sequence[StoredBatch]
-    next_offset: int
-
-
 class CoordinatorLog(Protocol):
     """A log as the runtime needs it."""
 
@@ -232,11 +206,11 @@ class CoordinatorLog(Protocol):
     def when_reached(self, offset: int, reached: Callable[[BrokerError | None], None]) -> None:
         """Call once when the high watermark has reached an offset, or with the error that prevents it."""
 
-    def read(self, offset: int, max_bytes: int) -> Reading:
-        """Read about `max_bytes` from an offset, at least one batch.
+    def read(self, offset: int, max_bytes: int) -> Buffer:
+        """Return the batches from an offset on: at least one, if there is one; the last may be cut.
 
         Raises:
-            BrokerError, DecodeError: it cannot be read.
+            BrokerError: they cannot be read.
         """
         ...
 

@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from kafkawire.reference_broker.coordinators.shard import InTransaction, KeyValue, LastMarker, Reading, StoredBatch
+from kafkawire.reference_broker.coordinators.shard import InTransaction, KeyValue, LastMarker
 from kafkawire.reference_broker.log.batches import build_batch
 from kafkawire.reference_broker.log.partition_log import Appended, PartitionLog
-from kafkawire.sdk.errors import BrokerError, PartialBatch
-from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, ControlRecordType
-from kafkawire.sdk.records import walk
-from kafkawire.sdk.records.control import control_record
-from kafkawire.sdk.records.walk import Batch
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.schema import Buffer
 
 __all__ = ["TopicLog"]
 
@@ -72,36 +69,9 @@ class TopicLog:
     def when_reached(self, offset: int, reached: Callable[[BrokerError | None], None]) -> None:
         self._log.when_reached(offset, reached)
 
-    def read(self, offset: int, max_bytes: int) -> Reading:
-        found: list[StoredBatch] = []
+    def read(self, offset: int, max_bytes: int) -> Buffer:
         region = self._log.read(offset, max_bytes, at_least_one=True, up_to=self._log.next_offset).records
-        if region is None:
-            return Reading(found, self._log.next_offset)
-        try:
-            for batch in walk(region.read()):
-                offset = batch.last_offset + 1
-                found += [_marker(batch)] if batch.is_control else [_stored(batch)]
-        except PartialBatch:
-            pass  # the next read begins with the batch that was cut
-        return Reading(found, offset)
-
-
-def _stored(batch: Batch) -> StoredBatch:
-    records = [
-        (bytes(record.key), None if record.value is None else bytes(record.value))
-        for record in batch.records()
-        if record.key is not None
-    ]
-    return StoredBatch(records, batch.last_offset, batch.producer_id if batch.is_transactional else NO_PRODUCER_ID)
-
-
-def _marker(batch: Batch) -> StoredBatch:
-    """Return what a control batch ends, if it ends a transaction."""
-    for record in batch.records():
-        kind = control_record(record).key.type
-        if kind in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
-            return StoredBatch((), batch.last_offset, batch.producer_id, kind == ControlRecordType.COMMIT)
-    return StoredBatch((), batch.last_offset)
+        return b"" if region is None else region.read()
 
 
 def _appended(done: Callable[[int | BrokerError], None], outcome: Appended | BrokerError) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kafkawire.reference_broker.groups.classic.group import Protocols
 from kafkawire.reference_broker.groups.records import Committed
+from kafkawire.sdk.records.java_integers import INT32_MAX
 
 __all__ = ["Beat", "Commit", "Fetched", "GroupLimits", "Join", "Sync", "TransactionalCommit"]
 
@@ -36,10 +37,10 @@ class GroupLimits:
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 0
-    group_max_size: int = 2**31 - 1
+    group_max_size: int = INT32_MAX
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 5_000
-    group_consumer_max_size: int = 2**31 - 1
+    group_consumer_max_size: int = INT32_MAX
     group_consumer_migration_policy: str = "bidirectional"
     group_consumer_assignment_interval_ms: int = 0
     offsets_retention_ms: int = 7 * 24 * 3_600_000

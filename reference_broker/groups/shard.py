@@ -59,6 +59,7 @@ from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit 
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["GroupShard"]
 
@@ -95,6 +96,7 @@ class GroupShard:
     ) -> None:
         self._timers = timers
         self._limits = limits
+        self._topics = topics
         self._outbox = Outbox()
         self._clean_up_timer: Timer | None = None
         self.groups: dict[str, ClassicGroup] = {}
@@ -265,13 +267,14 @@ class GroupShard:
         if group is None:
             self._members.check_commit(commit, now_ms)
         else:
-            group.check_commit(commit.member_id, commit.generation_id, _by_id(offsets))
+            partitions = [(entry.topic_id, number) for (_, number), entry in offsets.items()]
+            group.check_commit(commit.member_id, commit.generation_id, partitions)
         return Result(None, [offset_record(commit.group_id, *partition, entry) for partition, entry in offsets.items()])
 
     def commit_in_transaction(
         self, commit: Commit, offsets: Mapping[Partition, Committed], transaction: InTransaction
     ) -> Result[None]:
-        """Commit offsets with a transaction.
+        """Commit offsets with a transaction; unlike other offsets, they do not name the topic's id.
 
         Raises:
             BrokerError: the committer is not, or not any more, a member.
@@ -280,9 +283,13 @@ class GroupShard:
         if group is None:
             self._members.check_commit_in_transaction(commit)
         else:
-            group.check_commit_in_transaction(commit, _by_id(offsets))
+            partitions = [(self._topic_id(name), number) for name, number in offsets]
+            group.check_commit_in_transaction(commit, partitions)
         records = [offset_record(commit.group_id, *partition, entry) for partition, entry in offsets.items()]
         return Result(None, records, transaction=transaction)
+
+    def _topic_id(self, name: str) -> bytes:
+        return self._topics[name].topic_id if name in self._topics else ZERO_UUID
 
     def end_transaction_by(self, marker: LastMarker) -> Result[None]:
         """Write the marker that ends a producer's transaction, by which its offsets count or vanish."""
@@ -439,7 +446,3 @@ def _committed(value: OffsetCommitValue) -> Committed:
         value.topic_id,
         value.expire_timestamp,
     )
-
-
-def _by_id(offsets: Mapping[Partition, Committed]) -> list[tuple[bytes, int]]:
-    return [(entry.topic_id, number) for (_, number), entry in offsets.items()]

@@ -32,18 +32,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchHeader",
+    "Window",
     "build_batch",
     "check_crc",
     "check_no_gap",
     "headers_in",
     "parse_header",
-    "read_header",
     "record_timestamps",
     "records_in",
 ]
 
-#: How much recovery reads at once: enough to make reading cheap, little enough not to matter in memory.
-_CHUNK_BYTES = 4 * 1024 * 1024
+#: How much is read ahead, at first and at most: a call of the disk costs as much as the copy of a few KiB, and little
+#: is read for nothing where batches are large.
+_AHEAD_BYTES = 4 * 1024
+_AHEAD_BYTES_MAX = 256 * 1024
 
 #: The broker's own batches have no size limit.
 _NO_LIMIT = 2**31 - 1
@@ -125,26 +127,52 @@ def parse_header(data: Buffer, at: int = 0, position: int = 0) -> BatchHeader:
     return BatchHeader(position, length + BATCH_BATCH_LENGTH_COUNTS_FROM, base_offset, *rest)
 
 
-def read_header(file: File, position: int) -> BatchHeader:
-    """Return the header of the batch at `position`.
+class Window:
+    """A part of a file, read ahead: where batches are small, one call of the disk is for many of them.
 
-    Raises:
-        PartialBatch: the file ends before the batch does.
-        DecodeError: this is no batch of magic 2.
+    Args:
+        file: what is read, from its start to its end.
     """
-    data = file.read(position, BATCH_HEADER_BYTES)
-    left = file.size_bytes - position
-    if len(data) < BATCH_HEADER_BYTES:
-        raise PartialBatch(position, left, None)
-    header = parse_header(data, 0, position)
-    if header.magic != BATCH_MAGIC:
-        raise DecodeError("magic", position, f"magic {header.magic}, batches of a log have {BATCH_MAGIC}")
-    if header.size_bytes < BATCH_HEADER_BYTES:
-        reason = f"batch of {header.size_bytes} bytes, at least {BATCH_HEADER_BYTES} are needed"
-        raise DecodeError("batch_length", position, reason)
-    if header.size_bytes > left:
-        raise PartialBatch(position, left, header.size_bytes)
-    return header
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._data = b""
+        self._start = 0
+
+    def header(self, position: int) -> BatchHeader:
+        """Return the header of the batch at `position`.
+
+        Raises:
+            PartialBatch: the file ends before the batch does.
+            DecodeError: this is no batch of magic 2.
+        """
+        at = self._reach(position, BATCH_HEADER_BYTES)
+        left = self._file.size_bytes - position
+        if len(self._data) - at < BATCH_HEADER_BYTES:
+            raise PartialBatch(position, left, None)
+        header = parse_header(self._data, at, position)
+        if header.magic != BATCH_MAGIC:
+            raise DecodeError("magic", position, f"magic {header.magic}, batches of a log have {BATCH_MAGIC}")
+        if header.size_bytes < BATCH_HEADER_BYTES:
+            reason = f"batch of {header.size_bytes} bytes, at least {BATCH_HEADER_BYTES} are needed"
+            raise DecodeError("batch_length", position, reason)
+        if header.size_bytes > left:
+            raise PartialBatch(position, left, header.size_bytes)
+        return header
+
+    def batch(self, header: BatchHeader) -> memoryview:
+        """Return the bytes of a batch."""
+        at = self._reach(header.position, header.size_bytes)
+        return memoryview(self._data)[at : at + header.size_bytes]
+
+    def _reach(self, position: int, size_bytes: int) -> int:
+        """Have some bytes of the file in the window, unless it ends before; return where they begin in it."""
+        at = position - self._start
+        if at < 0 or at + size_bytes > len(self._data):
+            is_near = 0 < at < 2 * len(self._data)
+            ahead = min(2 * len(self._data), _AHEAD_BYTES_MAX) if is_near else _AHEAD_BYTES
+            self._data, self._start, at = self._file.read(position, max(ahead, size_bytes)), position, 0
+        return at
 
 
 def check_crc(header: BatchHeader, covered: Buffer) -> None:
@@ -191,25 +219,23 @@ def headers_in(file: File, next_offset: int) -> Iterator[BatchHeader]:
         DecodeError: what follows the last valid batch is not a valid batch.
     """
     position = 0
-    chunk, chunk_start = b"", 0
+    window = Window(file)
     while position < file.size_bytes:
-        header = read_header(file, position)
-        end = position + header.size_bytes
-        if end > chunk_start + len(chunk):
-            chunk, chunk_start = file.read(position, max(_CHUNK_BYTES, header.size_bytes)), position
-        check_crc(header, memoryview(chunk)[position - chunk_start + BATCH_CRC_COVERS_FROM : end - chunk_start])
+        header = window.header(position)
+        check_crc(header, window.batch(header)[BATCH_CRC_COVERS_FROM:])
         if header.base_offset < next_offset or header.last_offset_delta < 0:
             reason = f"offsets {header.base_offset} to {header.last_offset}, expected {next_offset} or higher"
             raise DecodeError("base_offset", position, reason)
         yield header
         next_offset = header.last_offset + 1
-        position = end
+        position += header.size_bytes
 
 
 def record_timestamps(file: File, header: BatchHeader) -> Iterator[tuple[int, int]]:
     """Yield offset and timestamp of each record of a batch."""
     for batch in walk(file.read(header.position, header.size_bytes)):
-        for record in batch.records():
+        # One at a time: whoever looks for a timestamp stops at the first.
+        for record in batch.views():
             yield record.offset, record.timestamp
 
 

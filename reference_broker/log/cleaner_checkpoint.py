@@ -6,6 +6,7 @@ Source: `LogCleanerManager.updateCheckpoints` in Apache Kafka.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from kafkawire.reference_broker.log.checkpoints import (
     CLEANER_OFFSETS,
@@ -13,7 +14,7 @@ from kafkawire.reference_broker.log.checkpoints import (
     read_offsets,
     write_offsets,
 )
-from kafkawire.reference_broker.log.jobs import Job, in_background
+from kafkawire.reference_broker.log.jobs import Job
 from kafkawire.reference_broker.log.log_directory import LogDirectory
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 
@@ -54,8 +55,11 @@ class CleanerCheckpoint:
             OSError: the disk failed.
         """
         self._offsets[log] = offset
+        yield lambda done: self._directory.steps.do(self._write_work, done)
+
+    def _write_work(self) -> Callable[[], None]:
+        """Return what writes the file; asked when its turn comes, since a topic may go while it waits."""
         places = {known: (topic, number) for topic, number, known in self._directory.logs()}
         self._offsets = {known: at for known, at in self._offsets.items() if known in places}
         offsets = {places[known]: at for known, at in self._offsets.items()}
-        disk = self._directory.services.disk
-        yield in_background(self._directory.steps, lambda: write_offsets(disk, CLEANER_OFFSETS, offsets))
+        return lambda: write_offsets(self._directory.services.disk, CLEANER_OFFSETS, offsets)

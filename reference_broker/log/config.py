@@ -15,10 +15,11 @@ from typing import Final, NamedTuple
 
 from kafkawire.sdk.protocol.tables.enums import ConfigType
 from kafkawire.sdk.protocol.tables.record_formats import Compression
+from kafkawire.sdk.records.java_integers import INT32_MAX
+from kafkawire.sdk.records.produced import ProduceLimits
 
 __all__ = ["NEVER_MS", "TOPIC_CONFIGS", "InvalidConfig", "LogConfig", "TopicConfig", "check_topic_config", "log_config"]
 
-_INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 _INT64_MIN = -(2**63)
 
@@ -188,7 +189,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
             _replica_list,
             "Followers whose replication is throttled.",
         ),
-        ("index.interval.bytes", ConfigType.INT, "4096", _number(0, _INT32_MAX), "Bytes between two index entries."),
+        ("index.interval.bytes", ConfigType.INT, "4096", _number(0, INT32_MAX), "Bytes between two index entries."),
         (
             "leader.replication.throttled.replicas",
             ConfigType.LIST,
@@ -217,7 +218,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
             _number(1, _INT64_MAX),
             "Longest time before compaction.",
         ),
-        ("max.message.bytes", ConfigType.INT, "1048588", _number(0, _INT32_MAX), "Largest record batch."),
+        ("max.message.bytes", ConfigType.INT, "1048588", _number(0, INT32_MAX), "Largest record batch."),
         (
             "message.timestamp.after.max.ms",
             ConfigType.LONG,
@@ -247,7 +248,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
             "Uncompacted fraction of the log that triggers compaction.",
         ),
         ("min.compaction.lag.ms", ConfigType.LONG, "0", _number(0, _INT64_MAX), "Shortest time before compaction."),
-        ("min.insync.replicas", ConfigType.INT, "1", _number(1, _INT32_MAX), "Replicas that acks=all waits for."),
+        ("min.insync.replicas", ConfigType.INT, "1", _number(1, INT32_MAX), "Replicas that acks=all waits for."),
         ("preallocate", ConfigType.BOOLEAN, "false", _boolean, "Whether files are preallocated."),
         (
             "remote.log.copy.disable",
@@ -272,8 +273,8 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
         ),
         ("retention.bytes", ConfigType.LONG, "-1", _number(_INT64_MIN, _INT64_MAX), "Bytes kept per partition."),
         ("retention.ms", ConfigType.LONG, str(_WEEK_MS), _number(-1, _INT64_MAX), "How long records are kept."),
-        ("segment.bytes", ConfigType.INT, str(2**30), _number(2**20, _INT32_MAX), "Largest segment."),
-        ("segment.index.bytes", ConfigType.INT, str(10 * 2**20), _number(4, _INT32_MAX), "Largest index."),
+        ("segment.bytes", ConfigType.INT, str(2**30), _number(2**20, INT32_MAX), "Largest segment."),
+        ("segment.index.bytes", ConfigType.INT, str(10 * 2**20), _number(4, INT32_MAX), "Largest index."),
         ("segment.jitter.ms", ConfigType.LONG, "0", _number(0, _INT64_MAX), "Random jitter of rolling by age."),
         ("segment.ms", ConfigType.LONG, str(_WEEK_MS), _number(1, _INT64_MAX), "Age at which a segment is rolled."),
         (
@@ -297,9 +298,10 @@ _COMPRESSIONS = {"uncompressed": Compression.NONE} | {
 class LogConfig:
     """The configuration of a partition's log; the attributes are topic configurations, in the same units.
 
-    Batches keep their producer's compression if `compression` is None, and have the codec's own level if
-    `compression_level` is. Old segments are deleted if `has_retention`; -1 stands for no limit. A compacted topic has a
-    `segment_ms` of at most `max_compaction_lag_ms`, since the last segment is never compacted.
+    Those by which produced batches are checked are together in `produce_limits`. Batches keep their producer's
+    compression if `compression` is None, and have the codec's own level if `compression_level` is. Old segments are
+    deleted if `has_retention`; -1 stands for no limit. A compacted topic has a `segment_ms` of at most
+    `max_compaction_lag_ms`, since the last segment is never compacted.
     """
 
     segment_bytes: int
@@ -307,12 +309,10 @@ class LogConfig:
     segment_jitter_ms: int
     segment_index_bytes: int
     index_interval_bytes: int
-    max_message_bytes: int
     flush_messages: int
     flush_ms: int
-    timestamp_before_max_ms: int
-    timestamp_after_max_ms: int
     is_log_append_time: bool
+    produce_limits: ProduceLimits
     has_retention: bool
     retention_ms: int
     retention_bytes: int
@@ -344,19 +344,26 @@ def log_config(overrides: Mapping[str, str]) -> LogConfig:
     level = f"compression.{kind}.level"
     policies = _parts(text("cleanup.policy"))
     is_compacted = "compact" in policies
+    is_log_append_time = text("message.timestamp.type") == "LogAppendTime"
     segment_ms = number("segment.ms")
+    if is_compacted:
+        segment_ms = min(segment_ms, number("max.compaction.lag.ms"))
     return LogConfig(
         segment_bytes=number("segment.bytes"),
-        segment_ms=min(segment_ms, number("max.compaction.lag.ms")) if is_compacted else segment_ms,
+        segment_ms=segment_ms,
         segment_jitter_ms=min(number("segment.jitter.ms"), segment_ms),
         segment_index_bytes=number("segment.index.bytes"),
         index_interval_bytes=number("index.interval.bytes"),
-        max_message_bytes=number("max.message.bytes"),
         flush_messages=number("flush.messages"),
         flush_ms=number("flush.ms"),
-        timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
-        timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
-        is_log_append_time=text("message.timestamp.type") == "LogAppendTime",
+        is_log_append_time=is_log_append_time,
+        produce_limits=ProduceLimits(
+            max_bytes=number("max.message.bytes"),
+            needs_keys=is_compacted,
+            is_append_time=is_log_append_time,
+            before_max_ms=number("message.timestamp.before.max.ms"),
+            after_max_ms=number("message.timestamp.after.max.ms"),
+        ),
         has_retention="delete" in policies,
         retention_ms=number("retention.ms"),
         retention_bytes=number("retention.bytes"),

@@ -12,10 +12,9 @@ from typing import NamedTuple
 from kafkawire.reference_broker.log.config import NEVER_MS, LogConfig
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import Segments
+from kafkawire.sdk.records.java_integers import INT32_MAX
 
 __all__ = ["Bounds", "Dirt", "dirt_of", "grouped"]
-
-_INT32_MAX = 2**31 - 1
 
 
 class Bounds(NamedTuple):
@@ -125,7 +124,7 @@ def grouped(segments: Sequence[Segment], config: LogConfig, end_offset: int) -> 
             and size + segment.size_bytes <= config.segment_bytes
             and index_size + more_index <= config.segment_index_bytes
             and time_index_size + more_time_index <= config.segment_index_bytes
-            and (not segment.size_bytes or end - 1 - groups[-1][0].base_offset <= _INT32_MAX)
+            and (not segment.size_bytes or end - 1 - groups[-1][0].base_offset <= INT32_MAX)
         )
         if not fits:
             groups.append([])

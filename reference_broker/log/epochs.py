@@ -1,6 +1,8 @@
 """The leader epochs of a partition: which epoch began at which offset, in `leader-epoch-checkpoint`.
 
-The file can be rebuilt from the batches, each of which names its epoch, so it is not synced.
+A start after a crash begins an epoch: the log may have been cut, and whoever has read what is gone finds that out by
+asking where an older epoch ends. (Kafka begins one at every start.) The file can be rebuilt from the batches, each of
+which names its epoch, so it is not synced.
 
 Source: `LeaderEpochFileCache` in Apache Kafka.
 """
@@ -16,6 +18,7 @@ from kafkawire.reference_broker.disk.disk import Disk
 from kafkawire.reference_broker.log.batches import BatchHeader
 from kafkawire.reference_broker.log.checkpoints import LEADER_EPOCHS, DamagedFile, read_epochs, write_epochs
 from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH, UNKNOWN_OFFSET
 
 __all__ = ["LeaderEpochs", "load_epochs"]
 
@@ -49,6 +52,26 @@ class LeaderEpochs:
         """Return the epoch in which `offset` was, or will be, written."""
         return self._epochs[max(bisect_right(self._starts, offset) - 1, 0)]
 
+    def end_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """Return the highest epoch up to `epoch`, and where it ends; (-1, -1) for an epoch that has not begun.
+
+        Of an epoch that was before the first one that is known, all is gone up to where that begins.
+        """
+        if epoch == self.current:
+            return epoch, log_end_offset
+        later = bisect_right(self._epochs, epoch)
+        if epoch == NO_PARTITION_LEADER_EPOCH or later == len(self._epochs):
+            return NO_PARTITION_LEADER_EPOCH, UNKNOWN_OFFSET
+        return self._epochs[later - 1] if later else epoch, self._starts[later]
+
+    def begin(self, epoch: int, offset: int) -> None:
+        """Begin a new epoch at the end of the log; one that nothing was written in is forgotten."""
+        while self._starts and self._starts[-1] >= offset:
+            del self._epochs[-1], self._starts[-1]
+        self._epochs.append(epoch)
+        self._starts.append(offset)
+        self.is_stored = False
+
     def begin_at(self, offset: int) -> None:
         """Forget what was before `offset`, where the log now begins."""
         first = max(bisect_right(self._starts, offset) - 1, 0)
@@ -75,7 +98,12 @@ class LeaderEpochs:
 
 
 def load_epochs(
-    disk: Disk, folder: str, end_offset: int, batches: Iterable[tuple[object, BatchHeader]]
+    disk: Disk,
+    folder: str,
+    end_offset: int,
+    batches: Iterable[tuple[object, BatchHeader]],
+    *,
+    begins_epoch: bool = False,
 ) -> LeaderEpochs:
     """Load the epochs of a partition, or rebuild them if the file is missing or damaged.
 
@@ -84,6 +112,7 @@ def load_epochs(
         folder: the partition's folder.
         end_offset: the end of the log; an epoch may begin there, but not after it, where recovery may have cut.
         batches: each batch with its file; read only to rebuild the epochs.
+        begins_epoch: whether a new epoch begins, since what clients have read may be gone.
 
     Raises:
         OSError: the disk failed.
@@ -94,14 +123,17 @@ def load_epochs(
     except DamagedFile as error:
         logger.warning("%s; it is rebuilt from the batches", error)
         stored = None
-    entries = [entry for entry in stored or [] if entry[1] <= end_offset]
+    known = stored or []
     if stored is None:
         # What cannot be read is found by those who fetch it.
         with contextlib.suppress(DecodeError):
             for _, header in batches:
-                if not entries or header.leader_epoch > entries[-1][0]:
-                    entries.append((header.leader_epoch, header.base_offset))
-    entries = entries or [(_FIRST_EPOCH, end_offset)]
-    if entries != stored:
-        write_epochs(disk, path, entries)
-    return LeaderEpochs(entries)
+                if not known or header.leader_epoch > known[-1][0]:
+                    known.append((header.leader_epoch, header.base_offset))
+    epochs = LeaderEpochs([entry for entry in known if entry[1] <= end_offset] or [(_FIRST_EPOCH, end_offset)])
+    if begins_epoch:
+        # Also after one of which everything is gone.
+        epochs.begin(max([epochs.current, *(epoch for epoch, _ in known)]) + 1, end_offset)
+    epochs.is_stored = epochs.entries() == stored
+    epochs.store(disk, folder)
+    return epochs

@@ -16,6 +16,7 @@ import errno
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from kafkawire.reference_broker.disk.disk import read_file, replace_file
 from kafkawire.reference_broker.log.checkpoints import (
@@ -31,9 +32,10 @@ from kafkawire.reference_broker.log.checkpoints import (
     write_offsets,
 )
 from kafkawire.reference_broker.log.config import LogConfig, log_config
+from kafkawire.reference_broker.log.durable_log import when_all_quiet
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.properties import properties_text
-from kafkawire.reference_broker.log.services import Each, LogServices, in_order
+from kafkawire.reference_broker.log.services import Each, LogServices, one_by_one
 from kafkawire.reference_broker.log.steps import Steps
 from kafkawire.reference_broker.log.topic_files import TopicFile, TopicFiles, UndecidedError, folder_of
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
@@ -307,7 +309,13 @@ class LogDirectory:
                 gone = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} was deleted")
                 for log in topic.logs:
                     log.end(gone)
-                self.steps.do(lambda: self._remove_work(file), self._removed, is_next=True)
+                # A sync or a roll in flight would write into the folder of the next topic of this name.
+                self.steps.do(
+                    lambda: self._remove_work(file),
+                    self._removed,
+                    is_next=True,
+                    when=partial(when_all_quiet, topic.logs),
+                )
                 done(None)
 
         def prepare() -> Callable[[], None]:
@@ -391,7 +399,12 @@ class LogDirectory:
     def _checkpoint_work(self) -> Callable[[], None]:
         logs = list(self.logs())
         # What a log that went offline says may not be so.
-        points = {(name, number): log.recovery_point for name, number, log in logs if not log.is_offline}
+        # And what is before a recovery point is not looked at again: not even an index may be missing.
+        points = {
+            (name, number): min(log.recovery_point, log.segments.stored_to)
+            for name, number, log in logs
+            if not log.is_offline
+        }
         kept = {(name, number) for name, number, log in logs if log.is_offline} & self.recovery_points.keys()
         points |= {place: self.recovery_points[place] for place in kept}
         starts = {(name, number): log.log_start_offset for name, number, log in logs if log.log_start_offset}
@@ -408,7 +421,7 @@ class LogDirectory:
 
         return work
 
-    def close(self, each: Each = in_order) -> None:
+    def close(self, each: Each = one_by_one) -> None:
         """Sync everything, mark a clean shutdown, and release the files.
 
         Args:

@@ -2,41 +2,41 @@
 
 Batches arrive checked (`validation.py`) and get their offsets and leader epoch here, in place; they are stored and sent
 unchanged. An append is one write to the page cache; the high watermark follows at once, or after a sync if
-`flush.messages` asks for one. Syncs and new segment files are made in the background, one sync at a time: all who wait
-meanwhile share the next one. After any failed write or sync the log is offline, and says so to everybody.
+`flush.messages` asks for one (`durable_log.py`). New segment files are made in the background. After any failed write
+or sync the log is offline, and says so to everybody.
 
 Source: `UnifiedLog`, `LocalLog` in Apache Kafka.
 """
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
 from kafkawire.reference_broker.log.batches import BatchHeader
 from kafkawire.reference_broker.log.config import NEVER_MS, LogConfig
+from kafkawire.reference_broker.log.durable_log import DurableLog
 from kafkawire.reference_broker.log.epochs import load_epochs
 from kafkawire.reference_broker.log.high_watermark import HighWatermark
 from kafkawire.reference_broker.log.last_stable_offset import LastStableOffset
 from kafkawire.reference_broker.log.markers import build_marker
 from kafkawire.reference_broker.log.producer_state import Snapshots, load_producers
-from kafkawire.reference_broker.log.producers import CompletedTransaction, Marker, Verification
-from kafkawire.reference_broker.log.reading import ReadableLog, storage_error
+from kafkawire.reference_broker.log.producers import BATCHES_KEPT, CompletedTransaction, Marker, Verification
+from kafkawire.reference_broker.log.reading import storage_error
 from kafkawire.reference_broker.log.recovery import Places, open_segments
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import Segments
 from kafkawire.reference_broker.log.services import LogServices
-from kafkawire.reference_broker.log.syncing import make_durable
-from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import stamp
 
 __all__ = ["Appended", "Done", "PartitionLog"]
 
-logger = logging.getLogger("kafkawire.broker")
+
+#: How much of the log, beside the last two segments, is searched for what a producer may send again after a crash.
+_RECALLED_BYTES = 64 * 1024 * 1024
 
 
 class Appended(NamedTuple):
@@ -62,17 +62,19 @@ class _Append(NamedTuple):
 
     Attributes:
         batch: its header.
+        now_ms: when it was asked for.
         done: see `append`.
         make: makes it.
     """
 
     batch: BatchHeader
+    now_ms: int
     done: Done
     make: Callable[[], None]
 
 
-class PartitionLog(ReadableLog):
-    """A partition on disk; how it is read is in `ReadableLog`.
+class PartitionLog(DurableLog):
+    """A partition on disk; how it is read is in `ReadableLog`, how it becomes durable in `DurableLog`.
 
     Args:
         services: disk, background, timers.
@@ -83,11 +85,8 @@ class PartitionLog(ReadableLog):
         recovery_point: everything before this offset is on disk, None if nobody knows.
 
     Attributes:
-        config: see above.
-        recovery_point: see above.
         truncated_bytes: bytes that recovery cut off.
         snapshots: see `Snapshots`.
-        on_sealed: called when the recovery point has passed a complete segment, which is worth a checkpoint.
     """
 
     def __init__(
@@ -101,24 +100,13 @@ class PartitionLog(ReadableLog):
         recovery_point: int | None = 0,
     ) -> None:
         first = Segment(services.disk, folder, log_start_offset, config)
-        super().__init__(services.disk, folder, Segments([first]), log_start_offset)
-        self.config = config
-        self.recovery_point = self.truncated_bytes = 0
-        self._services = services
-        self.on_sealed: Callable[[], None] | None = None
-        #: Sealed segments whose indexes are not durable yet.
-        self._unstored: list[Segment] = []
+        super().__init__(services, folder, config, Segments([first]), log_start_offset)
+        self.truncated_bytes = 0
         self.snapshots = Snapshots(services.disk, folder)
-        #: Called once no segment but the last has indexes to be stored.
-        self._when_stored: list[Callable[[], None]] = []
         #: Appends that wait for a new segment, in order. A connection has one request at a time, of bounded size.
         self._waiting: deque[_Append] = deque()
         self._is_rolling = False
-        self._is_syncing = False
-        self._wants_sync = False
-        #: Whether names may not be durable that were there when the log was opened; a roll syncs its own.
-        self._has_new_names = True
-        self._flush_timer: Timer | None = None
+        self._when_rolled: list[Callable[[], None]] = []
         try:
             self._open(is_clean, log_start_offset, recovery_point)
         except OSError as error:
@@ -136,7 +124,8 @@ class PartitionLog(ReadableLog):
         self._has_new_names = not self.next_offset or not all(segment.is_stored for segment in segments)
         self.log_start_offset = min(max(log_start_offset, segments[0].base_offset), self.next_offset)
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
-        self.epochs = load_epochs(disk, self.folder, self.next_offset, self.segments.headers())
+        may_be_cut = not is_clean or self.truncated_bytes > 0 or self.next_offset < recovery_point
+        self.epochs = load_epochs(disk, self.folder, self.next_offset, self.segments.headers(), begins_epoch=may_be_cut)
         self._load_producers(is_clean=is_clean)
         if self._unsynced_records >= self.config.flush_messages:
             # What a crash has left becomes readable once it is durable.
@@ -158,19 +147,18 @@ class PartitionLog(ReadableLog):
             self.snapshots,
             self.segments.base_offsets,
             self.next_offset,
-            self.segments.headers_from,
+            self.segments.producers_from,
             is_clean=is_clean,
             aborted=aborted,
             aborted_from=incomplete[0].base_offset if incomplete else None,
+            recalled_from=None if is_clean else self.segments.recent(BATCHES_KEPT + 1, _RECALLED_BYTES).base_offset,
         )
         for segment in incomplete:
             segment.transactions.is_complete = True
             if segment.is_stored:
                 segment.transactions.store()
-
-    @property
-    def _unsynced_records(self) -> int:
-        return self.next_offset - self.recovery_point
+        for segment in self.segments:
+            segment.release()
 
     # Writing.
 
@@ -196,10 +184,12 @@ class PartitionLog(ReadableLog):
             is_client: whether a client produced it; coordinators write without sequence numbers.
             verification: what begins a transaction here, see `Producers.verify`.
         """
-        if self._takes(batch):
+        if self.config.is_log_append_time:
+            batch = batch._replace(max_timestamp=now_ms)
+        if self._takes(batch, now_ms):
             self._append(data, batch, now_ms, done, is_client, verification)
         else:
-            self._wait(batch, done, lambda: self._append(data, batch, now_ms, done, is_client, verification))
+            self._wait(batch, now_ms, done, lambda: self._append(data, batch, now_ms, done, is_client, verification))
 
     def append_marker(self, marker: Marker, transaction_version: int, now_ms: int, done: Done) -> None:
         """Append the marker that ends a transaction; a marker that finds none open is appended as well.
@@ -211,23 +201,25 @@ class PartitionLog(ReadableLog):
             done: see `append`; the error may be INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
         """
         data, batch = build_marker(marker, now_ms)
-        if self._takes(batch):
+        if self._takes(batch, now_ms):
             self._append_marker(data, batch, now_ms, done, marker, transaction_version)
-        else:
-            self._wait(batch, done, lambda: self._append_marker(data, batch, now_ms, done, marker, transaction_version))
+            return
+        self._wait(
+            batch, now_ms, done, lambda: self._append_marker(data, batch, now_ms, done, marker, transaction_version)
+        )
 
-    def _takes(self, batch: BatchHeader) -> bool:
+    def _takes(self, batch: BatchHeader, now_ms: int) -> bool:
         """Return whether a batch can be appended now."""
         if self.error is not None or self._is_rolling or self._waiting:
             return False
-        return not self.segments.last.is_full_for(batch)
+        return not self.segments.last.is_full_for(batch, now_ms)
 
-    def _wait(self, batch: BatchHeader, done: Done, make: Callable[[], None]) -> None:
+    def _wait(self, batch: BatchHeader, now_ms: int, done: Done, make: Callable[[], None]) -> None:
         """Make an append when there is a segment for it."""
         if self.error is not None:
             done(self.error)
             return
-        self._waiting.append(_Append(batch, done, make))
+        self._waiting.append(_Append(batch, now_ms, done, make))
         if not self._is_rolling and len(self._waiting) == 1:
             self._roll()
 
@@ -267,13 +259,12 @@ class PartitionLog(ReadableLog):
         base_offset, log_append_time_ms = self.next_offset, NO_TIMESTAMP
         if self.config.is_log_append_time:
             log_append_time_ms = now_ms
-            batch = batch._replace(max_timestamp=log_append_time_ms)
             stamp(data, base_offset, self.leader_epoch, log_append_time=log_append_time_ms)
         else:
             stamp(data, base_offset, self.leader_epoch)
         segment = self.segments.last
         try:
-            segment.append(data, batch, base_offset)
+            segment.append(data, batch, base_offset, now_ms)
         except OSError as error:
             self.fail(error)
             done(self.error or storage_error(error))
@@ -290,19 +281,8 @@ class PartitionLog(ReadableLog):
         self._high_watermark.appended(self.next_offset, batch.size_bytes)
         done(Appended(base_offset, self.next_offset - 1, log_append_time_ms))
         self._advance()
-        if self.config.flush_ms < NEVER_MS and self._flush_timer is None and self._unsynced_records:
-            self._flush_timer = self._services.timers.at(now_ms + self.config.flush_ms, self._flush)
-
-    def _advance(self) -> None:
-        """Move the high watermark: to the end, or to what is durable while `flush.messages` asks for a sync."""
-        is_at_end = self._unsynced_records < self.config.flush_messages
-        offset = self.next_offset if is_at_end else self.recovery_point
-        for first_offset in self.producers.note_high_watermark(offset):
-            self._last_stable_offset.decided(first_offset)
-        self._high_watermark.advance(offset)
-        self._last_stable_offset.advance(self.producers.first_unstable_offset)
-        if not is_at_end:
-            self._sync()
+        if self.config.flush_ms < NEVER_MS:
+            self._flush_by(now_ms + self.config.flush_ms)
 
     def _roll(self) -> None:
         """Begin a new segment, whose file is created in the background; appends wait for it."""
@@ -322,77 +302,25 @@ class PartitionLog(ReadableLog):
             if error is not None:
                 self.fail(error)
                 return
-            self.segments.last.seal()
-            self._unstored.append(self.segments.last)
+            sealed = self.segments.last
+            sealed.seal()
+            # Also one that nobody has appended to since the start, which the next sync stores again.
+            sealed.is_stored = False
+            self._unstored.append(sealed)
             self.segments = self.segments.rolled(created[0])
             self._sync()
             self._append_waiting()
+            self._call_when_rolled()
 
-        self._services.background(create, done)
+        self._in_background(create, done)
 
     def _append_waiting(self) -> None:
         while self._waiting and not self._is_rolling and self.error is None:
-            if self.segments.last.is_full_for(self._waiting[0].batch):
+            first = self._waiting[0]
+            if self.segments.last.is_full_for(first.batch, first.now_ms):
                 self._roll()
             else:
                 self._waiting.popleft().make()
-
-    # Syncing.
-
-    def _flush(self, now_ms: int) -> None:
-        self._flush_timer = None
-        self._sync()
-
-    def _sync(self) -> None:
-        """Make everything in the log durable; if a sync is in flight, another one follows it."""
-        if self._is_syncing:
-            self._wants_sync = True
-        if self._is_syncing or self.error is not None:
-            return
-        self._is_syncing = True
-        work, note = self._sync_work()
-
-        def done(error: Exception | None) -> None:
-            self._is_syncing = False
-            wants_sync, self._wants_sync = self._wants_sync, False
-            if self.error is not None:
-                return
-            if error is not None:
-                self.fail(error)
-                return
-            note()
-            self._advance()
-            if not (self._unstored or self._is_rolling or self._is_syncing):
-                self._call_when_stored()
-            if wants_sync and (self._unsynced_records or self._unstored):
-                self._sync()
-
-        self._services.background(work, done)
-
-    def _sync_work(self) -> tuple[Callable[[], None], Callable[[], None]]:
-        """Return what makes the log as it is now durable, on any thread, and what takes note of it afterwards."""
-        disk, folder, end_offset = self._services.disk, self.folder, self.next_offset
-        sealed, self._unstored = self._unstored, []
-        segments = [segment for segment in self.segments.since(self.recovery_point) if segment not in sealed]
-        has_new_names = self._has_new_names or bool(sealed)
-        self._has_new_names = False
-
-        def work() -> None:
-            make_durable(disk, folder, sealed, segments, with_names=has_new_names)
-
-        def note() -> None:
-            for segment in sealed:
-                segment.stored()
-            self.recovery_point = max(self.recovery_point, end_offset)
-            if sealed and self.on_sealed is not None:
-                self.on_sealed()
-
-        return work, note
-
-    def _sync_in_place(self) -> None:
-        work, note = self._sync_work()
-        work()
-        note()
 
     # Upkeep.
 
@@ -400,16 +328,16 @@ class PartitionLog(ReadableLog):
         """Begin a new segment although the last one has room; it must not be empty.
 
         Args:
-            done: called when all before the new one are durable, or the log has ended.
+            done: called when there is one, or the log has ended.
         """
-        self._when_stored.append(done)
+        self._when_rolled.append(done)
         if self.error is not None:
-            self._call_when_stored()
+            self._call_when_rolled()
         elif not self._is_rolling:
             self._roll()
 
-    def _call_when_stored(self) -> None:
-        waiting, self._when_stored = self._when_stored, []
+    def _call_when_rolled(self) -> None:
+        waiting, self._when_rolled = self._when_rolled, []
         for done in waiting:
             done()
 
@@ -430,20 +358,8 @@ class PartitionLog(ReadableLog):
         except OSError as error:
             self.fail(error)
 
-    def fail(self, error: Exception) -> None:
-        """Go offline: what the disk holds is no longer what this log believes."""
-        logger.error("%s: the log is offline: %s", self._services.disk.describe(self.folder), error)
-        self.end(storage_error(error))
-
-    def end(self, error: BrokerError) -> None:
-        """End the log: everybody who waits, and who comes, is answered with `error`."""
-        if self.error is None:
-            self.error = error
-            if self._flush_timer is not None:
-                self._flush_timer.cancel()
-            waiting, self._waiting = self._waiting, deque()
-            for append in waiting:
-                append.done(error)
-            self._high_watermark.fail(error)
-            self._last_stable_offset.fail()
-            self._call_when_stored()
+    def _refuse_waiting(self, error: BrokerError) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for append in waiting:
+            append.done(error)
+        self._call_when_rolled()

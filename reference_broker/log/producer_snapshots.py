@@ -19,9 +19,7 @@ from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records import crc32c
 
-__all__ = ["SNAPSHOT_SUFFIX", "decode_snapshot", "encode_snapshot", "in_table_order"]
-
-SNAPSHOT_SUFFIX = ".snapshot"
+__all__ = ["decode_snapshot", "encode_snapshot", "in_table_order"]
 
 _VERSIONS = ProducerSnapshot.SCHEMA.versions
 _VERSION = Struct(">h")

@@ -7,23 +7,22 @@ Kafka.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Iterable
 
 from kafkawire.reference_broker.disk.disk import Disk, read_file
 from kafkawire.reference_broker.log.batches import BatchHeader
+from kafkawire.reference_broker.log.file_names import DELETED_SUFFIX, SNAPSHOT_SUFFIX, file_name, offset_in
 from kafkawire.reference_broker.log.markers import ReadableFile, markers_in
-from kafkawire.reference_broker.log.producer_snapshots import SNAPSHOT_SUFFIX, decode_snapshot, encode_snapshot
-from kafkawire.reference_broker.log.producers import CompletedTransaction, Producers
-from kafkawire.reference_broker.log.segment import DELETED_SUFFIX
+from kafkawire.reference_broker.log.producer_snapshots import decode_snapshot, encode_snapshot
+from kafkawire.reference_broker.log.producers import BATCHES_KEPT, AppendedBatch, CompletedTransaction, Producers
 from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
+from kafkawire.sdk.records.java_integers import sequence_after
 
 __all__ = ["Snapshots", "load_producers", "note_stored"]
 
 logger = logging.getLogger("kafkawire.broker")
-
-#: Of the offset in the name of a snapshot.
-_NAME_DIGITS = 20
-
 
 #: The batches of a log from an offset on, with the file that each is in.
 StoredBatches = Callable[[int], Iterable[tuple[ReadableFile, BatchHeader]]]
@@ -48,7 +47,7 @@ class Snapshots:
     def find(self) -> None:
         """Look which snapshots there are."""
         names = self._disk.names(self._folder)
-        self.offsets = sorted(offset for name in names if (offset := _offset_of(name)) is not None)
+        self.offsets = sorted(offset for name in names if (offset := offset_in(name, SNAPSHOT_SUFFIX)) is not None)
 
     def prepared(self, producers: Producers, *, is_last: bool = False) -> Callable[[], None]:
         """Return what writes the producers as they are now, on any thread; nothing if the last snapshot says the same.
@@ -97,7 +96,7 @@ class Snapshots:
         return retired
 
     def _path(self, offset: int) -> str:
-        return f"{self._folder}/{offset:0{_NAME_DIGITS}}{SNAPSHOT_SUFFIX}"
+        return f"{self._folder}/{file_name(offset, SNAPSHOT_SUFFIX)}"
 
 
 def load_producers(
@@ -109,6 +108,7 @@ def load_producers(
     is_clean: bool,
     aborted: Callable[[CompletedTransaction], None] = lambda ended: None,
     aborted_from: int | None = None,
+    recalled_from: int | None = None,
 ) -> Producers:
     """Return the producers of a log, and remove the snapshots that nothing needs.
 
@@ -120,20 +120,56 @@ def load_producers(
         is_clean: whether the log was closed in order; without a snapshot it had no producers then.
         aborted: called with the aborted transactions whose markers are found on the way.
         aborted_from: the offset from which on all of them have to be found; None if nobody needs them.
+        recalled_from: where to look for the last batches of each producer, beside the very last, which a snapshot has;
+            None if all was answered.
     """
     snapshots.find()
+    bases = set(base_offsets)
     for offset in snapshots.offsets[:]:
-        is_stray = offset not in base_offsets and offset != snapshots.offsets[-1]
+        is_stray = offset not in bases and offset != snapshots.offsets[-1]
         if is_stray or offset > end_offset:
             snapshots.remove(offset)
     had_snapshots = bool(snapshots.offsets)
     producers = _latest(snapshots)
+    if recalled_from is not None:
+        _recall(producers, recalled_from, batches)
     if aborted_from is not None and aborted_from < producers.end_offset:
         _note_all(_latest(snapshots, aborted_from), batches, producers.end_offset, aborted)
     if producers.end_offset < end_offset and (had_snapshots or not is_clean or aborted_from is not None):
         _note_all(producers, batches, end_offset, aborted)
     producers.end_offset = end_offset
     return producers
+
+
+def _recall(producers: Producers, from_offset: int, batches: StoredBatches) -> None:
+    """Find the batches before the last one of each producer: a snapshot does not have them.
+
+    What nobody was told of before a crash is sent again, and must not be refused. Kafka answers it with
+    OUT_OF_ORDER_SEQUENCE_NUMBER; its client then begins a new epoch, and sends what follows a second time.
+    """
+    recent: dict[int, deque[BatchHeader]] = {}
+    end_offset = producers.end_offset
+    for _, header in batches(from_offset) if len(producers) else ():
+        if header.base_offset >= end_offset:
+            break
+        if header.producer_id >= 0 and not header.is_control:
+            recent.setdefault(header.producer_id, deque(maxlen=BATCHES_KEPT)).append(header)
+    for producer in producers:
+        for header in reversed(recent.get(producer.producer_id, ())):
+            if not producer.batches or header.producer_epoch != producer.epoch:
+                break
+            first = producer.batches[0]
+            if header.last_offset >= first.first_offset:
+                continue  # the snapshot has it
+            before = AppendedBatch(
+                sequence_after(header.base_sequence, header.last_offset_delta),
+                header.last_offset,
+                header.last_offset_delta,
+                header.max_timestamp,
+            )
+            if sequence_after(before.last_sequence, 1) != first.first_sequence or header.base_sequence == NO_SEQUENCE:
+                break
+            producer.batches.appendleft(before)
 
 
 def _note_all(
@@ -184,8 +220,3 @@ def _latest(snapshots: Snapshots, up_to: int | None = None) -> Producers:
             )
             snapshots.remove(offset)
     return producers
-
-
-def _offset_of(name: str) -> int | None:
-    digits = name.removesuffix(SNAPSHOT_SUFFIX)
-    return int(digits) if len(digits) == _NAME_DIGITS and digits.isdigit() else None

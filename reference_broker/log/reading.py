@@ -214,6 +214,15 @@ class ReadableLog:
         """Return the leader epoch in which `offset` was, or will be, written."""
         return self.epochs.at(offset)
 
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return the highest leader epoch up to `epoch`, and where it ends; see `LeaderEpochs.end_of`.
+
+        Raises:
+            BrokerError: `error`.
+        """
+        self._check()
+        return self.epochs.end_of(epoch, self.next_offset)
+
     def _check(self) -> None:
         if self.error is not None:
             raise self.error.again()

@@ -13,20 +13,19 @@ import logging
 from bisect import bisect_right
 from typing import NamedTuple
 
-from kafkawire.reference_broker.disk.disk import Disk
+from kafkawire.reference_broker.disk.disk import TEMPORARY_SUFFIX, Disk
 from kafkawire.reference_broker.log.config import LogConfig
-from kafkawire.reference_broker.log.segment import (
+from kafkawire.reference_broker.log.file_names import (
     DELETED_SUFFIX,
-    INDEX_SUFFIX,
+    INDEX_SUFFIXES,
     LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    Segment,
-    base_offset_of,
-    segment_name,
+    TRANSACTION_INDEX_SUFFIX,
+    file_name,
+    offset_in,
 )
+from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.swap import settle
 from kafkawire.reference_broker.log.syncing import SYNC_FAILED
-from kafkawire.reference_broker.log.transaction_index import TRANSACTION_INDEX_SUFFIX
 from kafkawire.sdk.errors import DecodeError
 
 __all__ = ["Opened", "Places", "open_segments"]
@@ -34,9 +33,7 @@ __all__ = ["Opened", "Places", "open_segments"]
 logger = logging.getLogger("kafkawire.broker")
 
 _COPY_SUFFIX = ".copy"
-_LEFTOVERS = (_COPY_SUFFIX, DELETED_SUFFIX)
-
-_INDEXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+_LEFTOVERS = (_COPY_SUFFIX, DELETED_SUFFIX, TEMPORARY_SUFFIX)
 
 #: Beyond every offset.
 _ANYWHERE = 2**63
@@ -88,7 +85,7 @@ def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *,
     gaps_to = _ANYWHERE if may_have_gaps else recovery_point
     names = _without_leftovers(disk, folder)
     present = set(names)
-    bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
+    bases = sorted(base for name in names if (base := offset_in(name, LOG_SUFFIX)) is not None)
     _remove_orphans(disk, folder, names, set(bases))
     bases = _without_deleted(disk, folder, config, bases, log_start_offset)
     if SYNC_FAILED in names:
@@ -104,7 +101,7 @@ def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *,
         if reason:
             truncated += _delete_from(disk, folder, config, bases[number:], reason)
             break
-        if segment_name(base).removesuffix(LOG_SUFFIX) + TRANSACTION_INDEX_SUFFIX in present:
+        if file_name(base, TRANSACTION_INDEX_SUFFIX) in present:
             segment.transactions.load()
         if not is_checked:
             truncated += _load_last(segment) if is_clean else segment.recover()
@@ -171,8 +168,7 @@ def _delete_from(disk: Disk, folder: str, config: LogConfig, bases: list[int], r
 def _remove_orphans(disk: Disk, folder: str, names: list[str], bases: set[int]) -> None:
     """Delete indexes whose segment is gone."""
     for name in names:
-        stem, _, suffix = name.rpartition(".")
-        if f".{suffix}" in _INDEXES and base_offset_of(stem + LOG_SUFFIX) not in bases:
+        if any(name.endswith(suffix) and offset_in(name, suffix) not in bases for suffix in INDEX_SUFFIXES):
             disk.remove(f"{folder}/{name}")
 
 
@@ -199,7 +195,7 @@ def _write_again(disk: Disk, folder: str, bases: list[int]) -> None:
     """Write what no sync will write any more: the segments that were not durable when a sync failed."""
     logger.warning("%s: a sync has failed, %d segments are written again", disk.describe(folder), len(bases))
     for base in bases:
-        path = f"{folder}/{segment_name(base)}"
+        path = f"{folder}/{file_name(base, LOG_SUFFIX)}"
         original, copy = disk.open(path), disk.open(path + _COPY_SUFFIX, create=True)
         while copy.size_bytes < original.size_bytes:
             chunk = original.read(copy.size_bytes, _CHUNK_BYTES)

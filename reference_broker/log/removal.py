@@ -37,8 +37,11 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
         now_ms: the current time.
     """
 
+    def is_there() -> bool:
+        return log.error is None
+
     def blocking(work: Callable[[], Any]) -> Wait:
-        return in_background(directory.steps, work, lambda: log.error is None)
+        return in_background(directory.steps, work, is_there)
 
     segments, end_offset = log.segments, log.next_offset
 
@@ -50,7 +53,12 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
         count -= 1  # the last segment has got records meanwhile
     if count and count == len(log.segments):
         yield lambda done: log.roll(lambda: done(None))
-    if not count or log.error is not None:
+    if not count or not is_there():
+        return
+    # A sync that is about to write their indexes would write them after they are gone.
+    going = log.segments.first_of(count)
+    yield lambda done: log.store(going, lambda: done(None))
+    if not is_there():
         return
     dropped = log.drop_first(count)
     logger.info(

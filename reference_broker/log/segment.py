@@ -15,37 +15,20 @@ import logging
 from collections.abc import Iterator
 
 from kafkawire.reference_broker.disk.disk import Disk, File
-from kafkawire.reference_broker.log.batches import BatchHeader, check_no_gap, headers_in, read_header
+from kafkawire.reference_broker.log.batches import BatchHeader, Window, check_no_gap, headers_in
 from kafkawire.reference_broker.log.config import LogConfig
+from kafkawire.reference_broker.log.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name
 from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
-from kafkawire.reference_broker.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
+from kafkawire.reference_broker.log.transaction_index import TransactionIndex
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, NO_TIMESTAMP
 from kafkawire.sdk.records import crc32c
+from kafkawire.sdk.records.java_integers import INT32_MAX
 
-__all__ = [
-    "DELETED_SUFFIX",
-    "INDEX_SUFFIX",
-    "LOG_SUFFIX",
-    "TIME_INDEX_SUFFIX",
-    "Segment",
-    "base_offset_of",
-    "segment_name",
-]
+__all__ = ["Segment"]
 
 logger = logging.getLogger("kafkawire.broker")
-
-LOG_SUFFIX = ".log"
-INDEX_SUFFIX = ".index"
-TIME_INDEX_SUFFIX = ".timeindex"
-#: Appended to the name of a file that is removed later.
-DELETED_SUFFIX = ".deleted"
-
-_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
-
-_NAME_DIGITS = 20
-_INT32_MAX = 2**31 - 1
 
 
 class Segment:
@@ -64,6 +47,7 @@ class Segment:
         next_offset: the offset after the last one in the file.
         is_sealed: whether it is complete.
         is_stored: whether the files of its indexes are complete and durable.
+        has_producers: whether a batch may be of an idempotent producer, or a marker; `recover` may find that none is.
         transactions: the transactions that were aborted here.
     """
 
@@ -76,12 +60,12 @@ class Segment:
         sealed_at: int | None = None,
         suffix: str = "",
     ) -> None:
-        name = f"{folder}/{segment_name(base_offset).removesuffix(LOG_SUFFIX)}"
         self.base_offset = base_offset
         self.next_offset = base_offset if sealed_at is None else sealed_at
         self.is_sealed = self.is_stored = sealed_at is not None
+        self.has_producers = True
         self._disk = disk
-        self._paths = [name + kind + suffix for kind in _SUFFIXES]
+        self._paths = [f"{folder}/{file_name(base_offset, kind)}{suffix}" for kind in (LOG_SUFFIX, *INDEX_SUFFIXES)]
         self._path, index_path, time_index_path, transactions_path = self._paths
         self._config = config
         self._file: File | None = None
@@ -91,8 +75,12 @@ class Segment:
         self.transactions = TransactionIndex(disk, transactions_path, base_offset)
         self._is_indexed = sealed_at is None
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
+        #: Of a sealed segment, once somebody has asked.
+        self._highest: int | None = None
         self._bytes_since_entry = 0
         self._first_timestamp: int | None = None
+        #: When something was appended first, in this run: the age of a segment whose first batch has no timestamp.
+        self._since_ms: int | None = None
         #: Not by chance, but as good: it differs between segments, so that not all partitions roll at once.
         self._jitter_ms = crc32c(self._path.encode()) % config.segment_jitter_ms if config.segment_jitter_ms else 0
 
@@ -141,10 +129,13 @@ class Segment:
         """
         if self._is_indexed:
             return self._max_timestamp
-        index = TimeIndex(self._disk, self._paths[2], self.base_offset, self._config.segment_index_bytes)
-        if index.load() and (entry := index.last_entry) is not None:
-            return entry[0]
-        return max((batch.max_timestamp for batch in self.headers(0)), default=NO_TIMESTAMP)
+        if self._highest is None:
+            index = TimeIndex(self._disk, self._paths[2], self.base_offset, self._config.segment_index_bytes)
+            if index.load() and (entry := index.last_entry) is not None:
+                self._highest = entry[0]
+            else:
+                self._highest = max((batch.max_timestamp for batch in self.headers(0)), default=NO_TIMESTAMP)
+        return self._highest
 
     def index_sizes(self) -> tuple[int, int]:
         """Return the sizes of the indexes by offset and by time, on any thread; the segment is stored.
@@ -162,27 +153,38 @@ class Segment:
 
     # Writing.
 
-    def is_full_for(self, batch: BatchHeader) -> bool:
-        """Return whether the log must be rolled before `batch` is appended."""
+    def is_full_for(self, batch: BatchHeader, now_ms: int) -> bool:
+        """Return whether the log must be rolled before `batch` is appended.
+
+        Args:
+            batch: its header; if the topic uses log append time, with that.
+            now_ms: the current time.
+        """
         config = self._config
         if not self.size_bytes:
             return False
-        first = self._first_timestamp
         return (
             self.size_bytes + batch.size_bytes > config.segment_bytes
             or self._index.is_full
             or self._time_index.is_full
-            or self.next_offset + batch.last_offset_delta - self.base_offset > _INT32_MAX
-            or (first is not None and first >= 0 and batch.max_timestamp - first > config.segment_ms - self._jitter_ms)
+            or self.next_offset + batch.last_offset_delta - self.base_offset > INT32_MAX
+            or self._age_ms(batch, now_ms) > config.segment_ms - self._jitter_ms
         )
 
-    def append(self, data: Buffer, batch: BatchHeader, base_offset: int) -> None:
+    def _age_ms(self, batch: BatchHeader, now_ms: int) -> int:
+        """Return the age by the clock that sets timestamps, the producer's or the broker's, as in Kafka."""
+        if self._first_timestamp is not None and self._first_timestamp >= 0:
+            return batch.max_timestamp - self._first_timestamp
+        return 0 if self._since_ms is None else now_ms - self._since_ms
+
+    def append(self, data: Buffer, batch: BatchHeader, base_offset: int, now_ms: int = 0) -> None:
         """Append a batch.
 
         Args:
             data: the stamped batch.
             batch: its header, as produced.
             base_offset: its base offset in the log.
+            now_ms: the current time; only the age of a segment that is appended to depends on it.
 
         Raises:
             OSError: it could not be written; the file was cut back, unless that failed too.
@@ -190,6 +192,7 @@ class Segment:
         file = self.file
         position = file.size_bytes
         self.is_stored = False
+        self.has_producers = True
         try:
             file.append(data)
         except OSError:
@@ -197,6 +200,8 @@ class Segment:
             with contextlib.suppress(OSError):
                 file.truncate(position)
             raise
+        if self._since_ms is None:
+            self._since_ms = now_ms
         self._note(batch, base_offset + batch.last_offset_delta, position)
 
     def _note(self, batch: BatchHeader, last_offset: int, position: int) -> None:
@@ -241,6 +246,11 @@ class Segment:
             self._is_indexed = False
             self._index.clear()
             self._time_index.clear()
+
+    def release(self) -> None:
+        """Let go of the file of a stored segment, until somebody reads there: many were read once at the start."""
+        if self.is_sealed and self.is_stored:
+            self._file = None
 
     def retire(self) -> list[str]:
         """Rename the files, so that they do not count any more, and return what is to be removed later, on any thread.
@@ -328,13 +338,15 @@ class Segment:
         self.next_offset = self.base_offset
         self.is_stored = False
         self._is_indexed = True
-        end = 0
+        end, has_producers = 0, False
         try:
             for batch in headers_in(self.file, self.next_offset):
                 self._note(batch, batch.last_offset, batch.position)
+                has_producers = has_producers or batch.producer_id != NO_PRODUCER_ID or batch.is_control
                 end = batch.position + batch.size_bytes
         except DecodeError as error:
             return end, error
+        self.has_producers = has_producers
         return end, None
 
     def _need_indexes(self) -> None:
@@ -369,8 +381,9 @@ class Segment:
         file = self.file
         end = file.size_bytes
         previous = None
+        window = Window(file)
         while position < end:
-            batch = read_header(file, position)
+            batch = window.header(position)
             if previous is not None:
                 check_no_gap(file, previous, batch.base_offset)
             yield batch
@@ -402,20 +415,9 @@ class Segment:
         Raises:
             DecodeError: a batch on the way there is damaged.
         """
-        if self.max_timestamp >= timestamp:
+        if self.highest_timestamp() >= timestamp:
+            self._need_indexes()
             start = self._index.position_for(self._time_index.offset_before(timestamp))
             for batch in self.headers(start):
                 if batch.max_timestamp >= timestamp:
                     yield batch
-
-
-def segment_name(base_offset: int) -> str:
-    """Return the name of the file of a segment."""
-    return f"{base_offset:0{_NAME_DIGITS}}{LOG_SUFFIX}"
-
-
-def base_offset_of(name: str) -> int | None:
-    """Return the base offset in the name of a segment file; None for any other file."""
-    digits = name.removesuffix(LOG_SUFFIX)
-    is_segment = name.endswith(LOG_SUFFIX) and len(digits) == _NAME_DIGITS and digits.isdigit()
-    return int(digits) if is_segment else None

@@ -90,9 +90,23 @@ class Segments:
         """The size of all batches."""
         return sum(segment.size_bytes for segment in self._segments)
 
+    @property
+    def stored_to(self) -> int:
+        """The offset before which all are durable with their indexes."""
+        offset = self.last.next_offset
+        for segment in reversed(self._segments):
+            if segment.is_stored:
+                break
+            offset = segment.base_offset
+        return offset
+
     def rolled(self, segment: Segment) -> Segments:
         """Return these segments and one more at the end."""
         return Segments((*self._segments, segment))
+
+    def first_of(self, count: int) -> tuple[Segment, ...]:
+        """Return the first segments."""
+        return self._segments[:count]
 
     def without_first(self, count: int) -> tuple[tuple[Segment, ...], Segments]:
         """Return the first segments, and those after them, of which there must be one."""
@@ -106,6 +120,16 @@ class Segments:
     def since(self, offset: int) -> tuple[Segment, ...]:
         """Return the segment that holds an offset, and those after it."""
         return self._segments[max(bisect_right(self.base_offsets, offset) - 1, 0) :]
+
+    def recent(self, count: int, size_bytes: int) -> Segment:
+        """Return the first of the last segments: as many as fit into a size, but at least two and at most `count`."""
+        first, left = self.last, size_bytes
+        for number, segment in enumerate(reversed(self._segments[-count:])):
+            left -= segment.size_bytes
+            if number > 1 and left < 0:
+                break
+            first = segment
+        return first
 
     def read(self, offset: int, max_bytes: int, up_to: int, *, at_least_one: bool, with_aborted: bool = False) -> Read:
         """Return batches from `offset` on, as a region of a file.
@@ -162,9 +186,14 @@ class Segments:
             for header in segment.headers(0):
                 yield segment.file, header
 
-    def headers_from(self, offset: int) -> Iterator[tuple[File, BatchHeader]]:
-        """Yield the header of every batch from `offset` on; what follows a damaged one in its segment is left out."""
+    def producers_from(self, offset: int) -> Iterator[tuple[File, BatchHeader]]:
+        """Yield the header of every batch from `offset` on, but of no segment that is known to have no producers.
+
+        What follows a damaged one in its segment is left out.
+        """
         for segment in self.since(offset):
+            if not segment.has_producers:
+                continue
             try:
                 for header in segment.headers(0):
                     if header.base_offset >= offset:
@@ -189,8 +218,19 @@ class Segments:
         return None
 
     def max_timestamp(self) -> int:
-        """Return the highest timestamp, `NO_TIMESTAMP` if there is none."""
-        return max((segment.max_timestamp for segment in self._segments), default=NO_TIMESTAMP)
+        """Return the highest timestamp, `NO_TIMESTAMP` if there is none.
+
+        Raises:
+            DamagedSegment: a segment without a time index is damaged.
+            OSError: the disk failed.
+        """
+        highest = NO_TIMESTAMP
+        for segment in self._segments:
+            try:
+                highest = max(highest, segment.highest_timestamp())
+            except DecodeError as error:
+                raise DamagedSegment(segment.base_offset, str(error)) from error
+        return highest
 
 
 def _record_at(segment: Segment, batch: BatchHeader, timestamp: int, start_offset: int) -> TimestampAndOffset | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from kafkawire.reference_broker.disk.disk import Disk
 from kafkawire.reference_broker.timers import Timers
 
-__all__ = ["Background", "Each", "LogServices", "at_once", "in_order"]
+__all__ = ["Background", "Each", "LogServices", "at_once", "one_by_one"]
 
 #: Runs blocking work: the first function runs elsewhere; the second runs where requests are handled, with the error or
 #: None.
@@ -33,7 +33,7 @@ def at_once(work: Callable[[], None], done: Callable[[Exception | None], None]) 
 Each = Callable[[Iterable[Callable[[], None]]], None]
 
 
-def in_order(works: Iterable[Callable[[], None]]) -> None:
+def one_by_one(works: Iterable[Callable[[], None]]) -> None:
     """Run pieces of work one after the other."""
     for work in works:
         work()

@@ -13,6 +13,9 @@ from kafkawire.reference_broker.log.services import Background
 
 __all__ = ["Steps"]
 
+#: Calls what it is given once a step may be done.
+When = Callable[[Callable[[], None]], None]
+
 
 class _Step(NamedTuple):
     """Something to be done in the background.
@@ -20,10 +23,12 @@ class _Step(NamedTuple):
     Attributes:
         prepare: called when its turn comes; returns the work, see `Background`.
         done: see `Background`.
+        when: see `Steps.do`.
     """
 
     prepare: Callable[[], Callable[[], None]]
     done: Callable[[Exception | None], None]
+    when: When
 
 
 class Steps:
@@ -46,6 +51,7 @@ class Steps:
         done: Callable[[Exception | None], None],
         *,
         is_next: bool = False,
+        when: When = lambda begin: begin(),
     ) -> None:
         """Do something in the background.
 
@@ -53,11 +59,12 @@ class Steps:
             prepare: called when its turn comes; returns the work, see `Background`.
             done: see `Background`.
             is_next: whether it comes before what was asked for earlier.
+            when: called when its turn comes; calls what it is given once the step may be done. Others wait meanwhile.
         """
         if is_next:
-            self._steps.appendleft(_Step(prepare, done))
+            self._steps.appendleft(_Step(prepare, done, when))
         else:
-            self._steps.append(_Step(prepare, done))
+            self._steps.append(_Step(prepare, done, when))
         self._next()
 
     def _next(self) -> None:
@@ -73,7 +80,7 @@ class Steps:
                 self._is_stepping = False
                 self._next()
 
-        self._background(step.prepare(), done)
+        step.when(lambda: self._background(step.prepare(), done))
 
     def close(self) -> None:
         """Begin no further step."""

@@ -16,21 +16,12 @@ import contextlib
 from collections.abc import Sequence
 
 from kafkawire.reference_broker.disk.disk import Disk
-from kafkawire.reference_broker.log.segment import (
-    DELETED_SUFFIX,
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    segment_name,
-)
-from kafkawire.reference_broker.log.transaction_index import TRANSACTION_INDEX_SUFFIX
+from kafkawire.reference_broker.log.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name
 
 __all__ = ["CLEANED_SUFFIX", "SWAP_SUFFIX", "commit", "complete", "discard", "prepare", "settle"]
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
-
-_INDEXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 
 def prepare(disk: Disk, folder: str, base_offset: int, others: Sequence[int]) -> None:
@@ -48,7 +39,7 @@ def prepare(disk: Disk, folder: str, base_offset: int, others: Sequence[int]) ->
     for other in others:
         disk.open(_stem(folder, other) + LOG_SUFFIX + SWAP_SUFFIX, create=True)
     stem = _stem(folder, base_offset)
-    for suffix in _INDEXES:
+    for suffix in INDEX_SUFFIXES:
         with contextlib.suppress(FileNotFoundError):
             disk.rename(stem + suffix + CLEANED_SUFFIX, stem + suffix + SWAP_SUFFIX)
     disk.sync_folder(folder)
@@ -82,7 +73,7 @@ def complete(disk: Disk, folder: str) -> list[str]:
     retired = []
     for stem in sorted(logs, reverse=True):  # the new segment, which has the lowest offset, comes last
         path = f"{folder}/{stem}"
-        for suffix in (LOG_SUFFIX, *_INDEXES):
+        for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
             with contextlib.suppress(FileNotFoundError):
                 disk.rename(path + suffix, path + suffix + DELETED_SUFFIX)
                 retired.append(path + suffix + DELETED_SUFFIX)
@@ -132,4 +123,4 @@ def settle(disk: Disk, folder: str, names: Sequence[str]) -> bool:
 
 
 def _stem(folder: str, base_offset: int) -> str:
-    return f"{folder}/{segment_name(base_offset).removesuffix(LOG_SUFFIX)}"
+    return f"{folder}/{file_name(base_offset)}"

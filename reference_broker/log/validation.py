@@ -12,7 +12,7 @@ from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.record_formats import TimestampType
 from kafkawire.sdk.records import RecordBatch, recompress, set_max_timestamp
-from kafkawire.sdk.records.produced import ProduceLimits, check_batch
+from kafkawire.sdk.records.produced import check_batch
 
 __all__ = ["validate"]
 
@@ -35,13 +35,7 @@ def validate(
         InvalidBatch: some of its records are refused.
         BrokerError: the batch is refused.
     """
-    limits = ProduceLimits(
-        config.max_message_bytes,
-        config.is_compacted,
-        config.is_log_append_time,
-        config.timestamp_before_max_ms,
-        config.timestamp_after_max_ms,
-    )
+    limits = config.produce_limits
     checked = check_batch(records, limits, now_ms, allow_zstandard=allow_zstandard)
     data = _writable(records or b"", checked.size_bytes)
     *fields, highest_timestamp = checked
@@ -49,9 +43,9 @@ def validate(
     if config.compression is not None and config.compression != header.compression:
         data = recompress(RecordBatch(data), config.compression, config.compression_level)
         header = parse_header(data)
-        if header.size_bytes > config.max_message_bytes:
+        if header.size_bytes > limits.max_bytes:
             reason = f"a record batch of {header.size_bytes} bytes once it is compressed as the topic asks"
-            raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE, f"{reason}, it allows {config.max_message_bytes}")
+            raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE, f"{reason}, it allows {limits.max_bytes}")
     if header.size_bytes > config.segment_bytes:
         reason = f"a record batch of {header.size_bytes} bytes, a segment of the topic has {config.segment_bytes}"
         raise BrokerError(ErrorCode.RECORD_LIST_TOO_LARGE, reason)

@@ -16,7 +16,7 @@ from functools import partial
 
 from kafkawire.reference_broker.network.client_wire import ClientWire
 from kafkawire.reference_broker.network.connection_limits import ConnectionLimits
-from kafkawire.reference_broker.network.peer import Listener, Peer
+from kafkawire.reference_broker.network.peer import SYSTEM_BUFFER, Listener, Peer, SocketBuffers
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.transport.wire import Address
 
@@ -48,6 +48,7 @@ class Acceptor:
         limits: of all listeners together.
         connect: takes in a client.
         clock: returns the time in milliseconds.
+        buffers: of each connection.
 
     Raises:
         OSError: the address is in use, or not one of this machine.
@@ -62,6 +63,7 @@ class Acceptor:
         limits: ConnectionLimits,
         connect: Connect,
         clock: Callable[[], int],
+        buffers: SocketBuffers,
     ) -> None:
         self._limits = limits
         self._connect = connect
@@ -72,6 +74,10 @@ class Acceptor:
         family = socket.AF_INET6 if ":" in listener.bind.host else socket.AF_INET
         self._socket = socket.create_server(listener.bind, family=family, backlog=_BACKLOG)
         self._socket.setblocking(False)
+        # Whoever is accepted inherits them; what a client may send at first is told to it before.
+        for option, size_bytes in ((socket.SO_SNDBUF, buffers.send_bytes), (socket.SO_RCVBUF, buffers.receive_bytes)):
+            if size_bytes != SYSTEM_BUFFER:
+                self._socket.setsockopt(socket.SOL_SOCKET, option, size_bytes)
         port = self._socket.getsockname()[1]
         advertised = listener.advertised
         self.listener = Listener(

@@ -54,6 +54,8 @@ _SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
+    # Not every ten seconds.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "300",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
@@ -209,13 +211,25 @@ class ApacheKafka:
         for feature, level in self._features.items():
             format_command += ["--feature", f"{feature}={level}"]
         subprocess.run(format_command, check=True, capture_output=True)
-        log = folder / "server.log"
+        self._launch(folder)
+
+    def _launch(self, folder: Path) -> None:
+        log, command = folder / "server.log", [*java_command(folder), "kafka.Kafka", str(folder / "server.properties")]
         self.started_at = time.perf_counter()
-        with log.open("wb") as output:
-            self._process = subprocess.Popen(
-                [*java, "kafka.Kafka", str(properties)], stdin=subprocess.DEVNULL, stdout=output, stderr=output
-            )
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         await_node(self.port, self._process, log)
+
+    def kill(self) -> None:
+        """End the node as a crash would."""
+        assert self._process is not None, "the node was not started"
+        self._process.kill()
+        self._process.wait()
+
+    def start(self) -> None:
+        """Start a node that was killed, on its files."""
+        assert self._folder is not None, "the node was not started before"
+        self._launch(self._folder)
 
 
 def await_node(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -31,6 +31,9 @@ __all__ = ["PROGRAMS", "TIMEOUT_SECONDS", "Program", "obstacle"]
 
 CLIENTS = Path(__file__).parent / "clients"
 
+#: Of the project; users in Python are run as modules from there.
+_ROOT = Path(__file__).parents[2]
+
 TIMEOUT_SECONDS = 60
 
 #: The first build fetches and compiles everything: a minute or two on two idle cores.
@@ -66,7 +69,7 @@ class Program(NamedTuple):
         """Start it on a scenario."""
         command = [*self.command(), bootstrap, *arguments]
         pipe = subprocess.PIPE
-        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        return subprocess.Popen(command, cwd=_ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
     def run(self, bootstrap: str, *arguments: str) -> dict[str, Any]:
         """Run a scenario, which must succeed, and return what it saw."""
@@ -157,7 +160,7 @@ def _java() -> list[str]:
 
 @cache
 def _python(name: str) -> list[str]:
-    return [sys.executable, str(CLIENTS / "python" / f"{name}_user.py")]
+    return [sys.executable, "-m", f"tests.kafka.clients.python.{name}_user"]
 
 
 @cache

@@ -1,4 +1,4 @@
-"""A member may commit, by an epoch that has passed, what it has had since then (KIP-1251).
+"""A member may commit, in a transaction or not, by an epoch that has passed, what it has had since then (KIP-1251).
 
 Method: two members share two partitions of either broker; the first commits before and after it has given one away.
 """
@@ -15,7 +15,10 @@ from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.blocking import FrameSocket
 from tests.kafka import topics
@@ -76,6 +79,17 @@ class Member:
         (code,) = {part.error_code for part in response.topics[0].partitions}
         return ErrorCode(code)
 
+    def commit_in_transaction(self, producer: InitProducerIdResponse, epoch: int, *partitions: int) -> ErrorCode:
+        """Commit with the transaction of a producer, and return the code, which is the same for all partitions."""
+        kind = TxnOffsetCommitRequest
+        parts = [kind.TxnOffsetCommitRequestPartition(number, 6, committed_metadata="") for number in partitions]
+        topics = [kind.TxnOffsetCommitRequestTopic(self._topic, parts)]
+        ids = producer.producer_id, producer.producer_epoch
+        response = call(self._socket, kind(self._group, self._group, *ids, epoch, self._id, topics=topics), 5)
+        assert isinstance(response, TxnOffsetCommitResponse)
+        (code,) = {part.error_code for part in response.topics[0].partitions}
+        return ErrorCode(code)
+
 
 def test_what_a_member_kept(either: Server) -> None:
     topic = f"passed-epochs-{uuid.uuid4().hex}"
@@ -99,3 +113,21 @@ def test_what_a_member_kept(either: Server) -> None:
         second.beat_until([1], epoch=first.epoch)
         assert second.commit(second.epoch, 1) == ErrorCode.NONE
         assert second.commit(passed, 1) == ErrorCode.STALE_MEMBER_EPOCH
+        producer = initialized(socket, topic)
+        assert first.commit_in_transaction(producer, first.epoch, 0, 1) == ErrorCode.NONE
+        assert first.commit_in_transaction(producer, passed, 0) == ErrorCode.NONE
+        assert first.commit_in_transaction(producer, passed, 1) == ErrorCode.ILLEGAL_GENERATION
+        assert first.commit_in_transaction(producer, passed, 0, 1) == ErrorCode.ILLEGAL_GENERATION
+        assert first.commit_in_transaction(producer, passed - 1, 0) == ErrorCode.ILLEGAL_GENERATION
+        assert first.commit_in_transaction(producer, first.epoch + 1, 0) == ErrorCode.ILLEGAL_GENERATION
+
+
+def initialized(socket: FrameSocket, transactional_id: str) -> InitProducerIdResponse:
+    """Return a new producer."""
+    call(socket, FindCoordinatorRequest(key_type=CoordinatorType.TRANSACTION, coordinator_keys=[transactional_id]), 4)
+    while True:
+        response = call(socket, InitProducerIdRequest(transactional_id, 60_000), 5)
+        assert isinstance(response, InitProducerIdResponse)
+        if response.error_code not in _NOT_YET:
+            assert response.error_code == ErrorCode.NONE
+            return response

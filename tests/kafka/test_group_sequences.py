@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +21,6 @@ import pytest
 from kafkawire import Admin, NewTopic
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -34,8 +32,8 @@ from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGro
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.blocking import FrameSocket
 from tests.kafka.apache import ApacheKafka
+from tests.kafka.line import CLIENT, Line, address_of
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.groups import sequences
 from tests.reference_broker.groups.sequences import Asked, Script
@@ -45,25 +43,6 @@ STEPS = 25
 
 SESSIONS_MS = (60_000, 1_800_000)
 REBALANCES_MS = (60_000, 300_000)
-
-CLIENT = "client"
-
-
-class Line:
-    """A connection to Apache Kafka that waits for one response."""
-
-    def __init__(self, address: tuple[str, int]) -> None:
-        self.frames = FrameSocket(*address)
-        self.connection = ClientConnection(CLIENT)
-
-    def send(self, message: Message, version: int) -> None:
-        self.frames.send(*self.connection.request(message, version).parts)
-
-    def receive(self) -> Message:
-        return self.connection.receive(self.frames.receive()).message
-
-    def is_answered(self) -> bool:
-        return bool(select.select([self.frames._socket], [], [], 0)[0])
 
 
 class Pair:
@@ -276,12 +255,11 @@ def bench(tmp_path: Path) -> BrokerBench:
 
 def test_answers_are_those_of_apache_kafka(kafka: ApacheKafka, bench: BrokerBench) -> None:
     asyncio.run(create_topic(kafka.bootstrap))
-    host, _, port = kafka.bootstrap.rpartition(":")
     run = uuid.uuid4().hex[:8]
     lines: list[Line] = []
     asked = 0
     for seed in range(SEQUENCES):
-        pair = Pair(bench, lines, (host, int(port)), seed, f"{run}-{seed}")
+        pair = Pair(bench, lines, address_of(kafka.bootstrap), seed, f"{run}-{seed}")
         try:
             pair.run()
         except (AssertionError, TimeoutError) as error:

@@ -27,14 +27,11 @@ from tests.kafka.cluster import KafkaCluster
 
 TIMEOUT_SECONDS = 90
 
-#: The coordinator looks for transactions whose time is up this often, not every ten seconds.
-SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "300"}
-
 
 @pytest.fixture(scope="module", params=[1, 2])
 def node(request: pytest.FixtureRequest) -> Iterator[ApacheKafka]:
     """A node of either version; each test takes topics and ids of its own."""
-    with ApacheKafka(settings=SETTINGS, features={TRANSACTION_VERSION_FEATURE: request.param}) as kafka:
+    with ApacheKafka(features={TRANSACTION_VERSION_FEATURE: request.param}) as kafka:
         yield kafka
 
 

@@ -104,7 +104,13 @@ def test_new_partitions_are_read(either: Server, group: str | None) -> None:
                         break
                     except KafkaWireError:
                         await asyncio.sleep(0.1)
-            assert await values(consumer, 2) == [b"new"] * 2
+            # The old record is finished when the next is asked for: a group that rebalances before gives it again.
+            new: list[int] = []
+            async for record in consumer:
+                new += [record.partition] if record.value == b"new" else []
+                if len(new) == 2:
+                    break
+            assert sorted(new) == [1, 2]
 
     on(either, test)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.disk.disk import Disk
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
-from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.log.produced_batches import produced, values_in
@@ -19,7 +17,7 @@ from tests.reference_broker.log.produced_batches import produced, values_in
 __all__ = ["SYNCED", "Ledger", "Sent", "run"]
 
 #: Rolls after every fourth batch.
-_ROLLING = {"index.interval.bytes": "0", "segment.index.bytes": "24"}
+_ROLLING = {"index.interval.bytes": "0", "segment.index.bytes": "36"}
 _SYNCING = {"flush.messages": "1"}
 SYNCED = "synced"
 
@@ -147,15 +145,6 @@ def _restart(bench: BrokerBench) -> None:
         bench.restart_again()
 
 
-def _ask(bench: BrokerBench, request: Message, version: int | None, answered: Callable[[Any], None]) -> None:
-    """Ask, and pass on the response when it comes."""
-    response = bench.ask(request, version)
-    if isinstance(response, DelayedOperation):
-        response.then(answered)
-    else:
-        answered(response)
-
-
 def _create(bench: BrokerBench, ledger: Ledger, name: str, configs: dict[str, str]) -> None:
     if name in bench.core.directory.topics:
         return
@@ -170,7 +159,7 @@ def _create(bench: BrokerBench, ledger: Ledger, name: str, configs: dict[str, st
 
     entries = [CreateTopicsRequest.CreatableTopicConfig(*entry) for entry in configs.items()]
     topic = CreateTopicsRequest.CreatableTopic(name, 1, 1, configs=entries)
-    _ask(bench, CreateTopicsRequest([topic]), None, answered)
+    bench.ask_then(CreateTopicsRequest([topic]), None, answered)
 
 
 def _delete(bench: BrokerBench, ledger: Ledger, name: str) -> None:
@@ -188,7 +177,7 @@ def _delete(bench: BrokerBench, ledger: Ledger, name: str) -> None:
             assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
             ledger.maybe_deleted.remove(topic_id)
 
-    _ask(bench, DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(name)], timeout_ms=60_000), None, answered)
+    bench.ask_then(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(name)], timeout_ms=60_000), None, answered)
 
 
 def _produce(bench: BrokerBench, ledger: Ledger, name: str, value: str) -> None:
@@ -213,7 +202,7 @@ def _produce(bench: BrokerBench, ledger: Ledger, name: str, value: str) -> None:
 
     data = ProduceRequest.TopicProduceData(name)
     data.partition_data = [ProduceRequest.PartitionProduceData(0, produced(sent.value))]
-    _ask(bench, ProduceRequest(None, -1, 1000, [data]), 9, answered)
+    bench.ask_then(ProduceRequest(None, -1, 1000, [data]), 9, answered)
 
 
 def values_of(bench: BrokerBench, name: str) -> Iterator[bytes]:

@@ -24,6 +24,9 @@ SEEDS = range(2)
 #: Each test takes every n-th call, so that together they take them all.
 SHARES = 4
 
+#: How many pieces of background work happen at a time.
+PIECES = (0, 0, 1, 3)
+
 
 def calls_of_the_workload() -> list[DiskCall]:
     disk, calls = MemoryDisk(), []
@@ -98,12 +101,9 @@ def test_power_goes_while_much_is_in_flight(share):
         chance = random.Random(seed)
         disk, ledger, work = MemoryDisk(), Ledger(), HeldWork()
 
-        def settle(is_all, chance=chance, work=work):
-            work.run(None if is_all else chance.choice((0, 0, 1, 3)))
-
         disk.plan = cut_power_at(chance.randint(1, len(CALLS)))
         with contextlib.suppress(PowerCut):
-            run(BrokerBench(disk, work), ledger, settle)
+            run(BrokerBench(disk, work), ledger, work.by_chance(chance, PIECES))
         ledger.check(disk.crash(), loses_unsynced=False)
         ledger.check(disk.crash(seed), loses_unsynced=True)
 
@@ -115,12 +115,9 @@ def test_disk_fails_now_and_then_while_much_is_in_flight(share):
         chance = random.Random(seed)
         disk, ledger, work = MemoryDisk(), Ledger(), HeldWork()
 
-        def settle(is_all, chance=chance, work=work):
-            work.run(None if is_all else chance.choice((0, 0, 1, 3)))
-
         bench = BrokerBench(disk, work)
         disk.plan = fail_at(disk.calls + chance.randint(1, len(CALLS)))
-        run(bench, ledger, settle)
+        run(bench, ledger, work.by_chance(chance, PIECES))
         refused += len(ledger.refused)
         acknowledged += len(ledger.acknowledged)
         ledger.check(disk.crash(), loses_unsynced=False, may_keep_refused=True)

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import struct
+import sys
 import threading
 import time
 
@@ -148,12 +149,14 @@ def test_serve_runs_until_a_signal(tmp_path):
 
     def started(broker: Broker) -> None:
         found.append(broker.bootstrap)
+        intervals.append(sys.getswitchinterval())
         ready.set()
         os.kill(os.getpid(), signal.SIGTERM)
 
-    before = signal.getsignal(signal.SIGTERM)
+    before, intervals = signal.getsignal(signal.SIGTERM), [sys.getswitchinterval()]
     serve(Address("127.0.0.1", 0), tmp_path, {"num.partitions": "2"}, started)
     assert signal.getsignal(signal.SIGTERM) is before
+    assert intervals[1] < sys.getswitchinterval() == intervals[0], "threads alternate quickly while it runs"
     assert ready.is_set()
     host, _, port = found[0].rpartition(":")
     with pytest.raises(OSError, match="refused"):

@@ -19,6 +19,9 @@ from tests.reference_broker.upkeep_workload import UpkeepWorkload
 #: Each test takes every n-th call, so that together they take them all.
 SHARES = 4
 
+#: How many pieces of background work happen at a time.
+PIECES = (0, 1, 3, 10)
+
 
 def with_topics() -> MemoryDisk:
     disk = MemoryDisk()
@@ -96,11 +99,8 @@ def test_power_goes_while_much_is_in_flight(share):
         chance = random.Random(seed)
         disk, workload, work = prepared(), UpkeepWorkload(), HeldWork()
 
-        def settle(is_all, chance=chance, work=work):
-            work.run(None if is_all else chance.choice((0, 1, 3, 10)))
-
         disk.plan = cut_power_at(chance.randint(1, len(CALLS)))
         with contextlib.suppress(PowerCut):
-            workload.run(UpkeepWorkload.bench(disk, work), settle)
+            workload.run(UpkeepWorkload.bench(disk, work), work.by_chance(chance, PIECES))
         for crash in (None, seed):
             workload.check(disk.crash(crash), may_keep_refused=True)

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.disk.disk import Disk
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
-from kafkawire.sdk.protocol.schema import Message
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.log.compacting import entries_of
 from tests.reference_broker.log.produced_batches import produced
@@ -21,7 +19,7 @@ from tests.reference_broker.log.produced_batches import produced
 __all__ = ["UpkeepWorkload"]
 
 #: Rolls after every second batch, and syncs each.
-_SMALL: dict[str, Any] = {"index_interval_bytes": "0", "segment_index_bytes": "12", "flush_messages": "1"}
+_SMALL: dict[str, Any] = {"index_interval_bytes": "0", "segment_index_bytes": "24", "flush_messages": "1"}
 
 _TOPICS: dict[str, dict[str, Any]] = {
     "aged": {**_SMALL, "retention_ms": "1000", "file_delete_delay_ms": "100"},
@@ -116,7 +114,7 @@ class UpkeepWorkload:
                 else:
                     self.acknowledged[name][partition.base_offset] = key, value
 
-            _ask(bench, ProduceRequest(None, -1, 1000, [data]), 9, answered)
+            bench.ask_then(ProduceRequest(None, -1, 1000, [data]), 9, answered)
 
     def _delete_records(self, bench: BrokerBench, offset: int) -> None:
         partition = DeleteRecordsRequest.DeleteRecordsPartition(0, offset)
@@ -128,7 +126,7 @@ class UpkeepWorkload:
             if not result.error_code:
                 self.deleted_to = max(self.deleted_to, result.low_watermark)
 
-        _ask(bench, DeleteRecordsRequest([topic], 1000), None, answered)
+        bench.ask_then(DeleteRecordsRequest([topic], 1000), None, answered)
 
     # The check.
 
@@ -173,11 +171,3 @@ class UpkeepWorkload:
         gone = [offset for offset in acknowledged if offset >= start and offset not in readable]
         assert not gone, f"{name}: {gone} are gone, it begins at {start}"
         return len(readable)
-
-
-def _ask(bench: BrokerBench, request: Message, version: int | None, answered: Callable[[Any], None]) -> None:
-    response = bench.ask(request, version)
-    if isinstance(response, DelayedOperation):
-        response.then(answered)
-    else:
-        answered(response)

@@ -22,7 +22,7 @@ from libc.stdint cimport (
     INT16_MAX, INT16_MIN, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN,
     int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
@@ -58,6 +58,7 @@ from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_B
 
 __all__ = [
     "BatchBuilder",
+    "LatestRecords",
     "Record",
     "RecordBatch",
     "Walk",
@@ -83,4 +84,5 @@ include "native_values.pxi"
 include "native_read.pxi"
 include "native_columns.pxi"
 include "native_produced.pxi"
+include "native_latest.pxi"
 include "native_write.pxi"

@@ -133,5 +133,8 @@ def test_failed_checkpoint_is_told():
     bench.produce(produced(b"a", b"b"))
     disk.plan = fail_at(disk.calls + 1)
     assert ask(bench, ("t", 0, 1)) == [(0, -1, ErrorCode.KAFKA_STORAGE_ERROR)]
-    bench.core.directory.topics["t"].logs[0].fail(OSError("gone"))
+    log = bench.core.directory.topics["t"].logs[0]
+    log.fail(OSError("gone"))
     assert ask(bench, ("t", 0, 1)) == [(0, -1, ErrorCode.KAFKA_STORAGE_ERROR)]
+    assert log.error is not None
+    assert log.error.__traceback__ is None, "the log keeps it, and it would grow with every request"

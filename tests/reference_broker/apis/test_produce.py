@@ -142,7 +142,7 @@ def test_log_is_synced_in_time(bench):
 def test_response_waits_while_a_log_rolls():
     work = HeldWork()
     bench = BrokerBench(MemoryDisk(), work)
-    bench.core.directory.create("t", 2, {"index.interval.bytes": "0", "segment.index.bytes": "24"}, lambda result: None)
+    bench.core.directory.create("t", 2, {"segment.bytes": str(4 * len(produced(b"0")))}, lambda result: None)
     work.run()
     for number in range(4):
         assert bench.produce(produced(b"%d" % number)).base_offset == number

@@ -8,9 +8,11 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
+from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.group_of_one import join
@@ -80,6 +82,40 @@ def test_members_of_a_classic_group(bench):
     assert x.commit_offset(7) == NONE, "from before KIP-447"
     assert x.commit_offset(7, member_id=member_id, generation_id=2) == ErrorCode.ILLEGAL_GENERATION
     assert x.commit_offset(7, member_id="who", generation_id=1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_members_of_a_consumer_group_commit_by_a_passed_epoch_what_they_kept(bench):
+    x = Transacting(bench)
+    Owned = ConsumerGroupHeartbeatRequest.TopicPartitions
+    Topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+    Partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
+    topic_id = bench.core.directory.topics["a"].topic_id
+
+    def beat(member_id, epoch, *owned):
+        answer = bench.ask(
+            ConsumerGroupHeartbeatRequest(
+                "g",
+                member_id,
+                epoch,
+                rebalance_timeout_ms=-1 if epoch else 60_000,
+                subscribed_topic_names=None if epoch else ["a"],
+                topic_partitions=[Owned(topic_id, owned)] if owned else [],
+            ),
+            1,
+        )
+        assert answer.error_code == NONE
+        return answer.member_epoch
+
+    def commit(epoch, number):
+        topics = [Topic("a", [Partition(number, 7, committed_metadata="")])]
+        return x.commit_offset(7, member_id="first", generation_id=epoch, topics=topics)
+
+    passed = beat("first", beat("first", 0), 0, 1)
+    beat("second", 0)
+    beat("first", passed, 0, 1)
+    assert beat("first", passed, 0) == passed + 1
+    assert commit(passed + 1, 0) == commit(passed, 0) == NONE
+    assert commit(passed, 1) == commit(passed - 1, 0) == ErrorCode.ILLEGAL_GENERATION
 
 
 def test_a_deleted_group_takes_what_is_pending_with_it(bench):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from kafkawire.reference_broker.coordinators.records import decode, types_by_key
 from kafkawire.reference_broker.coordinators.shard import (
@@ -10,11 +11,11 @@ from kafkawire.reference_broker.coordinators.shard import (
     InTransaction,
     KeyValue,
     LastMarker,
-    Reading,
     Result,
     ShardTimers,
-    StoredBatch,
 )
+from kafkawire.reference_broker.log.batches import build_batch
+from kafkawire.reference_broker.log.markers import build_marker
 from kafkawire.reference_broker.log.producers import Marker
 from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError
@@ -22,8 +23,10 @@ from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit 
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, TransactionVersion
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.enums import TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records import stamp
 
 __all__ = ["CountingShard", "MemoryLog", "record"]
 
@@ -36,11 +39,39 @@ def record(name: str, number: int | None, *, is_held: bool = False) -> Coordinat
     return CoordinatorRecord(OffsetCommitKey(name), value, OffsetCommitValue.SCHEMA.versions.last, is_held)
 
 
-class MemoryLog:
-    """A log whose records are lists, and whose watermark, appends and failures the test controls.
+class StoredBatch(NamedTuple):
+    """A batch of the log.
 
     Attributes:
-        batches: of the log; a marker takes one offset.
+        base_offset: of the first record.
+        records: keys and values.
+        transaction: that they belong to, if any.
+        marker: what the batch is instead of records, if it is one.
+    """
+
+    base_offset: int
+    records: Sequence[KeyValue] = ()
+    transaction: InTransaction | None = None
+    marker: Marker | None = None
+
+    @property
+    def next_offset(self) -> int:
+        """After the batch; a marker takes one offset."""
+        return self.base_offset + max(len(self.records), 1)
+
+    def data(self) -> Buffer:
+        """Return the bytes."""
+        producer = None if self.transaction is None else (self.transaction.producer_id, self.transaction.epoch)
+        data, _ = build_marker(self.marker, 0) if self.marker else build_batch(self.records, 0, producer)
+        stamp(data, self.base_offset, 0)
+        return data
+
+
+class MemoryLog:
+    """A log whose records are lists until they are read, and whose watermark, appends and failures the test controls.
+
+    Attributes:
+        batches: of the log.
         leader_epoch: of the partition.
         is_committed: whether appends move the high watermark at once.
         held: appends that wait for the test, None to finish them at once.
@@ -65,19 +96,18 @@ class MemoryLog:
         done: Callable[[int | BrokerError], None],
         transaction: InTransaction | None = None,
     ) -> None:
-        producer_id = NO_PRODUCER_ID if transaction is None else transaction.producer_id
-        self._append(StoredBatch(list(records), 0, producer_id), done)
+        self._append(StoredBatch(0, list(records), transaction), done)
 
     def append_marker(self, marker: LastMarker, now_ms: int, done: Callable[[int | BrokerError], None]) -> None:
-        self._append(StoredBatch((), 0, marker.marker.producer_id, marker.marker.is_commit), done)
+        self._append(StoredBatch(0, marker=marker.marker), done)
 
     def _append(self, batch: StoredBatch, done: Callable[[int | BrokerError], None]) -> None:
         def finish() -> None:
             if self.error is not None:
                 done(self.error)
                 return
-            self.next_offset += max(len(batch.records), 1)
-            self.batches.append(batch._replace(last_offset=self.next_offset - 1))
+            self.batches.append(batch._replace(base_offset=self.next_offset))
+            self.next_offset = self.batches[-1].next_offset
             if self.is_committed:
                 self.commit(self.next_offset)
             done(self.next_offset)
@@ -110,11 +140,10 @@ class MemoryLog:
     def when_reached(self, offset: int, reached: Callable[[BrokerError | None], None]) -> None:
         self._watchers.append((offset, reached))
 
-    def read(self, offset: int, max_bytes: int) -> Reading:
+    def read(self, offset: int, max_bytes: int) -> Buffer:
         if self.error is not None:
             raise self.error
-        batch = next(batch for batch in self.batches if batch.last_offset >= offset)
-        return Reading([batch], batch.last_offset + 1)
+        return next(batch.data() for batch in self.batches if batch.next_offset > offset)
 
 
 class CountingShard:

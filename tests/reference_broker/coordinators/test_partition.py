@@ -46,7 +46,7 @@ def load(bench):
     """Let a partition load to its end; return how many slices it took."""
     slices = 0
     while bench.partition.state is PartitionState.LOADING:
-        bench.partition._loading_timer.fire(0)
+        bench.partition.load_slice(0)
         slices += 1
     return slices
 
@@ -224,6 +224,42 @@ def test_log_that_cannot_be_read_is_not_served(caplog):
     assert bench.shard.calls == []
 
 
+def test_load_goes_on_when_the_disk_has_failed_for_a_moment(caplog):
+    log = written([record("a", 1)], [record("b", 2)])
+    bench = Bench(log)
+    assert bench.partition.load_slice(0) == 0
+    log.error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "EIO")
+    assert bench.partition.load_slice(0) == 100
+    bench.get()
+    assert bench.replies == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    log.error = None
+    load(bench)
+    assert bench.shard.numbers == {"a": 1, "b": 2}
+    assert not caplog.records
+
+
+def test_load_ends_when_the_disk_goes_on_failing(caplog):
+    log = written([record("a", 1)])
+    log.error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "EIO")
+    bench = Bench(log)
+    assert load(bench) == 6
+    bench.get()
+    assert bench.replies == [ErrorCode.NOT_COORDINATOR]
+    assert "topic-0 cannot be loaded" in caplog.text
+
+
+def test_defect_ends_a_load(caplog, monkeypatch):
+    def replay(shard, record, offset, producer_id):
+        raise ZeroDivisionError
+
+    bench = Bench(written([record("a", 1)]))
+    monkeypatch.setattr(CountingShard, "replay", replay)
+    load(bench)
+    bench.get()
+    assert bench.replies == [ErrorCode.NOT_COORDINATOR]
+    assert "topic-0 cannot be loaded" in caplog.text
+
+
 def test_unloading_answers_everything_once():
     bench = Bench()
     bench.log.is_committed = False
@@ -246,8 +282,9 @@ def test_unloading_answers_everything_once():
 def test_unloading_stops_the_load():
     bench = Bench(written([record("a", 1)]))
     bench.partition.close()
-    assert bench.timers.next_deadline_ms is None
-    assert bench.shard.calls == []
+    bench.partition.load_slice(0)
+    assert bench.partition.state is PartitionState.CLOSED
+    assert (bench.shard.replayed, bench.shard.calls) == (0, [])
 
 
 def test_failed_log_unloads_the_partition(caplog):

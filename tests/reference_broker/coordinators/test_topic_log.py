@@ -5,6 +5,7 @@ Method: a log on a disk in memory; work in the background waits until the test r
 
 from __future__ import annotations
 
+import contextlib
 import errno
 
 import pytest
@@ -16,31 +17,11 @@ from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.producers import Marker
 from kafkawire.reference_broker.log.services import LogServices
+from kafkawire.sdk.errors import PartialBatch
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records import walk
+from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.log.produced_batches import NOW_MS
-
-
-class Background:
-    """Holds work back.
-
-    Attributes:
-        held: what waits.
-    """
-
-    def __init__(self):
-        self.held = []
-
-    def __call__(self, work, done):
-        self.held.append((work, done))
-
-    def run(self):
-        work, done = self.held.pop(0)
-        try:
-            work()
-        except OSError as error:
-            done(error)
-        else:
-            done(None)
 
 
 @pytest.fixture
@@ -52,7 +33,7 @@ def disk():
 
 @pytest.fixture
 def background():
-    return Background()
+    return HeldWork()
 
 
 def open_log(disk, background, **configs):
@@ -68,12 +49,14 @@ def test_records_come_back_in_parts(disk, background):
     assert (log.start_offset, log.next_offset, log.high_watermark) == (0, 10, 10)
     offset, found, reads = 0, [], 0
     while offset < log.next_offset:
-        batches, offset = log.read(offset, 400)
-        found += [entry for batch in batches for entry in batch.records]
+        with contextlib.suppress(PartialBatch):
+            for batch in walk(log.read(offset, 400)):
+                found += [(record.key, record.value) for record in batch.records()]
+                offset = batch.next_offset
         reads += 1
     assert found == [entry for number in range(5) for entry in ((b"k%d" % number, b"v" * 100), (b"gone", None))]
     assert reads > 1
-    assert log.read(10, 400) == ([], 10)
+    assert log.read(10, 400) == b""
 
 
 def test_high_watermark_waits_for_a_sync_and_reading_does_not(disk, background):
@@ -82,7 +65,8 @@ def test_high_watermark_waits_for_a_sync_and_reading_does_not(disk, background):
     log.append([(b"k", b"v")], NOW_MS, events.append)
     log.when_reached(1, events.append)
     assert (events, log.high_watermark) == ([1], 0)
-    assert log.read(0, 400) == ([([(b"k", b"v")], 0, -1, None)], 1)
+    (batch,) = walk(log.read(0, 400))
+    assert [(record.key, record.value) for record in batch.records()] == [(b"k", b"v")]
     background.run()
     assert (events, log.high_watermark) == ([1, None], 1)
 
@@ -95,13 +79,11 @@ def test_transactions_come_back(disk, background):
         log.append([(b"k", b"v")], NOW_MS, ends.append, InTransaction(producer_id, 3, guard))
         log.append_marker(LastMarker(Marker(producer_id, 4, is_commit, 0), 2), NOW_MS, ends.append)
     assert ends == [1, 2, 3, 4]
-    records = [(b"k", b"v")]
-    assert log.read(0, 4000).batches == [
-        (records, 0, 7, None),
-        ((), 1, 7, True),
-        (records, 2, 8, None),
-        ((), 3, 8, False),
+    found = [
+        (batch.producer_id, batch.is_transactional, batch.is_control, len(batch.records()))
+        for batch in walk(log.read(0, 4000))
     ]
+    assert found == [(7, True, False, 1), (7, True, True, 1), (8, True, False, 1), (8, True, True, 1)]
     log.append_marker(LastMarker(Marker(7, 3, True, 0), 2), NOW_MS, ends.append)
     assert ends[-1].code is ErrorCode.INVALID_PRODUCER_EPOCH
     log.append([(b"k", b"v")], NOW_MS, ends.append, InTransaction(9, 0, None))

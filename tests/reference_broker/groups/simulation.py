@@ -9,7 +9,6 @@ twice, silence empties the group in a bounded number of steps, and whoever comes
 
 from __future__ import annotations
 
-import sys
 from random import Random
 from typing import Any
 
@@ -19,6 +18,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.groups import sequences
 from tests.reference_broker.groups.group_bench import GroupBench, only
 from tests.reference_broker.groups.sequences import Asked, Script
+from tests.reference_broker.seeds import run_seeds
 
 __all__ = ["Simulation", "run"]
 
@@ -351,7 +351,4 @@ def run(seed: int) -> None:
 
 
 if __name__ == "__main__":
-    first = int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    for number in range(first, first + int(sys.argv[1])):
-        run(number)
-    print(f"{sys.argv[1]} sequences from seed {first}: every invariant held")
+    run_seeds(run)

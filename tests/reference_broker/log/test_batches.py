@@ -3,16 +3,18 @@
 Method: batches made by the record engine; files with batches, cut and damaged.
 """
 
+from typing import Any
+
 import pytest
 
 from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.batches import (
+    Window,
     build_batch,
     check_no_gap,
     headers_in,
     parse_header,
-    read_header,
     record_timestamps,
     records_in,
 )
@@ -79,27 +81,66 @@ def test_headers_end_at_a_damaged_or_cut_batch(file, tmp_path):
         (16, 1, "magic 1, batches of a log have 2"),
     ],
 )
-def test_read_header_refuses(file, tmp_path, byte, value, reason):
-    second = read_header(file, 0).size_bytes
+def test_header_refuses(file, tmp_path, byte, value, reason):
+    second = Window(file).header(0).size_bytes
     content = bytearray((tmp_path / "log").read_bytes())
     content[second + 8 : second + 11] = bytes(3)
     content[second + byte] = value
     (tmp_path / "log").write_bytes(content)
     with pytest.raises(DecodeError, match=reason):
-        read_header(file, second)
+        Window(file).header(second)
 
 
-def test_read_header(file):
-    first = read_header(file, 0)
+def test_header(file):
+    first = Window(file).header(0)
     assert first.base_offset == 10
-    second = read_header(file, first.size_bytes)
+    second = Window(file).header(first.size_bytes)
     assert second.base_offset == 12
     with pytest.raises(PartialBatch, match="0 bytes are left"):
-        read_header(file, file.size_bytes)
+        Window(file).header(file.size_bytes)
+
+
+class Counting:
+    """A file that counts how often it is read, and how much."""
+
+    def __init__(self, content):
+        self.content, self.size_bytes = content, len(content)
+        self.sizes = []
+
+    def read(self, position, size_bytes):
+        data = self.content[position : position + size_bytes]
+        self.sizes.append(len(data))
+        return data
+
+
+@pytest.mark.parametrize(
+    ("value_bytes", "count", "reads_max", "share_max"), [(10, 2_000, 10, 1.5), (1_000_000, 5, 5, 0.01)]
+)
+def test_small_batches_are_read_many_at_a_time(value_bytes, count, reads_max, share_max):
+    batch = bytes(produced(bytes(value_bytes)))
+    file: Any = Counting(batch * count)
+    window, position = Window(file), 0
+    while position < file.size_bytes:
+        header = window.header(position)
+        assert header == parse_header(batch, 0, position)
+        position += header.size_bytes
+    assert len(file.sizes) <= reads_max
+    assert sum(file.sizes) <= share_max * file.size_bytes
+
+
+def test_whole_batches_come_out_of_the_window():
+    batches = [bytes(produced(bytes(size))) for size in (10, 5_000, 20, 300_000, 30, 40)]
+    file: Any = Counting(b"".join(batches))
+    window, position = Window(file), 0
+    for batch in batches:
+        assert bytes(window.batch(window.header(position))) == batch
+        position += len(batch)
+    first = window.header(0)
+    assert bytes(window.batch(first)) == batches[0]
 
 
 def test_a_gap_in_the_offsets_needs_a_good_checksum(file, tmp_path):
-    first = read_header(file, 0)
+    first = Window(file).header(0)
     check_no_gap(file, first, 12)
     check_no_gap(file, first, 99)
     content = bytearray((tmp_path / "log").read_bytes())

@@ -9,6 +9,8 @@ from kafkawire.reference_broker.log.cleaner_checkpoint import CleanerCheckpoint
 from kafkawire.reference_broker.log.jobs import Jobs
 from kafkawire.reference_broker.log.log_directory import LogDirectory
 from kafkawire.reference_broker.log.services import LogServices
+from kafkawire.reference_broker.log.steps import Steps
+from tests.reference_broker.log.held_work import HeldWork
 
 FILE = "cleaner-offset-checkpoint"
 
@@ -50,6 +52,20 @@ def test_topic_of_the_same_name_begins_anew():
     assert CleanerCheckpoint(directory).offset_of(first) == 0, "after a restart, too"
     note(checkpoint, second, 1)
     assert read_file(disk, FILE) == b"0\n1\nt 1 1\n"
+
+
+def test_topic_that_goes_while_its_entry_waits_leaves_none():
+    directory, disk = filled()
+    topic = directory.topics["t"]
+    checkpoint = CleanerCheckpoint(directory)
+    work = HeldWork()
+    directory.steps = Steps(work)
+    directory.delete(topic, lambda error: None)
+    note(checkpoint, topic.logs[0], 5)
+    directory.create("t", 2, {}, lambda topic: None)
+    work.run()
+    assert directory.topics["t"] is not topic
+    assert read_file(disk, FILE) in (None, b"0\n0\n")
 
 
 def test_entries_of_topics_that_are_gone_go_at_the_start():

@@ -6,6 +6,7 @@ Method: tables of values; every default passes its own check.
 import pytest
 
 from kafkawire.reference_broker.log.config import TOPIC_CONFIGS, InvalidConfig, check_topic_config, log_config
+from kafkawire.sdk.records.produced import ProduceLimits
 
 
 @pytest.mark.parametrize("name", TOPIC_CONFIGS)
@@ -81,11 +82,13 @@ def test_refused(name, value, match):
 
 def test_log_config():
     default = log_config({})
-    assert (default.segment_bytes, default.index_interval_bytes, default.max_message_bytes) == (2**30, 4096, 1_048_588)
+    assert (default.segment_bytes, default.index_interval_bytes) == (2**30, 4096)
+    assert default.produce_limits == ProduceLimits(1_048_588, False, False, 2**63 - 1, 3_600_000)
     assert (default.is_compacted, default.is_log_append_time) == (False, False)
     changed = log_config({"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact,delete"})
     assert changed.is_compacted
     assert changed.is_log_append_time
+    assert (changed.produce_limits.needs_keys, changed.produce_limits.is_append_time) == (True, True)
 
 
 def test_values_are_taken_as_java_reads_them():
@@ -110,3 +113,11 @@ def test_compacted_segments_are_rolled_for_the_compaction_lag():
     assert log_config(lag).segment_ms == 5000
     assert log_config({**lag, "cleanup.policy": "compact"}).segment_ms == 1000
     assert log_config(lag).segment_jitter_ms == 5000
+
+
+def test_jitter_is_less_than_the_age_at_which_a_log_rolls():
+    """Apache Kafka rolls a compacted log at every batch if its jitter is more than `max.compaction.lag.ms`."""
+    configs = {"segment.ms": "1000", "segment.jitter.ms": "900"}
+    assert log_config(configs).segment_jitter_ms == 900
+    compacted = log_config({**configs, "cleanup.policy": "compact", "max.compaction.lag.ms": "100"})
+    assert (compacted.segment_ms, compacted.segment_jitter_ms) == (100, 100)

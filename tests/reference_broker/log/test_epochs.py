@@ -79,3 +79,30 @@ def test_epochs_begin_where_the_log_does(disk, offset, entries):
     assert epochs.is_stored
     content = "".join(f"{epoch} {start}\n" for epoch, start in entries)
     assert read_file(disk, PATH) == (None if offset <= 10 else f"0\n{len(entries)}\n{content}".encode())
+
+
+@pytest.mark.parametrize(
+    ("offset", "entries"),
+    [(99, [(2, 10), (5, 20), (8, 99)]), (20, [(2, 10), (8, 20)]), (10, [(8, 10)])],
+)
+def test_new_epoch_takes_the_place_of_one_in_which_nothing_was_written(offset, entries):
+    epochs = LeaderEpochs([(2, 10), (5, 20)])
+    epochs.begin(8, offset)
+    assert (epochs.entries(), epochs.is_stored) == (entries, False)
+
+
+@pytest.mark.parametrize(
+    ("content", "end_offset", "entries"),
+    [
+        (None, 0, [(1, 0)]),
+        (b"0\n1\n0 0\n", 9, [(0, 0), (1, 9)]),
+        (b"0\n2\n0 0\n3 20\n", 30, [(0, 0), (3, 20), (4, 30)]),
+        (b"0\n2\n0 0\n3 20\n", 20, [(0, 0), (4, 20)]),
+        (b"0\n2\n0 0\n3 20\n", 15, [(0, 0), (4, 15)]),
+    ],
+)
+def test_epoch_that_begins_after_a_crash_was_never_there(disk, content, end_offset, entries):
+    if content is not None:
+        write_file(disk, PATH, content)
+    assert load_epochs(disk, "t-0", end_offset, [], begins_epoch=True).entries() == entries
+    assert load_epochs(disk, "t-0", end_offset, []).entries() == entries, "the file says the same"

@@ -34,9 +34,11 @@ def test_position_for(offsets, offset, position):
 
 
 @pytest.mark.parametrize(
-    ("position", "offset"), [(0, 1004), (100, 1004), (101, 1009), (300, 1009), (900, 1020), (901, None)]
+    ("position", "offset"),
+    [(0, 1004), (99, 1004), (100, 1009), (101, 1009), (300, 1009), (301, 1020), (900, 1020), (901, None)],
 )
 def test_offset_from(offsets, position, offset):
+    """The first entry is not found by its own position, as in Kafka."""
     assert offsets.offset_from(position) == offset
 
 
@@ -98,3 +100,12 @@ def test_time_index(disk, tmp_path):
     assert again.load()
     assert again.last_entry == (70, 1009)
     assert [again.offset_before(timestamp) for timestamp in (49, 50, 51, 70, 71)] == [1000, 1000, 1003, 1003, 1009]
+
+
+def test_time_index_has_no_entry_without_a_timestamp(disk):
+    index = TimeIndex(disk, "t", BASE, 1024)
+    index.append(-1, BASE)
+    assert len(index) == 0
+    index.append(0, BASE + 1)
+    index.append(-1, BASE + 2)
+    assert index.last_entry == (0, BASE + 1)

@@ -184,7 +184,7 @@ def test_missing_identity_of_a_directory_with_partitions_is_refused():
 def test_damaged_recovery_points_let_everything_be_checked(content, caplog):
     disk = MemoryDisk()
     directory = on(disk)
-    log = create(directory, "t", 1, {"index.interval.bytes": "0", "segment.index.bytes": "24"}).logs[0]
+    log = create(directory, "t", 1, {"segment.bytes": str(4 * len(produced(b"a")))}).logs[0]
     for _ in range(6):
         append(log, b"a")
     directory.close()

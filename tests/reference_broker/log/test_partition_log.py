@@ -8,6 +8,8 @@ import shutil
 
 import pytest
 
+from kafkawire.reference_broker.log.config import log_config
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import walk
 from tests.reference_broker.log.filled_logs import (
@@ -21,6 +23,7 @@ from tests.reference_broker.log.filled_logs import (
     values,
 )
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
+from tests.reference_broker.log.rolled_cases import CASES
 
 
 def test_offsets_and_epoch_are_stamped(tmp_path):
@@ -54,6 +57,24 @@ def test_segments_are_rolled_and_named_by_their_first_offset(tmp_path):
         assert len(content) <= SMALL.segment_bytes
         assert next(walk(content)).base_offset == int(name)
     assert log.size_bytes == sum(path.stat().st_size for path in (tmp_path / "t-0").glob("*.log"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_when_a_log_rolls(tmp_path, case):
+    log = opened(tmp_path / "t-0", log_config(case.configs))
+    for timestamps in case.batches:
+        append(log, *[b"v"] * len(timestamps), timestamps=timestamps)
+    assert log.segments.base_offsets == case.bases
+
+
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+@pytest.mark.parametrize("timestamp", [NOW_MS, -1])
+def test_whose_clock_rolls(tmp_path, kind, timestamp):
+    log = opened(tmp_path / "t-0", log_config({"segment.ms": "100", "message.timestamp.type": kind}))
+    for after_ms in (0, 100, 101, -5000, 150):
+        append(log, b"v", now_ms=NOW_MS + after_ms, timestamps=(timestamp,))
+    is_producers = kind == "CreateTime" and timestamp >= 0
+    assert log.segments.base_offsets == ([0] if is_producers else [0, 2])
 
 
 def test_log_closed_in_order_is_as_it_was(tmp_path):
@@ -155,3 +176,26 @@ def test_indexes_without_a_segment_are_removed(tmp_path):
 
 def test_create_time_is_told_as_no_append_time(tmp_path):
     assert append(opened(tmp_path / "t-0", CONFIG), b"a").log_append_time_ms == NO_TIMESTAMP
+
+
+@pytest.mark.parametrize("batches_in_segment", [1, 2, 4, 7])
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_batches_sent_again_after_a_crash_keep_their_places(tmp_path, batches_in_segment, is_stored):
+    """Apache Kafka refuses four of five if the log has rolled meanwhile."""
+
+    def send(log, number):
+        values = [b"x"] * (number + 1)
+        sequence = number * (number + 1) // 2
+        return append(log, *values, producer_id=7, producer_epoch=0, base_sequence=sequence)
+
+    log = opened(tmp_path / "t-0", CONFIG)
+    appended = []
+    for number in range(8):
+        if number and number % batches_in_segment == 0:
+            log.roll(lambda: None)
+        appended.append(send(log, number))
+    again = opened(tmp_path / "t-0", CONFIG, is_clean=False, recovery_point=log.recovery_point if is_stored else 0)
+    assert [send(again, number)[:2] for number in range(3, 8)] == [result[:2] for result in appended[3:]]
+    with pytest.raises(BrokerError, match="OUT_OF_ORDER"):
+        send(again, 2)
+    assert send(again, 8).base_offset == 36

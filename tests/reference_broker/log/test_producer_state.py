@@ -14,7 +14,7 @@ from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.batches import BatchHeader, parse_header
 from kafkawire.reference_broker.log.producer_snapshots import encode_snapshot
 from kafkawire.reference_broker.log.producer_state import Snapshots, load_producers, note_stored
-from kafkawire.reference_broker.log.producers import CompletedTransaction, Producers
+from kafkawire.reference_broker.log.producers import AppendedBatch, CompletedTransaction, Producers
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records import BatchBuilder, empty_batch, stamp
 from kafkawire.sdk.records.control import end_transaction_marker
@@ -186,3 +186,40 @@ def test_a_snapshot_is_of_the_moment_in_which_it_was_prepared(disk: MemoryDisk) 
     note_stored(producers, STORED, STORED.headers[2])
     write()
     assert read_file(disk, path_of(2)) == encode_snapshot(STORED.producers(2))
+
+
+def sent(sequence: int, producer_id: int = 1, epoch: int = 0) -> bytes:
+    return bytes(produced(b"v", producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence))
+
+
+@pytest.mark.parametrize(
+    ("batches", "expected"),
+    [
+        ([sent(n) for n in range(3)], [0, 1, 2]),
+        ([sent(n) for n in range(9)], [4, 5, 6, 7, 8]),
+        ([sent(0), sent(1), sent(3), sent(4)], [3, 4]),
+        ([sent(0), sent(1), sent(0, epoch=1), sent(1, epoch=1)], [0, 1]),
+        ([sent(0), sent(7, producer_id=2), sent(1), sent(8, producer_id=2)], [0, 1]),
+        ([sent(2**31 - 1), sent(0), sent(1)], [2**31 - 1, 0, 1]),
+    ],
+)
+def test_batches_before_the_last_one_are_found_again(
+    disk: MemoryDisk, batches: list[bytes], expected: list[int]
+) -> None:
+    stored = Stored(batches)
+    end = stored.headers[-1].last_offset + 1
+    running = stored.producers(end)
+    snapshots_of(disk).prepared(running)()
+
+    def batches_of(recalled_from: int | None) -> list[AppendedBatch]:
+        found = load_producers(
+            snapshots_of(disk), [0], end, stored.batches, is_clean=False, recalled_from=recalled_from
+        ).get(1)
+        assert found is not None
+        return list(found.batches)
+
+    assert [batch.last_sequence for batch in batches_of(0)] == expected
+    known = running.get(1)
+    assert known is not None
+    assert batches_of(0) == list(known.batches)[-len(expected) :]
+    assert [batch.last_sequence for batch in batches_of(None)] == expected[-1:]

@@ -11,15 +11,15 @@ from kafkawire.reference_broker.disk.disk import read_file, write_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.config import log_config
+from kafkawire.reference_broker.log.file_names import LOG_SUFFIX, file_name
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.recovery import Places, open_segments
-from kafkawire.reference_broker.log.segment import segment_name
 from kafkawire.reference_broker.log.services import LogServices
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
 
-#: Rolls after every fourth batch.
-CONFIG = dataclasses.replace(log_config({}), index_interval_bytes=0, segment_index_bytes=24)
 BATCH_BYTES = len(produced(b"v0"))
+#: Rolls after every fourth batch.
+CONFIG = dataclasses.replace(log_config({}), index_interval_bytes=0, segment_bytes=4 * BATCH_BYTES)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def opened(disk, *, is_clean=False, recovery_point=0, log_start_offset=0):
 
 def damage(disk, base_offset, content):
     """Replace the content of a segment by what a function makes of it."""
-    path = f"t-0/{segment_name(base_offset)}"
+    path = f"t-0/{file_name(base_offset, LOG_SUFFIX)}"
     before = read_file(disk, path)
     assert before is not None
     write_file(disk, path, content(before))
@@ -74,7 +74,7 @@ def test_clean_start_reads_the_last_segment_only(disk):
     paths = []
     disk.plan = lambda call: paths.append(call.path)
     opened(disk, is_clean=True, recovery_point=10)
-    assert not [path for path in paths if segment_name(0) in path or segment_name(4) in path]
+    assert not [path for path in paths if file_name(0, LOG_SUFFIX) in path or file_name(4, LOG_SUFFIX) in path]
 
 
 def test_new_partition():
@@ -82,7 +82,7 @@ def test_new_partition():
     disk.make_folder("t-0")
     segments, _ = opened(disk, log_start_offset=7)
     assert [segment.base_offset for segment in segments] == [7]
-    assert disk.names("t-0") == [segment_name(7)]
+    assert disk.names("t-0") == [file_name(7, LOG_SUFFIX)]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_damaged_end_is_cut_off_and_told(disk, caplog, content, cut, end, why):
     assert truncated == cut
     assert segments[-1].next_offset == end
     (line,) = [record.getMessage() for record in caplog.records]
-    assert f"memory:t-0/{segment_name(8)}: cutting off the last {cut} of" in line
+    assert f"memory:t-0/{file_name(8, LOG_SUFFIX)}: cutting off the last {cut} of" in line
     assert f"the log goes on at offset {end}" in line
     assert why in line
 
@@ -116,7 +116,7 @@ def test_segments_after_a_damaged_one_are_deleted_and_told(disk, caplog):
     assert "deleting 2 segments of" in caplog.text
     assert "from offset 4 on: it follows what was cut off" in caplog.text
     for left in (disk, *(disk.crash(seed) for seed in range(10))):
-        assert [name for name in left.names("t-0") if name.endswith(".log")] == [segment_name(0)]
+        assert [name for name in left.names("t-0") if name.endswith(".log")] == [file_name(0, LOG_SUFFIX)]
 
 
 def test_records_missing_at_the_end_of_a_segment_end_the_log(disk, caplog):
@@ -144,16 +144,16 @@ def test_gap_of_a_compacted_log_is_none(disk, caplog):
 
 def test_segment_that_begins_before_the_last_one_ends_is_deleted(disk, caplog):
     """The removal of a segment was not synced, and it is back; meanwhile the log went on."""
-    old = read_file(disk, f"t-0/{segment_name(8)}")
+    old = read_file(disk, f"t-0/{file_name(8, LOG_SUFFIX)}")
     assert old is not None
-    write_file(disk, f"t-0/{segment_name(6)}", old)
+    write_file(disk, f"t-0/{file_name(6, LOG_SUFFIX)}", old)
     segments, _ = opened(disk)
     assert [segment.base_offset for segment in segments] == [0, 4]
     assert "from offset 6 on: the segment before it goes to offset 8" in caplog.text
 
 
 def test_indexes_of_no_segment_and_copies_are_removed(disk):
-    for name in (f"{99:020}.index", f"{99:020}.timeindex", f"{segment_name(4)}.copy"):
+    for name in (f"{99:020}.index", f"{99:020}.timeindex", f"{file_name(4, LOG_SUFFIX)}.copy"):
         disk.open(f"t-0/{name}", create=True)
     opened(disk)
     assert not [name for name in disk.names("t-0") if "99" in name or "copy" in name]
@@ -165,7 +165,7 @@ def test_segments_are_written_again_after_a_failed_sync(disk, caplog):
     created = []
     disk.plan = lambda call: created.append(call.path) if call.name == "create" else None
     opened(disk, recovery_point=5)
-    assert created == [f"t-0/{segment_name(base)}.copy" for base in (4, 8)], "the first segment was durable"
+    assert created == [f"t-0/{file_name(base, LOG_SUFFIX)}.copy" for base in (4, 8)], "the first segment was durable"
     for left in (disk, *(disk.crash(seed) for seed in range(10))):
         assert before == {name: read_file(left, f"t-0/{name}") for name in before}
     assert ".sync-failed" not in disk.names("t-0")

@@ -141,6 +141,44 @@ def test_roll_waits_for_the_sync_and_meets_appends():
     assert values(log) == [b"meanwhile"]
 
 
+def test_segments_go_once_a_sync_has_stored_their_indexes():
+    """What a sync writes after the files have gone would be an index without a segment."""
+    disk, work = MemoryDisk(), HeldWork()
+    filled(disk)[0].close()
+    directory = opened(disk, work)
+    (log,) = directory.topics["t"].logs
+    log.config = dataclasses.replace(log.config, segment_bytes=4 * BATCH_BYTES)
+    for segment in log.segments:
+        segment._config = log.config
+    append(log, b"20")
+    work.run(1)
+    assert [segment.is_stored for segment in log.segments] == [True] * 4 + [False] * 2
+    ((sync, synced),) = work.pending
+    work.pending.clear()
+    retired = remove(directory, log)
+    work.run()
+    assert (retired, log.log_start_offset) == ([], 0), "the sync is still in flight"
+    sync()
+    synced(None)
+    work.run()
+    assert log.log_start_offset == 21
+    remove_files(disk, retired)
+    assert bases(disk) == [21]
+    assert bases(disk, ".index") == bases(disk, ".timeindex") == []
+
+
+def test_segments_found_after_a_crash_are_stored_before_they_go():
+    disk = MemoryDisk()
+    filled(disk)[0].abandon()
+    directory = opened(disk)
+    (log,) = directory.topics["t"].logs
+    retired = remove(directory, log)
+    assert (log.log_start_offset, len(log.segments)) == (20, 1)
+    remove_files(disk, retired)
+    assert bases(disk) == [20]
+    assert bases(disk, ".index") == bases(disk, ".timeindex") == []
+
+
 def test_deleted_topic_is_left_alone():
     disk, work = MemoryDisk(), HeldWork()
     filled(disk)[0].close()

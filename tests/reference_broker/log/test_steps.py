@@ -47,3 +47,15 @@ def test_no_step_begins_after_the_end():
     steps.close()
     work.run()
     assert told == ["a"]
+
+
+def test_step_that_has_to_wait_holds_up_the_others():
+    work, told, begin = HeldWork(), [], []
+    steps = Steps(work)
+    steps.do(lambda: lambda: told.append("a"), lambda error: None, when=begin.append)
+    steps.do(lambda: lambda: told.append("b"), lambda error: None)
+    work.run()
+    assert told == []
+    begin[0]()
+    work.run()
+    assert told == ["a", "b"]

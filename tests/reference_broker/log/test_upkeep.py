@@ -13,7 +13,7 @@ from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.log.produced_batches import produced
 
 #: Rolls after every batch.
-ROLLING: Any = {"index_interval_bytes": "0", "segment_index_bytes": "12"}
+ROLLING: Any = {"index_interval_bytes": "0", "segment_index_bytes": "24"}
 FIRST_MS = 30_000
 CHECK_MS = 300_000
 

@@ -8,10 +8,11 @@ from kafkawire.reference_broker.disk.disk import Disk, read_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.config import LogConfig, log_config
+from kafkawire.reference_broker.log.file_names import TRANSACTION_INDEX_SUFFIX
 from kafkawire.reference_broker.log.partition_log import Appended, PartitionLog
 from kafkawire.reference_broker.log.producers import Marker
 from kafkawire.reference_broker.log.services import Background, LogServices, at_once
-from kafkawire.reference_broker.log.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTransaction
+from kafkawire.reference_broker.log.transaction_index import AbortedTransaction
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from tests.reference_broker.log.produced_batches import NOW_MS, produced

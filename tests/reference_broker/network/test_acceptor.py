@@ -17,10 +17,11 @@ import pytest
 from kafkawire.reference_broker.network.acceptor import Acceptor
 from kafkawire.reference_broker.network.client_wire import ClientWire
 from kafkawire.reference_broker.network.connection_limits import ConnectionLimits
-from kafkawire.reference_broker.network.peer import Listener, Peer
+from kafkawire.reference_broker.network.peer import SYSTEM_BUFFER, Listener, Peer, SocketBuffers
 from kafkawire.sdk.transport.wire import Address
 
 LISTENER = Listener("PLAINTEXT", Address("127.0.0.1", 0), Address("kafka", 0))
+BUFFERS = SocketBuffers(40_000, SYSTEM_BUFFER)
 TIMEOUT_SECONDS = 20
 
 
@@ -29,6 +30,7 @@ class Wire(asyncio.Protocol):
 
     def __init__(self, client: socket.socket, peer: Peer, gone: Callable[[], None]) -> None:
         self.is_immediate = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        self.send_bytes = client.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
         self.peer = peer
         self.gone = gone
 
@@ -42,7 +44,7 @@ class Bench:
     def __init__(self, limits: ConnectionLimits) -> None:
         self.wires: list[Wire] = []
         self.now_ms = 0
-        self.acceptor = Acceptor(LISTENER, limits, self._connect, lambda: self.now_ms)
+        self.acceptor = Acceptor(LISTENER, limits, self._connect, lambda: self.now_ms, BUFFERS)
 
     def _connect(self, client: socket.socket, peer: Peer, gone: Callable[[], None]) -> ClientWire:
         self.wires.append(Wire(client, peer, gone))
@@ -64,6 +66,8 @@ def test_connections_are_taken_in_up_to_the_limit_and_again_when_others_have_gon
             assert await asyncio.get_running_loop().sock_recv(third, 1) == b""
             assert len(bench.wires) == 2
             assert all(wire.is_immediate for wire in bench.wires)
+            # Linux doubles what it is told, for its own notes.
+            assert all(wire.send_bytes in (BUFFERS.send_bytes, 2 * BUFFERS.send_bytes) for wire in bench.wires)
             assert str(bench.wires[0].peer) == "User:ANONYMOUS at /127.0.0.1 on PLAINTEXT"
             first.close()
             while len(bench.wires) == 2:

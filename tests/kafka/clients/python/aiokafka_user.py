@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from importlib import import_module
 from typing import Any
 
-RECORDS = 200
-TIMEOUT_SECONDS = 50
+from tests.kafka.clients.python.scenarios import RECORDS, run, show
 
 aiokafka: Any = import_module("aiokafka")
 aiokafka_admin: Any = import_module("aiokafka.admin")
@@ -54,7 +52,7 @@ async def group(bootstrap: str, topic: str, protocol: str, count: str) -> None:
         found = [await consumer.getone() for _ in range(int(count))]
         await consumer.commit()
         records = [[each.partition, each.offset, each.key.decode(), each.value.decode()] for each in found]
-        print(json.dumps({"records": records}), flush=True)
+        show({"records": records})
         await asyncio.to_thread(sys.stdin.read)
 
 
@@ -105,14 +103,4 @@ async def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    scenarios: dict[str, Any] = {
-        "admin": admin,
-        "produce": produce,
-        "group": group,
-        "transactions": transactions,
-        "mistake": mistake,
-    }
-    bootstrap, scenario, *arguments = sys.argv[1:]
-    seen = asyncio.run(asyncio.wait_for(scenarios[scenario](bootstrap, *arguments), TIMEOUT_SECONDS))
-    if seen is not None:
-        print(json.dumps(seen))
+    run(admin, produce, group, transactions, mistake)

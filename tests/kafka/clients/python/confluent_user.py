@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from importlib import import_module
 from typing import Any
 
-RECORDS = 200
-TIMEOUT_SECONDS = 50
+from tests.kafka.clients.python.scenarios import RECORDS, TIMEOUT_SECONDS, run, show
 
 confluent: Any = import_module("confluent_kafka")
 confluent_admin: Any = import_module("confluent_kafka.admin")
@@ -60,7 +58,7 @@ def group(bootstrap: str, topic: str, protocol: str, count: str) -> None:
         place = [message.partition(), message.offset()]
         records.append([*place, message.key().decode(), message.value().decode()])
     consumer.commit(asynchronous=False)
-    print(json.dumps({"records": records}), flush=True)
+    show({"records": records})
     sys.stdin.read()
     consumer.close()
 
@@ -110,14 +108,4 @@ def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    scenarios: dict[str, Any] = {
-        "admin": admin,
-        "produce": produce,
-        "group": group,
-        "transactions": transactions,
-        "mistake": mistake,
-    }
-    bootstrap, scenario, *arguments = sys.argv[1:]
-    seen = scenarios[scenario](bootstrap, *arguments)
-    if seen is not None:
-        print(json.dumps(seen))
+    run(admin, produce, group, transactions, mistake)

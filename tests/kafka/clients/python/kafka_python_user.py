@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from importlib import import_module
 from typing import Any
 
-RECORDS = 200
-TIMEOUT_SECONDS = 50
+from tests.kafka.clients.python.scenarios import RECORDS, TIMEOUT_SECONDS, run, show
 
 kafka: Any = import_module("kafka")
 kafka_admin: Any = import_module("kafka.admin")
@@ -51,7 +49,7 @@ def group(bootstrap: str, topic: str, protocol: str, count: str) -> None:
         for _, each in zip(range(int(count)), consumer, strict=False)
     ]
     consumer.commit()
-    print(json.dumps({"records": records}), flush=True)
+    show({"records": records})
     sys.stdin.read()
     consumer.close()
 
@@ -99,14 +97,4 @@ def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    scenarios: dict[str, Any] = {
-        "admin": admin,
-        "produce": produce,
-        "group": group,
-        "transactions": transactions,
-        "mistake": mistake,
-    }
-    bootstrap, scenario, *arguments = sys.argv[1:]
-    seen = scenarios[scenario](bootstrap, *arguments)
-    if seen is not None:
-        print(json.dumps(seen))
+    run(admin, produce, group, transactions, mistake)

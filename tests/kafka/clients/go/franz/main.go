@@ -3,21 +3,18 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-)
 
-const records = 200
+	"clients/program"
+)
 
 func main() {
 	bootstrap, scenario, topic := os.Args[1], os.Args[2], os.Args[3]
@@ -41,7 +38,7 @@ func main() {
 	default:
 		panic("unknown scenario " + scenario)
 	}
-	show(seen)
+	program.Show(seen)
 }
 
 func admin(ctx context.Context, bootstrap, topic string) any {
@@ -79,11 +76,11 @@ func produce(ctx context.Context, bootstrap, topic, codec string) any {
 	}[codec]))
 	defer client.Close()
 	var sent []*kgo.Record
-	for number := range records {
+	for number := range program.Records {
 		sent = append(sent, &kgo.Record{
 			Topic: topic,
-			Key:   []byte(fmt.Sprintf("key %d", number)),
-			Value: []byte(strings.Repeat(fmt.Sprintf("value %d ", number), 20)),
+			Key:   []byte(program.Key(number)),
+			Value: []byte(program.Value(number)),
 		})
 	}
 	check(client.ProduceSync(ctx, sent...).FirstErr())
@@ -115,8 +112,8 @@ func group(ctx context.Context, bootstrap, topic, protocol string, count int) {
 		}
 	}
 	check(client.CommitRecords(ctx, handled...))
-	show(map[string]any{"records": found})
-	awaitEnd()
+	program.Show(map[string]any{"records": found})
+	program.AwaitEnd()
 }
 
 func transactions(ctx context.Context, bootstrap, topic string) any {
@@ -187,16 +184,6 @@ func connect(bootstrap string, options ...kgo.Opt) *kgo.Client {
 	client, err := kgo.NewClient(append(options, kgo.SeedBrokers(bootstrap))...)
 	check(err)
 	return client
-}
-
-func show(seen any) {
-	check(json.NewEncoder(os.Stdout).Encode(seen))
-}
-
-// awaitEnd waits until standard input ends.
-func awaitEnd() {
-	_, err := io.ReadAll(os.Stdin)
-	check(err)
 }
 
 func check(err error) {

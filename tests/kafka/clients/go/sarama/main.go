@@ -3,19 +3,16 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/IBM/sarama"
-)
 
-const records = 200
+	"clients/program"
+)
 
 func main() {
 	bootstrap, scenario, topic := []string{os.Args[1]}, os.Args[2], os.Args[3]
@@ -37,7 +34,7 @@ func main() {
 	default:
 		panic("unknown scenario " + scenario)
 	}
-	show(seen)
+	program.Show(seen)
 }
 
 func admin(bootstrap []string, topic string) any {
@@ -75,11 +72,11 @@ func produce(bootstrap []string, topic, codec string, idempotent bool) any {
 	check(err)
 	defer producer.Close()
 	var sent []*sarama.ProducerMessage
-	for number := range records {
+	for number := range program.Records {
 		sent = append(sent, &sarama.ProducerMessage{
 			Topic: topic,
-			Key:   sarama.StringEncoder(fmt.Sprintf("key %d", number)),
-			Value: sarama.StringEncoder(strings.Repeat(fmt.Sprintf("value %d ", number), 20)),
+			Key:   sarama.StringEncoder(program.Key(number)),
+			Value: sarama.StringEncoder(program.Value(number)),
 		})
 	}
 	check(producer.SendMessages(sent))
@@ -143,8 +140,8 @@ func group(bootstrap []string, topic string, count int) {
 			panic(fmt.Sprintf("the group ended after %d records: %v", len(found), err))
 		}
 	}
-	show(map[string]any{"records": found})
-	awaitEnd()
+	program.Show(map[string]any{"records": found})
+	program.AwaitEnd()
 	cancel()
 	check(<-ended)
 	check(group.Close())
@@ -225,16 +222,6 @@ func mistake(bootstrap []string, topic, kind string) any {
 		return map[string]any{"error": int(refused.Err), "text": err.Error()}
 	}
 	return map[string]any{"text": fmt.Sprint(err)}
-}
-
-func show(seen any) {
-	check(json.NewEncoder(os.Stdout).Encode(seen))
-}
-
-// awaitEnd waits until standard input ends.
-func awaitEnd() {
-	_, err := io.ReadAll(os.Stdin)
-	check(err)
 }
 
 func check(err error) {

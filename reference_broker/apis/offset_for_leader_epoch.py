@@ -1,0 +1,47 @@
+"""OffsetForLeaderEpoch: where a leader epoch ends, so that a client finds out that the log was cut below its position.
+
+2: lowest version of Kafka 4. 3: the replica that asks. 4: flexible.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.apis.fetch import check_leader_epoch
+from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["handle"]
+
+EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
+
+
+@serves(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+def handle(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    """Handle OffsetForLeaderEpoch."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
+                topic.topic, [_find(call, topic.topic, partition) for partition in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _find(call: Call, topic: str, partition: OffsetForLeaderEpochRequest.OffsetForLeaderPartition) -> EpochEndOffset:
+    log, current = call.core.directory.log(topic, partition.partition), partition.current_leader_epoch
+    try:
+        if log is None:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if current < NO_PARTITION_LEADER_EPOCH:
+            raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {current}")
+        check_leader_epoch(log, current)
+        return EpochEndOffset(ErrorCode.NONE, partition.partition, *log.end_of_epoch(partition.leader_epoch))
+    except BrokerError as error:
+        return EpochEndOffset(error.code, partition.partition)

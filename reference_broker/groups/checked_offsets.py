@@ -1,0 +1,90 @@
+"""What OffsetCommit and TxnOffsetCommit share: which offsets of a request go to the group, and what each is answered.
+
+Source: `KafkaApis.handleOffsetCommitRequest`, `handleTxnOffsetCommitRequest` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkawire.reference_broker.groups.offsets import Partition
+from kafkawire.reference_broker.groups.records import NO_EXPIRY, Committed
+from kafkawire.reference_broker.log.log_directory import Topic
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
+from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+
+__all__ = ["CheckedOffsets", "Wanted"]
+
+Wanted = OffsetCommitRequest.OffsetCommitRequestPartition | TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
+
+#: Partitions with these were given to the coordinator, whose error replaces them.
+_CODES_OF_THE_GROUP = (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+
+
+class CheckedOffsets:
+    """The offsets of a request, checked topic by topic.
+
+    Args:
+        max_metadata: longest metadata of an offset.
+        now_ms: the current time.
+        unknown: the code for a topic that does not exist.
+        with_topic_ids: whether the offsets name the ids of their topics.
+        expire_timestamp: see `Committed`.
+
+    Attributes:
+        offsets: what can be committed.
+    """
+
+    def __init__(
+        self,
+        max_metadata: int,
+        now_ms: int,
+        *,
+        unknown: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        with_topic_ids: bool = False,
+        expire_timestamp: int = NO_EXPIRY,
+    ) -> None:
+        self._max_metadata = max_metadata
+        self._now_ms = now_ms
+        self._unknown = unknown
+        self._with_topic_ids = with_topic_ids
+        self._expire_timestamp = expire_timestamp
+        #: Of each partition, by topic.
+        self._codes: list[list[ErrorCode]] = []
+        self.offsets: dict[Partition, Committed] = {}
+
+    def check(self, topic: Topic | None, partitions: Sequence[Wanted]) -> None:
+        """Check the offsets of the next topic of the request, None if it does not exist."""
+        codes = []
+        for wanted in partitions:
+            number, metadata = wanted.partition_index, wanted.committed_metadata or ""
+            if topic is None:
+                codes.append(self._unknown)
+            elif not 0 <= number < len(topic.logs):
+                codes.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            elif len(metadata) > self._max_metadata:
+                codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            else:
+                codes.append(ErrorCode.NONE)
+                self.offsets[topic.name, number] = Committed(
+                    wanted.committed_offset,
+                    wanted.committed_leader_epoch,
+                    metadata,
+                    self._now_ms,
+                    topic.topic_id if self._with_topic_ids else ZERO_UUID,
+                    self._expire_timestamp,
+                )
+        self._codes.append(codes)
+
+    @property
+    def need_the_group(self) -> bool:
+        """Whether the group has a say: not if all partitions are unknown."""
+        return any(code in _CODES_OF_THE_GROUP for of_topic in self._codes for code in of_topic)
+
+    def codes(self, error: ErrorCode = ErrorCode.NONE) -> list[list[ErrorCode]]:
+        """Return what the partitions are answered, by topic; an error of the group is that of all that it was given."""
+        if not error:
+            return self._codes
+        return [[error if code in _CODES_OF_THE_GROUP else code for code in of_topic] for of_topic in self._codes]

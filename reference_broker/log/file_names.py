@@ -1,0 +1,45 @@
+"""The names of a partition's files, each after the first offset that it is about.
+
+A segment is a `.log` file and up to three indexes; a snapshot of the producers stands beside it.
+
+Source: `LogFileUtils` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "DELETED_SUFFIX",
+    "INDEX_SUFFIX",
+    "INDEX_SUFFIXES",
+    "LOG_SUFFIX",
+    "SNAPSHOT_SUFFIX",
+    "TIME_INDEX_SUFFIX",
+    "TRANSACTION_INDEX_SUFFIX",
+    "file_name",
+    "offset_in",
+]
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+#: Appended to the name of a file that is removed later.
+DELETED_SUFFIX = ".deleted"
+
+#: Of the indexes of a segment, all of which can be made again from its `.log` file.
+INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+_DIGITS = 20
+
+
+def file_name(offset: int, suffix: str = "") -> str:
+    """Return the name of the file with a suffix; without one, what the names of all have in common."""
+    return f"{offset:0{_DIGITS}}{suffix}"
+
+
+def offset_in(name: str, suffix: str) -> int | None:
+    """Return the offset in the name of a file with a suffix, None for any other file."""
+    digits = name.removesuffix(suffix)
+    is_meant = name.endswith(suffix) and len(digits) == _DIGITS and digits.isdigit()
+    return int(digits) if is_meant else None

@@ -1,0 +1,40 @@
+// Package program has what the users of clients in Go share.
+package program
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// Records is how many records are stored.
+const Records = 200
+
+// Key returns the key of a record.
+func Key(number int) string {
+	return fmt.Sprintf("key %d", number)
+}
+
+// Value returns the value of a record.
+func Value(number int) string {
+	return strings.Repeat(fmt.Sprintf("value %d ", number), 20)
+}
+
+// Show tells what was seen.
+func Show(seen any) {
+	check(json.NewEncoder(os.Stdout).Encode(seen))
+}
+
+// AwaitEnd waits until standard input ends.
+func AwaitEnd() {
+	_, err := io.ReadAll(os.Stdin)
+	check(err)
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

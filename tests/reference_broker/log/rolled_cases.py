@@ -1,0 +1,57 @@
+"""When a log rolls by age and by the size of its indexes, as Apache Kafka 4.3.0 was asked in `test_rolling.py`.
+
+Method: for each topic configuration, the timestamps of the records of each batch, and where segments begin afterwards.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["CASES", "START_MS", "Rolled"]
+
+START_MS = 1_700_000_000_000
+
+#: Timestamps may be anywhere in the future.
+_FUTURE = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+_BY_AGE = {"segment.ms": "100000", **_FUTURE}
+_BY_APPEND_TIME = {**_BY_AGE, "message.timestamp.type": "LogAppendTime"}
+_BY_INDEX = {"index.interval.bytes": "0", **_FUTURE}
+
+
+class Rolled(NamedTuple):
+    """Batches that come within a moment, and the segments that they make.
+
+    Attributes:
+        configs: of the topic.
+        batches: the timestamps of the records of each batch.
+        bases: the base offsets of the segments.
+    """
+
+    configs: dict[str, str]
+    batches: tuple[tuple[int, ...], ...]
+    bases: list[int]
+
+
+def _at(*after_ms: int | tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return batches by times after the start; one record each, unless they are tuples."""
+    batches = (each if isinstance(each, tuple) else (each,) for each in after_ms)
+    return tuple(tuple(START_MS + ms for ms in batch) for batch in batches)
+
+
+CASES = [
+    Rolled(_BY_AGE, _at(0, 100_000, 100_001), [0, 2]),
+    Rolled(_BY_AGE, _at(0, -500_000, 100_001), [0, 2]),
+    Rolled(_BY_AGE, _at(10**10, 0, 0), [0]),
+    Rolled(_BY_AGE, ((START_MS,), (-1,), (-1,)), [0]),
+    Rolled(_BY_AGE, ((-1,), *_at(0, 10**9, 0)), [0]),
+    Rolled(_BY_AGE, _at((0, 100_001), 100_002, 200_002), [0, 3]),
+    Rolled(_BY_AGE, _at((5000, 0), 100_001, 105_001), [0, 3]),
+    Rolled(_BY_AGE, ((0,), (100_001,)), [0, 1]),
+    Rolled(_BY_AGE, (*_at(0, 100_001, 0, 200_001, 200_002), (5,)), [0, 1, 4]),
+    Rolled(_BY_APPEND_TIME, _at(0, 10**10, 0), [0]),
+    Rolled({"segment.index.bytes": "40", **_BY_INDEX}, _at(*[0] * 12), [0, 6]),
+    Rolled({"segment.index.bytes": "40", **_BY_INDEX}, _at(*range(12)), [0, 3, 6, 9]),
+    Rolled({"segment.index.bytes": "40", **_BY_INDEX}, _at(*range(12, 0, -1)), [0, 6]),
+    Rolled({"segment.index.bytes": "24", **_BY_INDEX}, _at(*range(12)), [0, 2, 4, 6, 8, 10]),
+    Rolled({"segment.index.bytes": "12", **_BY_INDEX}, _at(*range(4)), [0, 1, 2, 3]),
+]

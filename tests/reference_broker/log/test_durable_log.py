@@ -1,0 +1,181 @@
+"""Who waits for a log's files to be durable, or to be left alone, is told in time; and nothing is written after that.
+
+Method: a disk in memory; background work that the test holds back, or lets happen in any order.
+"""
+
+import dataclasses
+from itertools import count
+
+import pytest
+
+from kafkawire.reference_broker.disk.disk import read_file
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.log.batches import parse_header, records_in
+from kafkawire.reference_broker.log.checkpoints import partition_metadata_text
+from kafkawire.reference_broker.log.config import log_config
+from kafkawire.reference_broker.log.durable_log import when_all_quiet
+from kafkawire.reference_broker.log.log_directory import LogDirectory
+from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.log.services import LogServices
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.log.held_work import HeldWork, ShuffledWork
+from tests.reference_broker.log.produced_batches import NOW_MS, produced
+
+#: Rolls after every second batch.
+CONFIG = dataclasses.replace(log_config({}), segment_bytes=2 * len(produced(b"v")))
+
+GONE = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "gone")
+
+
+def opened(work, disk=None):
+    disk = disk or MemoryDisk()
+    disk.make_folder("t-0")
+    return PartitionLog(LogServices(disk, work), "t-0", CONFIG)
+
+
+def append(log, value=b"v"):
+    data = produced(value)
+    log.append(data, parse_header(data), NOW_MS, lambda result: None)
+
+
+def test_store_waits_for_the_sync_in_flight_and_stores_nothing_twice():
+    work, told = HeldWork(), []
+    log = opened(work)
+    for _ in range(3):
+        append(log)
+    work.run(1)
+    assert len(work.pending) == 1, "a sync"
+    log.store([log.segments.first], lambda: told.append("stored"))
+    assert told == []
+    work.run()
+    assert told == ["stored"]
+    assert len(read_file(log._disk, "t-0/00000000000000000000.timeindex") or b"") == 12
+    log.store([log.segments.first], lambda: told.append("again"))
+    assert (told, work.pending) == (["stored", "again"], work.pending)
+    assert not work.pending
+
+
+def test_store_begins_a_sync_of_segments_that_nobody_has_asked_for():
+    log = opened(HeldWork())
+    for _ in range(3):
+        append(log)
+    log._services.background.run(1)
+    work, told = HeldWork(), []
+    log = opened(work, log._disk.crash())
+    first = log.segments.first
+    if first.is_sealed:
+        first.is_stored = False  # as an index that was found to be damaged
+    log.store([first], lambda: told.append("stored"))
+    work.run()
+    assert (told, first.is_stored) == (["stored"], True)
+
+
+@pytest.mark.parametrize("ends_by", ["failure", "deletion"])
+def test_store_ends_with_the_log(ends_by):
+    work, told = HeldWork(), []
+    log = opened(work)
+    for _ in range(3):
+        append(log)
+    work.run(1)
+    log.store([log.segments.first], lambda: told.append(log.error.code))
+    if ends_by == "failure":
+        log._disk.plan = fail_at(log._disk.calls + 1)
+        work.run()
+        assert told == [ErrorCode.KAFKA_STORAGE_ERROR]
+    else:
+        log.end(GONE)
+        assert told == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    log.store([log.segments.first], lambda: told.append("at once"))
+    assert told[1:] == ["at once"]
+
+
+def test_log_is_quiet_after_roll_and_sync():
+    work, told = HeldWork(), []
+    log = opened(work)
+    log.when_quiet(lambda: told.append("at once"))
+    for _ in range(3):
+        append(log)
+    log._sync()
+    log.end(GONE)
+    assert len(work.pending) == 2, "a roll and a sync"
+    log.when_quiet(lambda: told.append("quiet"))
+    when_all_quiet([log, opened(HeldWork())], lambda: told.append("all quiet"))
+    work.run(1)
+    assert told == ["at once"]
+    work.run(1)
+    assert told == ["at once", "quiet", "all quiet"]
+    assert not work.pending
+    when_all_quiet([], lambda: told.append("none"))
+    assert told[-1] == "none"
+
+
+def directory_on(work, disk=None):
+    numbers = count(1)
+    configs = {"segment.index.bytes": "24", "index.interval.bytes": "0"}
+    services = LogServices(disk or MemoryDisk(), work)
+    return LogDirectory(services, 1, lambda: next(numbers).to_bytes(16, "big"), configs)
+
+
+def test_files_of_a_deleted_topic_go_after_what_is_in_flight():
+    work = HeldWork()
+    directory = directory_on(work)
+    directory.create("t", 1, {}, lambda topic: None)
+    work.run()
+    (log,) = directory.topics["t"].logs
+    append(log)
+    append(log)
+    log._sync()
+    append(log)
+    assert len(work.pending) == 2, "a sync and a roll"
+    in_flight = [work.pending.popleft(), work.pending.popleft()]
+    directory.delete(directory.topics["t"], lambda error: None)
+    directory.create("t", 1, {}, lambda topic: None)
+    work.run()
+    assert "t" not in directory.topics
+    for do, done in in_flight:
+        do()
+        done(None)
+    work.run()
+    names = set(directory.services.disk.names("t-0"))
+    assert names == {"00000000000000000000.log", "partition.metadata", "leader-epoch-checkpoint"}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_name_that_is_used_a_hundred_times(seed):
+    """Syncs, rolls, deletions and creations meet in every order; each topic has its own files and nothing else."""
+    disk, work = MemoryDisk(), ShuffledWork(seed)
+    directory = directory_on(work, disk)
+    for number in range(100):
+        made = []
+        directory.create("t", 2, {}, made.append)
+        while not made:
+            work.step()
+        (topic,) = made
+        assert directory.topics["t"] is topic
+        for log in topic.logs:
+            folder = log.folder
+            assert set(disk.names(folder)) == {
+                "00000000000000000000.log",
+                "partition.metadata",
+                "leader-epoch-checkpoint",
+            }
+            metadata = partition_metadata_text(topic.topic_id).encode()
+            assert read_file(disk, f"{folder}/partition.metadata") == metadata
+        for value in range(number % 7):
+            for log in topic.logs:
+                append(log, b"%d" % value)
+            work.run(number % 3)
+        for log in topic.logs:
+            if number % 5 == 0:
+                log._sync()
+        directory.checkpoint()
+        directory.delete(topic, lambda error: None)
+        work.run(number % 4)
+    work.run()
+    assert not [name for name in disk.names("") if name.startswith("t-") or name.endswith(("-delete", "-stray"))]
+    directory.create("t", 2, {}, lambda topic: None)
+    work.run()
+    log = directory.topics["t"].logs[1]
+    append(log, b"last")
+    assert [bytes(value or b"") for _, value in records_in(log)] == [b"last"]

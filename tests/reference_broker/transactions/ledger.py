@@ -1,0 +1,219 @@
+"""What producers were told of their records and offsets, and what must therefore be readable, or never.
+
+An item is a record or a committed offset; its name is the record's value, or the offset in words. Where a producer
+cannot know, nothing is claimed: a request without an answer, one that was asked while another was under way, or after
+the end of the transaction but before its markers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from kafkawire.reference_broker.transactions.transaction import Partition, ProducerIdAndEpoch
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.transactions.sequences import Commit, End, Initialize, Produce
+
+__all__ = ["Ledger", "Progress", "offset_name"]
+
+#: After these nobody knows whether something was written.
+UNKNOWN_OUTCOMES = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    }
+)
+
+
+class Progress(Enum):
+    """What is known of an item."""
+
+    ASKED = auto()
+    STORED = auto()
+    COMMITTED = auto()
+    ABORTED = auto()
+    REFUSED = auto()
+    UNKNOWN = auto()
+
+
+@dataclass(slots=True)
+class Item:
+    """A record or a committed offset.
+
+    Attributes:
+        transactional_id: None for a record of no transaction.
+        producer: who has sent it.
+        partition: of the record, or of what was read.
+        progress: see `Progress`.
+    """
+
+    transactional_id: str | None
+    producer: ProducerIdAndEpoch
+    partition: Partition
+    progress: Progress = Progress.ASKED
+
+
+class Ledger:
+    """What was asked and answered.
+
+    Attributes:
+        items: by name.
+        believes: whether answers say what becomes of transactions; not if somebody else writes markers.
+    """
+
+    def __init__(self, *, believes: bool) -> None:
+        self.items: dict[bytes, Item] = {}
+        self.believes = believes
+        #: Whose a producer id is.
+        self._owners: dict[int, str | None] = {}
+        #: By producer, partition, sequence and length of a batch: what comes again is not stored.
+        self._batches: dict[tuple[ProducerIdAndEpoch, Partition, int, int], list[bytes]] = {}
+        #: What the ends that are under way end.
+        self._ending: dict[int, list[Item]] = {}
+        self._under_way: dict[int, ProducerIdAndEpoch] = {}
+
+    def asked(self, number: int, asked: object, *, may_be_prepared: bool) -> None:
+        """Note a request.
+
+        Args:
+            number: of the request.
+            asked: the request.
+            may_be_prepared: whether the markers of the transaction before may be unwritten.
+        """
+        if isinstance(asked, Produce | Commit):
+            is_repeated = self._is_repeated(asked)
+            is_unclear = is_repeated or may_be_prepared or asked.producer in self._ends()
+            progress = Progress.UNKNOWN if is_unclear else Progress.ASKED
+            owner = self._owners.get(asked.producer.producer_id, asked.transactional_id)
+            for name in _names(asked):
+                self.items[name] = Item(owner, asked.producer, asked.partition, progress)
+            self._under_way[number] = asked.producer
+        elif isinstance(asked, End):
+            ending = [item for item in self.items.values() if item.producer == asked.producer]
+            if asked.producer in self._under_way.values():
+                for item in ending:
+                    self._lose(item)
+            self._ending[number] = [item for item in ending if item.progress is Progress.STORED]
+            self._under_way[number] = asked.producer
+
+    def _is_repeated(self, asked: Produce | Commit) -> bool:
+        """Return whether a batch has the place of another: which of them is stored, if they overtake, nobody knows."""
+        if isinstance(asked, Commit):
+            return False
+        batch = asked.producer, asked.partition, asked.sequence, len(asked.values)
+        for name in self._batches.get(batch, ()):
+            if name in self.items and self.items[name].progress is Progress.ASKED:
+                self._lose(self.items[name])
+        is_repeated = batch in self._batches
+        self._batches.setdefault(batch, []).extend(asked.values)
+        return is_repeated
+
+    def _ends(self) -> Collection[ProducerIdAndEpoch]:
+        return {self._under_way[number] for number in self._ending}
+
+    def answered(self, number: int, asked: object, code: ErrorCode, producer: ProducerIdAndEpoch | None) -> None:
+        """Note an answer.
+
+        Args:
+            number: of the request.
+            asked: the request.
+            code: what was answered.
+            producer: and the producer in the answer, if there is one.
+        """
+        self._under_way.pop(number, None)
+        ending = self._ending.pop(number, ())
+        if isinstance(asked, Produce | Commit):
+            for name in _names(asked):
+                item = self.items.get(name)
+                if item is None or item.progress is not Progress.ASKED:
+                    continue
+                if code in UNKNOWN_OUTCOMES:
+                    item.progress = Progress.UNKNOWN
+                elif code is not ErrorCode.NONE:
+                    item.progress = Progress.REFUSED
+                else:
+                    item.progress = Progress.STORED if asked.transactional_id is not None else Progress.COMMITTED
+        elif isinstance(asked, End):
+            for item in ending:
+                if item.progress is not Progress.STORED:
+                    continue
+                if code is ErrorCode.NONE and self.believes:
+                    item.progress = Progress.COMMITTED if asked.is_commit else Progress.ABORTED
+                elif code is ErrorCode.NONE or code in UNKNOWN_OUTCOMES:
+                    item.progress = Progress.UNKNOWN
+        elif isinstance(asked, Initialize) and code is ErrorCode.NONE and producer is not None:
+            self._owners[producer.producer_id] = asked.transactional_id
+            if asked.transactional_id is not None:
+                self._fenced(asked.transactional_id, producer)
+
+    def _fenced(self, transactional_id: str, producer: ProducerIdAndEpoch) -> None:
+        """Note that whatever was open is aborted: its producer has begun anew, or another one has."""
+        under_way = set(self._under_way.values())
+        for item in self.items.values():
+            is_fenced = item.transactional_id == transactional_id and item.producer != producer
+            if is_fenced and item.progress is Progress.STORED:
+                is_clear = self.believes and item.producer not in under_way
+                item.progress = Progress.ABORTED if is_clear else Progress.UNKNOWN
+
+    def crashed(self) -> None:
+        """Note that the broker has crashed; what had no answer is unknown."""
+        lost = set(self._under_way.values())
+        for item in self.items.values():
+            if item.progress is Progress.ASKED or item.producer in lost:
+                self._lose(item)
+        self._under_way.clear()
+        self._ending.clear()
+
+    def _lose(self, item: Item) -> None:
+        if item.progress is Progress.STORED or item.progress is Progress.ASKED:
+            item.progress = Progress.UNKNOWN
+
+    def forget(self, topic: str) -> None:
+        """Forget what was in a topic that is deleted."""
+        for name in [name for name, item in self.items.items() if item.partition[0] == topic]:
+            del self.items[name]
+
+    def doubt(self) -> None:
+        """Believe nothing: the disk has lost what it likes, and epochs may come again."""
+        self.believes = False
+        for item in self.items.values():
+            item.progress = Progress.UNKNOWN
+
+    def check(self, stored: Collection[bytes], visible: Collection[bytes], *, is_over: bool) -> None:
+        """Compare with what is in the logs.
+
+        Args:
+            stored: the names of everything that is in a log.
+            visible: of those, what readers of committed records see.
+            is_over: whether all transactions have ended.
+        """
+        for name, item in self.items.items():
+            text = f"{name!r} of {item} is"
+            match item.progress:
+                case Progress.COMMITTED:
+                    assert name in stored, f"{text} gone"
+                    assert name in visible or not is_over, f"{text} not visible"
+                case Progress.ABORTED:
+                    assert name not in visible, f"{text} visible"
+                case Progress.REFUSED:
+                    assert name not in stored, f"{text} stored"
+                case Progress.STORED:
+                    assert name in stored, f"{text} gone"
+                    # Its producer never was told that its transaction is committed.
+                    assert name not in visible or not self.believes, f"{text} visible"
+
+
+def _names(asked: Produce | Commit) -> Iterator[bytes]:
+    if isinstance(asked, Produce):
+        yield from asked.values
+    else:
+        yield offset_name(asked.offset)
+
+
+def offset_name(offset: int) -> bytes:
+    """Return the name of a committed offset."""
+    return b"offset %d" % offset

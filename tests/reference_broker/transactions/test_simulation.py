@@ -1,0 +1,19 @@
+"""Transactions end, and are what their producers were told, under random requests, timeouts, restarts and power cuts.
+
+Method: seeded sequences, checked step by step (`simulation.py`); a failure prints its seed.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.reference_broker.transactions.simulation import run
+
+#: In blocks, so that several processes share them.
+SEQUENCES, BLOCK = 160, 40
+
+
+@pytest.mark.parametrize("first", range(0, SEQUENCES, BLOCK))
+def test_random_sequences(first):
+    for seed in range(first, first + BLOCK):
+        run(seed)
