@@ -43,6 +43,10 @@ COMMIT_TIMEOUT_MS = 5_000
 #: more clients than it can serve gets there.
 _QUEUE_MAX = 10_000
 
+#: Pauses before a load goes on whose log could not be read: a disk may fail once, and a coordinator is for the whole
+#: life of the broker.
+_LOAD_AGAIN_MS = (100, 500, 1_000, 5_000, 5_000)
+
 _log = logging.getLogger("kafkawire.broker")
 
 
@@ -108,6 +112,7 @@ class CoordinatorPartition(Generic[S]):
         self._log = log
         self._timers = timers
         self._loading: Loading | None = None
+        self._load_failures = 0
         self._expiry: Timer | None = None
         self._queue: deque[tuple[Operation[S, Any], Callable[[Any], None], int]] = deque()
         self._appending: _Pending | None = None
@@ -128,13 +133,17 @@ class CoordinatorPartition(Generic[S]):
         if self._loading.is_done:
             self._activate(now_ms)
 
-    def load_slice(self, now_ms: int) -> None:
-        """Go on for a few milliseconds with the load, if there is one."""
+    def load_slice(self, now_ms: int) -> int:
+        """Go on for a few milliseconds with the load, if there is one; return the pause that it needs then."""
         if self.state is not PartitionState.LOADING or self._loading is None:
-            return
+            return 0
         try:
             self._loading.step()
         except (BrokerError, DecodeError) as error:
+            is_passing = isinstance(error, BrokerError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR
+            if is_passing and self._load_failures < len(_LOAD_AGAIN_MS):
+                self._load_failures += 1
+                return _LOAD_AGAIN_MS[self._load_failures - 1]
             _log.error("%s cannot be loaded: %s", self._name, error)
             self.close()
         except Exception:
@@ -144,6 +153,7 @@ class CoordinatorPartition(Generic[S]):
         else:
             if self._loading.is_done:
                 self._activate(now_ms)
+        return 0
 
     def _activate(self, now_ms: int) -> None:
         self._loading = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Generic, TypeVar
 
 from kafkawire.reference_broker.coordinators.partition import CoordinatorPartition, PartitionState
@@ -59,6 +60,10 @@ class CoordinatorRuntime(Generic[S]):
             return  # it was unloaded meanwhile
         self._unloaded.pop(number, None)
         partition.load(now_ms)
+        self._go_on(partition, now_ms)
+
+    def _go_on(self, partition: CoordinatorPartition[S], now_ms: int) -> None:
+        """Let a partition load when those before it are loaded."""
         if partition.state is PartitionState.LOADING:
             self._loading.append(partition)
             if len(self._loading) == 1:
@@ -66,11 +71,14 @@ class CoordinatorRuntime(Generic[S]):
 
     def _load_slice(self, now_ms: int) -> None:
         partition = self._loading[0]
+        pause_ms = 0
         try:
-            partition.load_slice(now_ms)
+            pause_ms = partition.load_slice(now_ms)
         finally:
-            if partition.state is not PartitionState.LOADING:
+            if pause_ms or partition.state is not PartitionState.LOADING:
                 self._loading.popleft()
+            if pause_ms:
+                self._timers.at(now_ms + pause_ms, partial(self._go_on, partition))
             if self._loading:
                 self._timers.at(now_ms, self._load_slice)
 

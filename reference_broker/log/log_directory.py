@@ -399,7 +399,12 @@ class LogDirectory:
     def _checkpoint_work(self) -> Callable[[], None]:
         logs = list(self.logs())
         # What a log that went offline says may not be so.
-        points = {(name, number): log.recovery_point for name, number, log in logs if not log.is_offline}
+        # And what is before a recovery point is not looked at again: not even an index may be missing.
+        points = {
+            (name, number): min(log.recovery_point, log.segments.stored_to)
+            for name, number, log in logs
+            if not log.is_offline
+        }
         kept = {(name, number) for name, number, log in logs if log.is_offline} & self.recovery_points.keys()
         points |= {place: self.recovery_points[place] for place in kept}
         starts = {(name, number): log.log_start_offset for name, number, log in logs if log.log_start_offset}

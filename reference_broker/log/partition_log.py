@@ -147,7 +147,7 @@ class PartitionLog(DurableLog):
             self.snapshots,
             self.segments.base_offsets,
             self.next_offset,
-            self.segments.headers_from,
+            self.segments.producers_from,
             is_clean=is_clean,
             aborted=aborted,
             aborted_from=incomplete[0].base_offset if incomplete else None,

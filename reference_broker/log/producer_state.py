@@ -124,8 +124,9 @@ def load_producers(
             None if all was answered.
     """
     snapshots.find()
+    bases = set(base_offsets)
     for offset in snapshots.offsets[:]:
-        is_stray = offset not in base_offsets and offset != snapshots.offsets[-1]
+        is_stray = offset not in bases and offset != snapshots.offsets[-1]
         if is_stray or offset > end_offset:
             snapshots.remove(offset)
     had_snapshots = bool(snapshots.offsets)

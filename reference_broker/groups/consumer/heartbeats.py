@@ -107,7 +107,8 @@ class Heartbeats:
         member = group.known(request.member_id, request.instance_id)
         if request.epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH:
             # It keeps its partitions for whoever comes back with its instance id, until its session ends.
-            away = replace(member, epoch=LEAVE_GROUP_STATIC_MEMBER_EPOCH, revoking=NOTHING)
+            epoch, since = LEAVE_GROUP_STATIC_MEMBER_EPOCH, dict.fromkeys(member.since, JOIN_EPOCH)
+            away = replace(member, epoch=epoch, revoking=NOTHING, since=since)
             self._outbox.add(current_record(group.group_id, away))
         else:
             self._changes.fence(group, [member.member_id], now_ms)

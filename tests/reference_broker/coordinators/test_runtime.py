@@ -83,6 +83,25 @@ def test_partitions_are_loaded_one_after_the_other(monkeypatch):
     assert timers.next_deadline_ms is None
 
 
+def test_partition_that_cannot_be_read_holds_up_no_other():
+    timers = Timers()
+    runtime = CoordinatorRuntime("topic", timers, CountingShard)
+    logs = [MemoryLog() for _ in range(2)]
+    for number, log in enumerate(logs):
+        runtime.load(number, log, 0)
+        ask(runtime, number, lambda shard: shard.add("a", 1))
+    logs[0].error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "EIO")
+    for number, log in enumerate(logs):
+        runtime.load(number, log, 0)
+    while timers.next_deadline_ms == 0:
+        timers.fire(0)
+    assert len(list(runtime.shards())) == 1
+    logs[0].error = None
+    while runtime.is_loading:
+        timers.fire(timers.next_deadline_ms)
+    assert len(list(runtime.shards())) == 2
+
+
 @pytest.mark.parametrize("is_unloaded_again", [False, True])
 def test_what_comes_late_into_the_log_is_loaded(is_unloaded_again):
     timers, log = Timers(), MemoryLog()

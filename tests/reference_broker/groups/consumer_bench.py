@@ -50,7 +50,7 @@ class ConsumerBench(GroupBench):
         fields |= {"client_id": "c", "client_host": "/h", "regex": None, "may_lack_id": True}
         fields |= joining if epoch == 0 else {}
         answers: list[Any] = []
-        request = Beat("g", member_id, epoch, **(fields | changes))
+        request = Beat(**{"group_id": "g", "member_id": member_id, "epoch": epoch, **fields, **changes})
         self.groups.beat(request, lambda outcome: answers.append(code_of(outcome)), now)
         return only(answers)
 

@@ -5,8 +5,10 @@ Method: a directory on a disk in memory, closed or left as by a crash.
 
 from kafkawire.reference_broker.disk.disk import read_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.log.held_work import HeldWork
+from tests.reference_broker.log.produced_batches import NOW_MS, produced
 from tests.reference_broker.log.test_log_directory import append, create, on
 
 
@@ -17,12 +19,35 @@ def test_offline_log_keeps_its_place_in_the_checkpoints():
     for _ in range(3):
         append(topic.logs[0], b"x")
     topic.logs[0].begin_at(2)
+    topic.logs[0].roll(lambda: None)
     directory.checkpoint()
     topic.logs[0].fail(OSError("gone"))
     create(directory, "other", 1)
     directory.checkpoint()
     assert read_file(disk, "recovery-point-offset-checkpoint") == b"0\n2\nother 0 0\nt 0 3\n"
     assert read_file(disk, "log-start-offset-checkpoint") == b"0\n1\nt 0 2\n"
+
+
+def test_no_checkpoint_passes_indexes_that_are_not_durable():
+    """Or the next start trusts files from before, and retention takes the segment for as old as they say."""
+    disk, configs = MemoryDisk(), {"flush.messages": "1", "retention.ms": "1000"}
+    directory = on(disk)
+    append(create(directory, "t", 1, configs).logs[0], b"old")
+    directory.close()
+    work = HeldWork()
+    directory = on(disk.crash(), work)
+    (log,) = directory.topics["t"].logs
+    data = produced(b"young", timestamps=(NOW_MS + 10_000,))
+    log.append(data, parse_header(data), NOW_MS, lambda appended: None)
+    work.run()
+    directory.checkpoint()
+    work.run()
+    log.roll(lambda: None)
+    work.run(1)  # the file is there, the sync has not begun
+    disk = directory.services.disk
+    (again,) = on(disk.crash()).topics["t"].logs
+    assert [segment.base_offset for segment in again.segments] == [0, 2]
+    assert again.segments.first.highest_timestamp() == NOW_MS + 10_000
 
 
 def test_topic_does_not_begin_where_one_of_its_name_did():
