@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kafkawire import NewTopic, Producer
-from kafkawire.testing import Broker
+from kafkawire.testing import Broker, BrokerKeywords
 from tests.kafka import topics
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.servers import BROKER_OPTIONS, Server
@@ -38,7 +38,8 @@ def quick_kafka() -> Iterator[ApacheKafka]:
 @pytest.fixture(scope="module")
 def quick_broker() -> Iterator[Broker]:
     """A reference broker whose groups learn quickly."""
-    with Broker(group_consumer_heartbeat_interval_ms=HEARTBEAT_MS, **BROKER_OPTIONS) as node:
+    options: BrokerKeywords = {**BROKER_OPTIONS, "group_consumer_heartbeat_interval_ms": HEARTBEAT_MS}
+    with Broker(**options) as node:
         yield node
 
 

@@ -278,6 +278,7 @@ class ConsumerSimulation:
 
     def converge(self) -> None:
         """Let all members of a consumer group behave until everybody has what it is to have."""
+        group: ConsumerGroup | None = None
         for _ in range(_ROUNDS):
             self.now += 1_000
             group = self.group()
@@ -328,7 +329,7 @@ class ConsumerSimulation:
                 owned = {ids[topic_id]: tuple(part) for topic_id, part in member.assigned.items() if topic_id in ids}
                 data = subscription(member.topics, owned)
                 protocols = tuple((protocol, data) for protocol, _ in member.classic.protocols)
-                times = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 60_000}
+                times: dict[str, Any] = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 60_000}
                 joined = only(self.bench.join(name, self.now, instance=instance, protocols=protocols, **times))
                 assert not joined.error_code, joined
                 code = only(

@@ -38,7 +38,7 @@ class GroupBench:
         next_ids: random parts of member ids to be given out, the last first; others follow.
     """
 
-    def __init__(self, log: MemoryLog | None = None, logs: list[MemoryLog] | None = None, **limits: int) -> None:
+    def __init__(self, log: MemoryLog | None = None, logs: list[MemoryLog] | None = None, **limits: Any) -> None:
         self.log = log or MemoryLog()
         self.timers = Timers()
         numbers = count(1)

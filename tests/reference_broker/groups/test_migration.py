@@ -23,7 +23,9 @@ def test_a_classic_group_becomes_a_consumer_group():
     members = bench.consumers.members
     assert members[first].assigned == {T: frozenset({0, 1})}
     assert (members[first].epoch, members[first].previous_epoch, members[second].topics) == (2, 2, ("t",))
-    assert members[second].classic.session_timeout_ms == SESSION_MS
+    classic = members[second].classic
+    assert classic is not None
+    assert classic.session_timeout_ms == SESSION_MS
     again = bench.loaded()
     assert list(again.groups.groups()) == []
     assert (again.consumers.members, again.consumers.target) == (members, bench.consumers.target)
