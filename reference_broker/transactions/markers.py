@@ -108,7 +108,7 @@ class Markers:
         """
         before = self._sending.get(transaction.transactional_id)
         if before is not None:
-            if before.transaction.producer == transaction.producer:
+            if before.transaction.is_same_step(transaction):
                 return
             self.cancel(transaction.transactional_id)
         marker = Marker(transaction.producer_id, transaction.epoch, transaction.is_commit, coordinator_epoch)

@@ -251,7 +251,7 @@ class TransactionShard:
     def _is_still(self, transaction: Transaction) -> bool:
         """Return whether a prepared transaction is the current one."""
         current = self.transactions.get(transaction.transactional_id)
-        return current is not None and (current.state, current.producer) == (transaction.state, transaction.producer)
+        return current is not None and current.is_same_step(transaction)
 
     def _find(self, transactional_id: str) -> Transaction:
         transaction = self.transactions.get(transactional_id)

@@ -116,6 +116,11 @@ class Transaction:
         """Whether it is forgotten when nothing happens for long enough."""
         return self.state is TransactionState.EMPTY or self.state in _ENDED
 
+    def is_same_step(self, other: Transaction) -> bool:
+        """Return whether this is the same step of the same transaction, which the epoch alone does not tell."""
+        mine = self.state, self.producer, self.start_ms, self.updated_ms, self.partitions
+        return mine == (other.state, other.producer, other.start_ms, other.updated_ms, other.partitions)
+
     def has_timed_out(self, now_ms: int) -> bool:
         """Return whether it is open for too long."""
         return self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms

@@ -369,3 +369,23 @@ def test_a_log_that_fails_unloads_the_partition():
     bench.advance(60_000)
     assert bench.markers == []
     assert codes(bench.init()) == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_a_step_that_is_tried_again_does_not_complete_the_next_transaction():
+    """In version 1 the next transaction has the same epoch: its markers are still to be written."""
+    bench = TransactionBench()
+    producer = bench.producer()
+    bench.add(producer, version=0)
+    bench.held = []
+    bench.end(producer, version=0)
+    first = bench.transaction
+    bench.held.pop()()
+    bench.advance(5)
+    bench.add(producer, version=0)
+    bench.end(producer, version=0)
+    assert (bench.state, bench.transaction.producer) == (TransactionState.PREPARE_COMMIT, first.producer)
+    bench.transactions._complete(first, bench.now_ms)
+    assert bench.state is TransactionState.PREPARE_COMMIT
+    bench.held.pop()()
+    assert bench.state is TransactionState.COMPLETE_COMMIT
+    assert len(bench.markers) == 2
