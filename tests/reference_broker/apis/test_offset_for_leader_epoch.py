@@ -84,9 +84,9 @@ def test_what_is_not_there():
 def test_crash_begins_an_epoch_and_a_clean_shutdown_does_not():
     bench, _ = filled()
     bench.core.close()
-    bench = BrokerBench(bench.disk.crash())
+    bench = BrokerBench(bench.disk.crash())  # type: ignore[attr-defined]  # a MemoryDisk
     assert ask(bench, 6) == (ErrorCode.NONE, 6, 6)
-    again = BrokerBench(bench.disk.crash())
+    again = BrokerBench(bench.disk.crash())  # type: ignore[attr-defined]  # a MemoryDisk
     assert ask(again, 6) == (ErrorCode.NONE, 6, 6)
     assert ask(again, 7, 7) == (ErrorCode.NONE, 7, 6)
     assert ask(again, 7, 6)[0] == ErrorCode.FENCED_LEADER_EPOCH

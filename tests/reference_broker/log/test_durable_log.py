@@ -58,12 +58,13 @@ def test_store_waits_for_the_sync_in_flight_and_stores_nothing_twice():
 
 
 def test_store_begins_a_sync_of_segments_that_nobody_has_asked_for():
-    log = opened(HeldWork())
+    disk, before = MemoryDisk(), HeldWork()
+    log = opened(before, disk)
     for _ in range(3):
         append(log)
-    log._services.background.run(1)
+    before.run(1)
     work, told = HeldWork(), []
-    log = opened(work, log._disk.crash())
+    log = opened(work, disk.crash())
     first = log.segments.first
     if first.is_sealed:
         first.is_stored = False  # as an index that was found to be damaged
@@ -74,14 +75,14 @@ def test_store_begins_a_sync_of_segments_that_nobody_has_asked_for():
 
 @pytest.mark.parametrize("ends_by", ["failure", "deletion"])
 def test_store_ends_with_the_log(ends_by):
-    work, told = HeldWork(), []
-    log = opened(work)
+    disk, work, told = MemoryDisk(), HeldWork(), []
+    log = opened(work, disk)
     for _ in range(3):
         append(log)
     work.run(1)
-    log.store([log.segments.first], lambda: told.append(log.error.code))
+    log.store([log.segments.first], lambda: told.append(log.error and log.error.code))
     if ends_by == "failure":
-        log._disk.plan = fail_at(log._disk.calls + 1)
+        disk.plan = fail_at(disk.calls + 1)
         work.run()
         assert told == [ErrorCode.KAFKA_STORAGE_ERROR]
     else:
@@ -185,14 +186,14 @@ def test_name_that_is_used_a_hundred_times(seed):
 @pytest.mark.parametrize("seed", range(8))
 def test_snapshot_is_durable_with_the_segment_before_it(seed):
     """Once retention takes the segment, nothing else knows its producers."""
-    disk = MemoryDisk()
-    log = opened(HeldWork(), disk)
+    disk, work = MemoryDisk(), HeldWork()
+    log = opened(work, disk)
     disk.sync_folder("")
     for number in range(2):
         data = produced(b"v", producer_id=7, producer_epoch=0, base_sequence=number)
         log.append(data, parse_header(data), NOW_MS, lambda result: None)
     append(log)
-    log._services.background.run()
+    work.run()
     assert log.recovery_point == 2
     after = disk.crash(seed)
     (name,) = [name for name in after.names("t-0") if name.endswith(".snapshot")]

@@ -105,6 +105,6 @@ def test_segments_without_timestamps_are_looked_at_once():
     log = log_of(400, lambda number: -1 if number < 390 else NOW_MS)
     again = PartitionLog(LogServices(log._disk), "t-0", CONFIG)
     calls = []
-    log._disk.plan = lambda call: calls.append(call.path)
+    log._disk.plan = lambda call: calls.append(call.path)  # type: ignore[attr-defined]  # a MemoryDisk
     assert count(again, now_ms=NOW_MS + 1, retention_ms=0) == 100
     assert len(calls) < 1500
