@@ -71,10 +71,7 @@ class PendingOffsets:
     def remove(self, group_id: str, partition: Partition) -> None:
         """Forget what is pending for a partition, because its offset is deleted."""
         for producer_id in list(self._producers.get(group_id, {}).get(partition, ())):
-            pending = self._by_producer[producer_id]
-            del pending[group_id, partition]
-            if not pending:
-                del self._by_producer[producer_id]
+            del self._by_producer[producer_id][group_id, partition]
             self._forget(producer_id, group_id, partition)
 
     def end(self, producer_id: int, is_commit: bool) -> list[PendingOffset]:

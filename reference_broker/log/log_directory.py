@@ -149,6 +149,7 @@ class LogDirectory:
                 "directory.id": format_uuid(self._new_uuid()),
                 "node.id": str(node_id),
             }
+            write_offsets(self._disk, RECOVERY_POINTS, {})
             replace_file(self._disk, META_PROPERTIES, properties_text(known).encode())
         known = read_properties(self._disk, META_PROPERTIES)
         missing = [name for name in _META_NAMES if not known.get(name)]
@@ -175,6 +176,8 @@ class LogDirectory:
         is_checked = self.was_clean and recovery_points is not None
         has_new_folders = False
         present = set(self._disk.names(""))
+        # What the file does not name yet was not compacted; where it is gone, nobody knows.
+        unnamed = 0 if recovery_points is not None and RECOVERY_POINTS in present else None
         for file in self._files.topics():
             topic = Topic(file.name, file.topic_id, file.configs)
             config = self._config_in(file)
@@ -191,7 +194,7 @@ class LogDirectory:
                     config,
                     is_clean=is_checked,
                     log_start_offset=(starts or {}).get(place, 0),
-                    recovery_point=self.recovery_points.get(place),
+                    recovery_point=self.recovery_points.get(place, unnamed),
                 )
                 topic.logs.append(log)
             self._register(topic)

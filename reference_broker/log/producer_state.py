@@ -81,6 +81,16 @@ class Snapshots:
         self._disk.remove(self._path(offset))
         self.offsets.remove(offset)
 
+    def sync_from(self, offset: int) -> None:
+        """Make the first snapshot at an offset or after it durable, on any thread: the records before it may go.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        later = min((each for each in tuple(self.offsets) if each >= offset), default=None)
+        if later is not None:
+            self._disk.open(self._path(later)).sync()
+
     def retire(self, offsets: Collection[int]) -> list[str]:
         """Rename snapshots, so that they do not count any more, and return what is to be removed later, on any thread.
 

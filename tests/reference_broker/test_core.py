@@ -10,6 +10,7 @@ from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.groups.classic.group import GroupState
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from tests.reference_broker.apis.group_of_one import group_in, stable
+from tests.reference_broker.apis.transaction_of_one import Transacting
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.log.produced_batches import produced
 
@@ -71,3 +72,12 @@ def test_offsets_topic_is_synced_as_the_broker_asks():
     assert log.recovery_point == log.next_offset > 0
     for seed in range(10):
         assert group_in(BrokerBench(disk.crash(seed))).generation_id == 1
+
+
+def test_an_unloaded_broker_coordinates_nothing(bench):
+    Transacting(bench)
+    stable(bench)
+    groups, transactions = bench.core.groups, bench.core.transactions
+    assert (len(list(groups.groups())), len(list(transactions.transactions()))) == (1, 1)
+    bench.core.unload()
+    assert (list(groups.groups()), list(transactions.transactions())) == ([], [])

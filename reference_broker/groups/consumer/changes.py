@@ -61,6 +61,8 @@ class Change:
         self.updated = updated
         self.replaced = replaced
         self.is_known = updated == member
+        #: A member that takes another's place gives up its own: what it had is free.
+        self.leaves_place = replaced not in (None, updated.member_id) and updated.member_id in group.members
         self.has_subscription_changed = (updated.topics, updated.regex) != (member.topics, member.regex)
         self.members = {name: known for name, known in group.members.items() if name != replaced}
         self.members[updated.member_id] = updated
@@ -128,13 +130,15 @@ class Changes:
         self._outbox.add(current_record(group.group_id, new))
         return new
 
-    def write_member(self, change: Change) -> int:
+    def write_member(self, change: Change, *, raises_epoch: bool = False) -> int:
         """Write what a member says of itself; return the group's epoch, which subscriptions and their topics raise."""
         group = change.group
         if not change.is_known:
             self._outbox.add(member_record(group.group_id, change.updated))
         metadata_hash = self._metadata_hash(change.members)
-        if not change.has_subscription_changed and metadata_hash == group.metadata_hash:
+        raises_epoch = raises_epoch or change.leaves_place
+        raises_epoch = raises_epoch or change.has_subscription_changed or metadata_hash != group.metadata_hash
+        if not raises_epoch:
             return group.epoch
         self._outbox.add(group_value_record(group.group_id, group.epoch + 1, metadata_hash))
         return group.epoch + 1
@@ -223,6 +227,10 @@ class Changes:
         names = {name for member in subscriptions.values() for name in member.subscribed_topics(self._topics)}
         return metadata_hash(names, self._topics)
 
+    def is_outdated(self, group: ConsumerGroup) -> bool:
+        """Return whether topics of a group have changed, which the next request of a member to join takes over."""
+        return self._metadata_hash(group.members) != group.metadata_hash
+
     def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
         """Return whether changes have been gathered long enough since the last assignment."""
         interval_ms = self._limits.group_consumer_assignment_interval_ms
@@ -241,7 +249,8 @@ class Changes:
             subscribers[member_id] = Subscriber(member.instance_id, topic_ids, change.target_of(member_id))
         assignment = ASSIGNORS[_preferred_after(change)](subscribers, counts, is_homogeneous=_are_same(change.members))
         for member_id, target in assignment.items():
-            if group.target.get(member_id) != target:
+            is_new = member_id not in group.target
+            if is_new or change.target_of(member_id) != target:
                 self._outbox.add(target_record(group.group_id, member_id, target))
         self._outbox.add(epoch_record(group.group_id, epoch, now_ms))
         return assignment

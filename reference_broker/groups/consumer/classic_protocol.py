@@ -185,6 +185,7 @@ class ClassicProtocolMembers:
         self._changes.expect_heard(group.group_id, member, now_ms)
         if (
             member.epoch < group.awaited_epoch
+            or (group.is_classic and self._changes.is_outdated(group))
             or member.state is MemberState.UNREVOKED_PARTITIONS
             or (member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_release(member))
         ):

@@ -93,11 +93,19 @@ def test_failing_disk():
     assert not bench.produce(produced(b"x")).error_code, "it is still there"
 
 
-def test_no_time_deletes_nothing(bench):
+@pytest.mark.parametrize("timeout_ms", [-1, 0])
+def test_no_time_deletes_nothing(bench, timeout_ms):
     bench.create("t")
-    (result,) = bench.ask(DeleteTopicsRequest([State("t")], timeout_ms=0)).responses
+    (result,) = bench.ask(DeleteTopicsRequest([State("t")], timeout_ms=timeout_ms)).responses
     assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
     assert "t" in bench.core.directory.topics
+
+
+def test_a_millisecond_will_do_if_it_is_done_by_then(bench):
+    bench.create("t")
+    (result,) = bench.ask(DeleteTopicsRequest([State("t")], timeout_ms=1)).responses
+    assert result.error_code == ErrorCode.NONE
+    assert not bench.core.directory.topics
 
 
 def test_a_client_is_answered_in_its_time_and_the_topic_is_still_deleted():

@@ -7,6 +7,7 @@ import pytest
 
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.group_of_one import commit, stable
 from tests.reference_broker.broker_bench import versions_of
 
@@ -40,3 +41,14 @@ def test_every_version(groups, version):
 )
 def test_filters(groups, states, types, expected):
     assert {group.group_id for group in groups.ask(ListGroupsRequest(states, types)).groups} == expected
+
+
+def test_groups_that_are_not_loaded_yet_are_not_left_out_in_silence(groups):
+    groups.core.groups.unload()
+    groups.core.groups.load(groups.now_ms)
+    answer = groups.ask(ListGroupsRequest())
+    assert (answer.error_code, len(answer.groups)) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 0)
+    while groups.core.groups.is_loading:
+        groups.advance(0)
+    answer = groups.ask(ListGroupsRequest())
+    assert (answer.error_code, len(answer.groups)) == (ErrorCode.NONE, 2)

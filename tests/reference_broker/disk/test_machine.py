@@ -79,3 +79,22 @@ def test_lock_holds_between_processes_and_ends_with_them(tmp_path):
         other.kill()
         other.wait()
     MachineDisk(tmp_path).lock("lock").release()
+
+
+def test_lock_that_is_refused_leaves_no_descriptor_open(tmp_path, monkeypatch):
+    disk, opened, machine_open = MachineDisk(tmp_path), [], os.open
+    lock = disk.lock("lock")
+
+    def noting(*arguments):
+        opened.append(machine_open(*arguments))
+        return opened[-1]
+
+    monkeypatch.setattr(os, "open", noting)
+    with pytest.raises(BlockingIOError):
+        disk.lock("lock")
+    assert len(opened) == 1
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(opened[0])
+    lock.release()
+    lock.release()
+    disk.lock("lock")

@@ -216,3 +216,17 @@ def test_lock_ends_with_the_crash():
     with pytest.raises(BlockingIOError):
         disk.lock("lock")
     disk.crash().lock("lock")
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_what_a_crash_leaves_takes_its_room(seed):
+    disk = MemoryDisk(capacity_bytes=10)
+    disk.make_folder("f")
+    written(disk, "f/a", b"1234567").sync()
+    written(disk, "b", b"8").sync()
+    for folder in ("f", ""):
+        disk.sync_folder(folder)
+    after = disk.crash(seed)
+    assert (after.used_bytes, after.capacity_bytes) == (8, 10)
+    with pytest.raises(OSError, match="No space"):
+        written(after, "c", b"123")

@@ -158,9 +158,10 @@ class GroupBench:
         group_id: str = "g",
         topic: str = "t",
         expires: int = -1,
+        answers: list[Any] | None = None,
     ) -> list[Any]:
         """Commit an offset of the topic's first partition; return the answers, codes."""
-        answers: list[Any] = []
+        answers = [] if answers is None else answers
         entry = Committed(offset, 3, "meta", now, TOPIC_ID, expires)
         commit = Commit(group_id, generation, member_id, instance)
         self.groups.commit(commit, {(topic, 0): entry}, lambda outcome: answers.append(code_of(outcome)), now)

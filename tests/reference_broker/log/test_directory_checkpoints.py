@@ -3,7 +3,9 @@
 Method: a directory on a disk in memory, closed or left as by a crash.
 """
 
-from kafkawire.reference_broker.disk.disk import read_file
+import pytest
+
+from kafkawire.reference_broker.disk.disk import read_file, write_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -81,3 +83,27 @@ def test_those_who_wait_for_a_checkpoint_are_told():
     disk.plan = fail_at(disk.calls + 1)
     work.run()
     assert told[1:] == [("b", ErrorCode.KAFKA_STORAGE_ERROR), ("c", ErrorCode.KAFKA_STORAGE_ERROR)]
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_log_that_no_checkpoint_names_was_not_compacted(is_lost):
+    """A gap there is damage, as in any other log; unless the file is gone."""
+    disk = MemoryDisk()
+    directory = on(disk)
+    log = create(directory, "t", 1, {"cleanup.policy": "compact"}).logs[0]
+    append(log, b"a")
+    log.roll(lambda: None)
+    append(log, b"b")
+    write_file(disk, "t-0/00000000000000000000.log", b"")
+    disk = disk.crash()
+    write_file(disk, "recovery-point-offset-checkpoint", b"0\n0\n")
+    if is_lost:
+        disk.remove("recovery-point-offset-checkpoint")
+    assert on(disk).topics["t"].logs[0].next_offset == (2 if is_lost else 0)
+
+
+def test_new_directory_has_a_checkpoint_at_once():
+    disk = MemoryDisk()
+    on(disk)
+    for seed in range(8):
+        assert read_file(disk.crash(seed), "recovery-point-offset-checkpoint") == b"0\n0\n"

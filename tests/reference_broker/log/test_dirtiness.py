@@ -4,6 +4,7 @@ Method: logs of four batches in each segment, of a known size and time.
 """
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
@@ -111,3 +112,23 @@ def test_groups_span_no_more_offsets_than_an_index_can_say(log):
     groups = grouped(segments, config, 2**31)
     assert [len(group) for group in groups] == [4]
     assert [len(group) for group in grouped(segments, config, 2**31 + 1)] == [3, 1]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limits", "count"),
+    [
+        ((10, 8, 0), (20, 16), 1),
+        ((10, 8, 0), (20, 15), 2),
+        ((10, 0, 12), (20, 24), 1),
+        ((10, 0, 12), (20, 23), 2),
+        ((10, 8, 12), (19, 24), 2),
+    ],
+)
+def test_groups_may_fill_a_segment_and_its_indexes(sizes, limits, count):
+    size, index, time_index = sizes
+    segments = [
+        SimpleNamespace(base_offset=offset, size_bytes=size, index_sizes=lambda: (index, time_index))
+        for offset in (0, 4)
+    ]
+    config = dataclasses.replace(CONFIG, segment_bytes=limits[0], segment_index_bytes=limits[1])
+    assert len(grouped(segments, config, 8)) == count

@@ -34,7 +34,7 @@ from tests.reference_broker.log.committed_records import committed
 from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.seeds import run_seeds
 from tests.reference_broker.transactions import sequences
-from tests.reference_broker.transactions.asking import Names, codes_of, message, version_of
+from tests.reference_broker.transactions.asking import Names, Requested, codes_of, message, version_of
 from tests.reference_broker.transactions.ledger import Ledger, offset_name
 from tests.reference_broker.transactions.sequences import (
     GROUP,
@@ -238,7 +238,7 @@ class Simulation:
 
     # Requests.
 
-    def ask(self, asked: sequences.Requested) -> int:
+    def ask(self, asked: Requested) -> int:
         """Send a request, and take note of its response when it comes; return its number."""
         self.numbers += 1
         number = self.numbers
@@ -423,7 +423,7 @@ class Simulation:
         self.finish(End(transactional_id, producer, True, 5))
         assert self.transactions()[transactional_id].state is TransactionState.COMPLETE_COMMIT
 
-    def finish(self, asked: sequences.Requested) -> None:
+    def finish(self, asked: Requested) -> None:
         """Ask what must succeed."""
         number = self.ask(asked)
         self.work.run()

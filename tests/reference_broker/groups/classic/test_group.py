@@ -35,7 +35,9 @@ def test_first_member_leads_until_it_goes(group):
 
 def test_renamed_member_keeps_place_and_lead(group):
     group.leader_id = "m2"
+    group.pending_sync = {"m2", "m3"}
     group.rename(group.members["m2"], "new")
+    assert group.pending_sync == {"m3"}, "nobody waits for an id that is gone"
     assert list(group.members) == ["m1", "new", "m3"]
     assert (group.leader_id, group.static_members, group.members["new"].member_id) == ("new", {"i": "new"}, "new")
 

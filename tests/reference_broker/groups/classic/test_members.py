@@ -217,6 +217,10 @@ def test_group_over_its_size_shrinks_when_it_is_loaded():
     before = GroupBench(group_initial_rebalance_delay_ms=100)
     members = [answer.member_id for answer in form(before, ("range",), ("range",))]
     before.sync(members[0], 1, {})
+    large_enough = GroupBench(before.log, group_max_size=2)
+    while large_enough.groups.is_loading:
+        large_enough.timers.fire(0)
+    assert large_enough.heartbeat(members[0], 1) == ErrorCode.NONE
     after = GroupBench(before.log, group_max_size=1)
     while after.groups.is_loading:
         after.timers.fire(0)

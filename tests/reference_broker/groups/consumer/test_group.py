@@ -15,6 +15,7 @@ from kafkawire.reference_broker.groups.consumer.group import (
     ConsumerMember,
     MemberState,
 )
+from kafkawire.reference_broker.groups.requests import Commit
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -118,3 +119,25 @@ def test_a_passed_epoch_commits_what_the_member_has_had_since_then(epoch, number
         with pytest.raises(BrokerError) as caught:
             group.check_commit("m", epoch, partitions)
         assert caught.value.code == ErrorCode.STALE_MEMBER_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "instance_id", "code"),
+    [
+        ("m", 3, None, None),
+        ("", -1, None, None),
+        ("", -1, "i", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", 3, None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("x", -1, None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("m", -1, None, ErrorCode.ILLEGAL_GENERATION),
+        ("m", 2, None, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_commits_in_a_transaction(group, member_id, epoch, instance_id, code):
+    commit = Commit("g", epoch, member_id, instance_id)
+    if code is None:
+        group.check_commit_in_transaction(commit, [])
+    else:
+        with pytest.raises(BrokerError) as caught:
+            group.check_commit_in_transaction(commit, [])
+        assert caught.value.code == code

@@ -174,9 +174,14 @@ def test_commits_of_members():
     assert bench.commit(5, 3, first) == [ErrorCode.STALE_MEMBER_EPOCH]
     assert bench.commit(5, -1, "") == [ErrorCode.UNKNOWN_MEMBER_ID]
     answers = []
-    for member_id, epoch in ((None, -1), (first, 2), (first, 3)):
+    for member_id, epoch in ((None, -1), (first, 2), (first, 3), ("x", -1), (None, 0)):
         bench.groups.fetch("g", lambda outcome: answers.append(code_of(outcome)), 0, member_id, epoch)
-    assert [len(answers[0].offsets), len(answers[1].offsets), answers[2]] == [1, 1, ErrorCode.STALE_MEMBER_EPOCH]
+    assert [len(answer.offsets) for answer in answers[:2]] == [1, 1]
+    assert answers[2:] == [
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    ]
     assert list(bench.loaded().groups.groups()) == []
 
 
@@ -237,3 +242,21 @@ def test_no_topics_are_a_subscription_too():
     bench = ConsumerBench()
     assert numbers(bench.beat("m", topics=None, regex="")) == []
     assert numbers(bench.beat("n", topics=[])) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_told"),
+    [
+        ({"rebalance_timeout_ms": REBALANCE_MS, "topics": ["t"], "owned": {}}, True),
+        ({"rebalance_timeout_ms": REBALANCE_MS, "regex": "t", "topics": None, "owned": {}}, True),
+        ({"topics": ["t"], "owned": {}}, False),
+        ({"rebalance_timeout_ms": REBALANCE_MS, "owned": {}}, False),
+        ({"rebalance_timeout_ms": REBALANCE_MS, "topics": ["t"]}, False),
+    ],
+)
+def test_a_full_heartbeat_is_told_the_assignment(changes, is_told):
+    bench = ConsumerBench()
+    regex = {"topics": None, "regex": "t"} if "regex" in changes else {}
+    first = bench.beat(**regex)
+    answer = bench.beat(first.member_id, first.member_epoch, **changes)
+    assert (answer.assignment is not None) is is_told

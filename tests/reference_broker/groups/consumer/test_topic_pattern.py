@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkawire.reference_broker.groups.consumer import topic_pattern
 from kafkawire.reference_broker.groups.consumer.topic_pattern import STATES_MAX, TopicPattern
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -86,4 +87,13 @@ def test_what_is_refused(pattern: str) -> None:
 
 
 def test_the_largest_that_is_allowed() -> None:
-    assert TopicPattern(f"a{{{STATES_MAX - 1}}}").matches("a" * (STATES_MAX - 1))
+    assert TopicPattern(f"a{{{STATES_MAX}}}").matches("a" * STATES_MAX)
+
+
+def test_names_are_forgotten_when_most_of_them_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_pattern, "_REMEMBERED_MAX", 2)
+    pattern, sizes = TopicPattern("."), []
+    for names in ("abcd", "e", "f"):
+        assert pattern.matching(list(names)) == set(names)
+        sizes.append(len(pattern._known))
+    assert sizes == [4, 5, 1]
