@@ -11,6 +11,7 @@ from functools import partial
 from kafkawire.reference_broker.coordinators.shard import InTransaction, KeyValue, LastMarker
 from kafkawire.reference_broker.log.batches import build_batch
 from kafkawire.reference_broker.log.partition_log import Appended, PartitionLog
+from kafkawire.reference_broker.log.reading import storage_error
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.schema import Buffer
 
@@ -71,7 +72,10 @@ class TopicLog:
 
     def read(self, offset: int, max_bytes: int) -> Buffer:
         region = self._log.read(offset, max_bytes, at_least_one=True, up_to=self._log.next_offset).records
-        return b"" if region is None else region.read()
+        try:
+            return b"" if region is None else region.read()
+        except OSError as error:
+            raise storage_error(error) from error
 
 
 def _appended(done: Callable[[int | BrokerError], None], outcome: Appended | BrokerError) -> None:

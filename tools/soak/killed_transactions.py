@@ -80,7 +80,7 @@ class Transactor:
         self._producer = (-1, -1)
         self._named: set[tuple[int, int]] = set()
         self._last = -1
-        self._checked = dict.fromkeys(TOPICS, 0)
+        self._checked: dict[str, int] = dict.fromkeys(TOPICS, 0)
 
     def begin(self, client: RawClient) -> None:
         """Get a producer id and an epoch; what was open is aborted."""

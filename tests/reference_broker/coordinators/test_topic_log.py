@@ -17,7 +17,7 @@ from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.producers import Marker
 from kafkawire.reference_broker.log.services import LogServices
-from kafkawire.sdk.errors import PartialBatch
+from kafkawire.sdk.errors import BrokerError, PartialBatch
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import walk
 from tests.reference_broker.log.held_work import HeldWork
@@ -110,3 +110,17 @@ def test_refused_append_is_told(disk, background):
     log.append([(b"k", b"v")], NOW_MS, events.append)
     assert events[0].code == ErrorCode.KAFKA_STORAGE_ERROR
     assert log.high_watermark == 0
+
+
+def test_records_that_cannot_be_read_are_an_error_of_the_storage():
+    disk = MemoryDisk()
+    disk.make_folder("t-0")
+    log = TopicLog(PartitionLog(LogServices(disk), "t-0", log_config({})))
+    log.append([(b"k", b"v")], NOW_MS, lambda outcome: None)
+    calls = []
+    disk.plan = calls.append
+    log.read(0, 1000)
+    for number in range(1, len(calls) + 1):
+        disk.plan = fail_at(disk.calls + number)
+        with pytest.raises(BrokerError, match="KAFKA_STORAGE_ERROR"):
+            log.read(0, 1000)

@@ -36,8 +36,8 @@ def test_no_checkpoint_passes_indexes_that_are_not_durable():
     directory = on(disk)
     append(create(directory, "t", 1, configs).logs[0], b"old")
     directory.close()
-    work = HeldWork()
-    directory = on(disk.crash(), work)
+    disk, work = disk.crash(), HeldWork()
+    directory = on(disk, work)
     (log,) = directory.topics["t"].logs
     data = produced(b"young", timestamps=(NOW_MS + 10_000,))
     log.append(data, parse_header(data), NOW_MS, lambda appended: None)
@@ -46,7 +46,6 @@ def test_no_checkpoint_passes_indexes_that_are_not_durable():
     work.run()
     log.roll(lambda: None)
     work.run(1)  # the file is there, the sync has not begun
-    disk = directory.services.disk
     (again,) = on(disk.crash()).topics["t"].logs
     assert [segment.base_offset for segment in again.segments] == [0, 2]
     assert again.segments.first.highest_timestamp() == NOW_MS + 10_000
