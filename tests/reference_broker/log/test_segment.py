@@ -4,6 +4,7 @@ Method: small batches with an index interval of 100 bytes, so that a few of them
 """
 
 import dataclasses
+import struct
 from bisect import bisect_left
 
 import pytest
@@ -91,6 +92,24 @@ def test_damaged_index_is_made_again(segment, tmp_path, suffix, damage):
     again.sync(with_indexes=True)
     assert path.read_bytes() == good
     assert again.next_offset == segment.next_offset
+
+
+@pytest.mark.parametrize("is_rebuilt", [False, True])
+def test_index_entries_are_more_than_the_interval_apart(tmp_path, is_rebuilt):
+    """At exactly the interval there is none yet, as in Kafka."""
+    batch_bytes = len(produced(*[b"v" * 10] * 3))
+    segment = fill(new(tmp_path, dataclasses.replace(CONFIG, index_interval_bytes=batch_bytes)), batches=6)
+    if is_rebuilt:
+        assert segment.recover() == 0
+    segment.seal()
+    segment.sync(with_indexes=True)
+    index = (tmp_path / "00000000000000000500.index").read_bytes()
+    entries = list(struct.iter_unpack(">ii", index))
+    assert entries == [(8, 2 * batch_bytes), (14, 4 * batch_bytes)]
+    time_index = (tmp_path / "00000000000000000500.timeindex").read_bytes()
+    assert list(struct.iter_unpack(">qi", time_index)) == [
+        (NOW_MS + 1000 * number + 2, 3 * number + 2) for number in (2, 4, 5)
+    ]
 
 
 @pytest.mark.parametrize("batch", [0, 7, 19])
@@ -184,7 +203,7 @@ def test_offsets_beyond_the_index_roll(tmp_path):
     assert segment.is_full_for(header, NOW_MS)
 
 
-def test_highest_timestamp_is_known_without_loading_anything(segment, tmp_path):
+def test_highest_timestamp_is_known_without_loading_anything(segment, tmp_path, monkeypatch):
     highest = NOW_MS + 19_002
     assert segment.highest_timestamp() == highest
     segment.seal()
@@ -192,6 +211,9 @@ def test_highest_timestamp_is_known_without_loading_anything(segment, tmp_path):
     segment.stored()
     assert segment.highest_timestamp() == highest
     assert not segment._is_indexed
+    with monkeypatch.context() as patch:
+        patch.delattr(Segment, "headers")
+        assert segment.highest_timestamp() == highest, "no batch is read"
     (tmp_path / "00000000000000000500.timeindex").write_bytes(b"damaged")
     assert segment.highest_timestamp() == highest
     assert not segment._is_indexed
