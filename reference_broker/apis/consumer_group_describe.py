@@ -66,7 +66,7 @@ def _described(call: Call, group_id: str, outcome: ConsumerGroup | BrokerError |
                 member.client_host,
                 list(member.topics),
                 member.regex,
-                _assignment(call, member.assigned),
+                _assignment(call, member.owned),
                 _assignment(call, group.target.get(member.member_id, NOTHING)),
                 _CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
             )

@@ -43,6 +43,10 @@ COMMIT_TIMEOUT_MS = 5_000
 #: more clients than it can serve gets there.
 _QUEUE_MAX = 10_000
 
+#: Pauses before a load goes on whose log could not be read: a disk may fail once, and a coordinator is for the whole
+#: life of the broker.
+_LOAD_AGAIN_MS = (100, 500, 1_000, 5_000, 5_000)
+
 _log = logging.getLogger("kafkawire.broker")
 
 
@@ -100,6 +104,7 @@ class CoordinatorPartition(Generic[S]):
     Attributes:
         state: see `PartitionState`.
         shard: the state machine.
+        is_appending: whether an append has no outcome yet, which may be so after `close`.
     """
 
     def __init__(self, name: str, log: CoordinatorLog, timers: Timers, new_shard: Callable[[ShardTimers], S]) -> None:
@@ -107,9 +112,13 @@ class CoordinatorPartition(Generic[S]):
         self._log = log
         self._timers = timers
         self._loading: Loading | None = None
+        self._load_failures = 0
         self._expiry: Timer | None = None
         self._queue: deque[tuple[Operation[S, Any], Callable[[Any], None], int]] = deque()
         self._appending: _Pending | None = None
+        self.is_appending = False
+        #: Called when the append that is under way has an outcome, even if the partition has been closed.
+        self._when_appended: list[Callable[[], None]] = []
         self._waiting: deque[_Pending] = deque()
         self._is_draining = False
         self._last_written = 0
@@ -124,13 +133,17 @@ class CoordinatorPartition(Generic[S]):
         if self._loading.is_done:
             self._activate(now_ms)
 
-    def load_slice(self, now_ms: int) -> None:
-        """Go on for a few milliseconds with the load, if there is one."""
+    def load_slice(self, now_ms: int) -> int:
+        """Go on for a few milliseconds with the load, if there is one; return the pause that it needs then."""
         if self.state is not PartitionState.LOADING or self._loading is None:
-            return
+            return 0
         try:
             self._loading.step()
         except (BrokerError, DecodeError) as error:
+            is_passing = isinstance(error, BrokerError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR
+            if is_passing and self._load_failures < len(_LOAD_AGAIN_MS):
+                self._load_failures += 1
+                return _LOAD_AGAIN_MS[self._load_failures - 1]
             _log.error("%s cannot be loaded: %s", self._name, error)
             self.close()
         except Exception:
@@ -140,6 +153,7 @@ class CoordinatorPartition(Generic[S]):
         else:
             if self._loading.is_done:
                 self._activate(now_ms)
+        return 0
 
     def _activate(self, now_ms: int) -> None:
         self._loading = None
@@ -168,6 +182,13 @@ class CoordinatorPartition(Generic[S]):
             done(error)
         if is_loaded:
             self.shard.unloaded()
+
+    def when_appended(self, done: Callable[[], None]) -> None:
+        """Call `done` once the append that is under way has an outcome; now, if there is none."""
+        if self.is_appending:
+            self._when_appended.append(done)
+        else:
+            done()
 
     # Operations.
 
@@ -214,7 +235,7 @@ class CoordinatorPartition(Generic[S]):
         if not result.records and result.marker is None:
             self._await_commit(pending, now_ms)
             return
-        self._appending = pending
+        self._appending, self.is_appending = pending, True
         appended = partial(self._appended, pending, now_ms)
         if result.marker is not None:
             self._log.append_marker(result.marker, now_ms, appended)
@@ -224,6 +245,10 @@ class CoordinatorPartition(Generic[S]):
             self._log.append([encode(record) for record in result.records], now_ms, appended)
 
     def _appended(self, pending: _Pending, now_ms: int, outcome: int | BrokerError) -> None:
+        self.is_appending = False
+        waiting, self._when_appended = self._when_appended, []
+        for done in waiting:
+            done()
         if self._appending is not pending:
             return  # the partition was closed meanwhile, and this answered
         self._appending = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Generic, TypeVar
 
 from kafkawire.reference_broker.coordinators.partition import CoordinatorPartition, PartitionState
@@ -37,13 +38,32 @@ class CoordinatorRuntime(Generic[S]):
         self._partitions: dict[int, CoordinatorPartition[S]] = {}
         #: Those that are loaded one after the other: a slice of each of fifty at once would hold up every request.
         self._loading: deque[CoordinatorPartition[S]] = deque()
+        #: Those that were unloaded while they appended.
+        self._unloaded: dict[int, CoordinatorPartition[S]] = {}
 
     def load(self, number: int, log: CoordinatorLog, now_ms: int) -> None:
-        """Begin to serve a partition: its log is replayed, a slice at a time, after those of earlier ones."""
+        """Begin to serve a partition: its log is replayed, a slice at a time, after those of earlier ones.
+
+        What was being appended when it was unloaded may still come into the log; that is waited for.
+        """
         self.unload(number)
         partition = CoordinatorPartition(f"{self._topic}-{number}", log, self._timers, self._new_shard)
         self._partitions[number] = partition
+        before = self._unloaded.get(number)
+        if before is None:
+            self._begin(number, partition, now_ms)
+        else:
+            before.when_appended(lambda: self._begin(number, partition, now_ms))
+
+    def _begin(self, number: int, partition: CoordinatorPartition[S], now_ms: int) -> None:
+        if self._partitions.get(number) is not partition:
+            return  # it was unloaded meanwhile
+        self._unloaded.pop(number, None)
         partition.load(now_ms)
+        self._go_on(partition, now_ms)
+
+    def _go_on(self, partition: CoordinatorPartition[S], now_ms: int) -> None:
+        """Let a partition load when those before it are loaded."""
         if partition.state is PartitionState.LOADING:
             self._loading.append(partition)
             if len(self._loading) == 1:
@@ -51,11 +71,14 @@ class CoordinatorRuntime(Generic[S]):
 
     def _load_slice(self, now_ms: int) -> None:
         partition = self._loading[0]
+        pause_ms = 0
         try:
-            partition.load_slice(now_ms)
+            pause_ms = partition.load_slice(now_ms)
         finally:
-            if partition.state is not PartitionState.LOADING:
+            if pause_ms or partition.state is not PartitionState.LOADING:
                 self._loading.popleft()
+            if pause_ms:
+                self._timers.at(now_ms + pause_ms, partial(self._go_on, partition))
             if self._loading:
                 self._timers.at(now_ms, self._load_slice)
 
@@ -64,6 +87,8 @@ class CoordinatorRuntime(Generic[S]):
         partition = self._partitions.pop(number, None)
         if partition is not None:
             partition.close()
+            if partition.is_appending:
+                self._unloaded[number] = partition
 
     def submit(
         self, number: int, operation: Operation[S, R], done: Callable[[R | BrokerError], None], now_ms: int

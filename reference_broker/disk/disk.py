@@ -13,9 +13,20 @@ from typing import Protocol
 
 from kafkawire.sdk.protocol.schema import Buffer
 
-__all__ = ["Disk", "File", "FileSlice", "Lock", "read_file", "remove_tree", "replace_file", "write_file"]
+__all__ = [
+    "TEMPORARY_SUFFIX",
+    "Disk",
+    "File",
+    "FileSlice",
+    "Lock",
+    "read_file",
+    "remove_tree",
+    "replace_file",
+    "write_file",
+]
 
-_TEMPORARY_SUFFIX = ".tmp"
+#: Of a file that is renamed when it is durable.
+TEMPORARY_SUFFIX = ".tmp"
 
 #: What `FileSlice` reads of a file at once; any file of the broker is smaller.
 _WHOLE_BYTES = 2**31 - 1
@@ -170,7 +181,7 @@ def write_file(disk: Disk, path: str, content: bytes) -> None:
 
 def replace_file(disk: Disk, path: str, content: bytes) -> None:
     """Replace a small file: a crash leaves the old or the new content, after this call the new one."""
-    temporary = path + _TEMPORARY_SUFFIX
+    temporary = path + TEMPORARY_SUFFIX
     file = disk.open(temporary, create=True)
     # What a crash may have left.
     file.truncate(0)

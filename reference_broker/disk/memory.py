@@ -20,6 +20,10 @@ from kafkawire.sdk.protocol.schema import Buffer
 __all__ = ["DiskCall", "MemoryDisk", "PowerCut", "cut_power_at", "fail_at", "fail_sometimes"]
 
 
+#: Fewer changes of names than this are not worth looking for ones to forget.
+_CHANGES_MIN = 100
+
+
 class DiskCall(NamedTuple):
     """A call of a disk, just before it takes effect.
 
@@ -95,6 +99,7 @@ class MemoryDisk:
         self._root = Folder()
         #: Changes of names that are not durable yet, in order: folders with the name and what it now stands for.
         self._changes: list[list[tuple[Folder, str, Folder | Inode | None]]] = []
+        self._changes_max = _CHANGES_MIN
         self._locked: set[str] = set()
 
     def call(self, name: str, path: str) -> None:
@@ -207,6 +212,24 @@ class MemoryDisk:
                 else:
                     left.append(change)
             self._changes = left
+            if len(left) > self._changes_max:
+                self._forget_unreachable()
+
+    def _forget_unreachable(self) -> None:
+        """Forget changes in folders that are gone for good: nobody can sync those any more."""
+        known: set[Folder] = set()
+        pending: dict[Folder, list[Folder | Inode | None]] = {}
+        for change in self._changes:
+            for folder, _, entry in change:
+                pending.setdefault(folder, []).append(entry)
+        todo: list[Folder | Inode | None] = [self._root]
+        while todo:
+            found = todo.pop()
+            if isinstance(found, Folder) and found not in known:
+                known.add(found)
+                todo += [*found.entries.values(), *found.durable.values(), *pending.get(found, ())]
+        self._changes = [change for change in self._changes if any(folder in known for folder, _, _ in change)]
+        self._changes_max = max(2 * len(self._changes), _CHANGES_MIN)
 
     def lock(self, path: str) -> _MemoryLock:
         self.call("lock", path)

@@ -37,7 +37,7 @@ from kafkawire.reference_broker.groups.embedded_protocol import (
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.records import group_record, group_tombstone
 from kafkawire.reference_broker.groups.requests import GroupLimits
-from kafkawire.reference_broker.groups.topics import Topics
+from kafkawire.reference_broker.groups.topics import Topics, metadata_hash
 from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -117,9 +117,9 @@ class Migration:
         epoch = classic.generation_id
         group = ConsumerGroup(classic.group_id, epoch, assignment_epoch=epoch)
         for member in classic.members.values():
-            # A group that is still joining for the first time has not selected a protocol.
-            protocol = classic.protocol_name or member.protocols[0][0]
-            subscription = read_subscription(member.metadata(protocol), self._topics)
+            # While a group is joining, a new member may not support what the others have selected.
+            data = member.metadata(classic.protocol_name) or member.protocols[0][1]
+            subscription = read_subscription(data, self._topics)
             assignment = read_assignment(member.assignment, self._topics)
             if assignment.user_data:
                 text = "an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
@@ -143,6 +143,8 @@ class Migration:
                 )
             )
             group.target[member.member_id] = assigned
+        names = {name for member in group.members.values() for name in member.topics}
+        group.metadata_hash = metadata_hash(names, self._topics)
         return group
 
     # From consumer to classic.
@@ -223,7 +225,7 @@ class Migration:
             data = classic.members[member.member_id].metadata(classic.protocol_name)
             version = readable_version(data)
             classic.members[member.member_id].assignment = write_assignment(
-                version, targets[member.member_id], member.topics, self._topics
+                version, targets[member.member_id], self._topics, self._topics
             )
         return classic
 

@@ -56,6 +56,7 @@ from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit 
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
@@ -186,7 +187,12 @@ class GroupShard:
         """Join a member; see `ClassicMembers.join` and `ClassicProtocolMembers.join`."""
         group = self.consumer_groups.get(request.group_id)
         if group is not None and group.members:
-            return self._step(lambda: self._classic_protocol.join(group, request, reply, now_ms))
+            try:
+                return self._step(lambda: self._classic_protocol.join(group, request, reply, now_ms))
+            except BrokerError as error:
+                # Without the member's id, as in Kafka.
+                reply(JoinGroupResponse(error_code=error.code))
+                return Result(None)
         if group is not None:
             self._end(group)
         return self._step(lambda: self._members.join(request, reply, now_ms))
@@ -243,7 +249,7 @@ class GroupShard:
             self._end(classic)
             return self._heartbeats.beat(ConsumerGroup(group_id), request, now_ms)
         group = self._migration.upgrade(classic)
-        response = self._heartbeats.beat(group, request, now_ms)
+        response = self._heartbeats.beat(group, request, now_ms, is_upgraded=True)
         for member in group.members.values():
             if member.member_id != response.member_id:
                 self._changes.expect_heard(group_id, member, now_ms)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-__all__ = ["TopicFacts", "Topics"]
+from kafkawire.sdk.records import crc32c
+
+__all__ = ["TopicFacts", "Topics", "metadata_hash"]
 
 
 class TopicFacts(NamedTuple):
@@ -17,3 +19,9 @@ class TopicFacts(NamedTuple):
 
 #: The topics that exist, by name.
 Topics = Mapping[str, TopicFacts]
+
+
+def metadata_hash(names: Iterable[str], topics: Topics) -> int:
+    """Return a number that changes with the topics of these names; 0 if there are none."""
+    facts = [(name, *topics[name]) for name in sorted(names) if name in topics]
+    return crc32c(repr(facts).encode()) if facts else 0

@@ -346,9 +346,11 @@ def log_config(overrides: Mapping[str, str]) -> LogConfig:
     is_compacted = "compact" in policies
     is_log_append_time = text("message.timestamp.type") == "LogAppendTime"
     segment_ms = number("segment.ms")
+    if is_compacted:
+        segment_ms = min(segment_ms, number("max.compaction.lag.ms"))
     return LogConfig(
         segment_bytes=number("segment.bytes"),
-        segment_ms=min(segment_ms, number("max.compaction.lag.ms")) if is_compacted else segment_ms,
+        segment_ms=segment_ms,
         segment_jitter_ms=min(number("segment.jitter.ms"), segment_ms),
         segment_index_bytes=number("segment.index.bytes"),
         index_interval_bytes=number("index.interval.bytes"),

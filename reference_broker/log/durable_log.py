@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from kafkawire.reference_broker.log.config import LogConfig
+from kafkawire.reference_broker.log.producer_state import Snapshots
 from kafkawire.reference_broker.log.reading import ReadableLog, storage_error
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import Segments
@@ -38,6 +39,7 @@ class DurableLog(ReadableLog):
     Attributes:
         config: see above.
         recovery_point: everything before this offset is on disk.
+        snapshots: see `Snapshots`.
         on_sealed: called when the recovery point has passed a complete segment, which is worth a checkpoint.
     """
 
@@ -48,6 +50,7 @@ class DurableLog(ReadableLog):
         self.config = config
         self.recovery_point = 0
         self.on_sealed: Callable[[], None] | None = None
+        self.snapshots = Snapshots(services.disk, folder)
         self._services = services
         #: Sealed segments whose indexes are not durable yet, and those of the sync in flight.
         self._unstored: list[Segment] = []
@@ -140,6 +143,9 @@ class DurableLog(ReadableLog):
         self._has_new_names = False
 
         def work() -> None:
+            # Retention may take the records, and who wrote them is known by the snapshot alone then.
+            for segment in sealed:
+                self.snapshots.sync_from(segment.next_offset)
             make_durable(disk, folder, sealed, segments, with_names=has_new_names)
 
         def note() -> None:

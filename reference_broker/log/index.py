@@ -18,6 +18,7 @@ from itertools import islice
 from operator import le, lt
 
 from kafkawire.reference_broker.disk.disk import Disk, read_file
+from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 
 __all__ = ["OffsetIndex", "TimeIndex"]
 
@@ -100,7 +101,7 @@ class _Index:
     def store(self) -> None:
         """Write the file and sync it, on any thread.
 
-        A file that is only half written is found out when it is loaded, so it need not be replaced in one step.
+        It need not be replaced in one step: until it is durable, no checkpoint says that it can be trusted.
         """
         file = self._disk.open(self._path, create=True)
         if file.size_bytes:
@@ -161,13 +162,13 @@ class TimeIndex(_Index):
         return len(self._keys) >= self._max_entries - 1
 
     def append(self, timestamp: int, last_offset: int) -> None:
-        """Add an entry for the highest timestamp so far, if it is higher than that of the last entry.
+        """Add an entry for the highest timestamp so far, if there is one, and it is higher than that of the last entry.
 
         Args:
             timestamp: milliseconds since the epoch.
             last_offset: the last offset of the batch that has it.
         """
-        if not self._keys or timestamp > self._keys[-1]:
+        if timestamp > (self._keys[-1] if self._keys else NO_TIMESTAMP):
             self._add(timestamp, last_offset - self._base_offset)
 
     def offset_before(self, timestamp: int) -> int:

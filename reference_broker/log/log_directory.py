@@ -149,6 +149,7 @@ class LogDirectory:
                 "directory.id": format_uuid(self._new_uuid()),
                 "node.id": str(node_id),
             }
+            write_offsets(self._disk, RECOVERY_POINTS, {})
             replace_file(self._disk, META_PROPERTIES, properties_text(known).encode())
         known = read_properties(self._disk, META_PROPERTIES)
         missing = [name for name in _META_NAMES if not known.get(name)]
@@ -175,6 +176,8 @@ class LogDirectory:
         is_checked = self.was_clean and recovery_points is not None
         has_new_folders = False
         present = set(self._disk.names(""))
+        # What the file does not name yet was not compacted; where it is gone, nobody knows.
+        unnamed = 0 if recovery_points is not None and RECOVERY_POINTS in present else None
         for file in self._files.topics():
             topic = Topic(file.name, file.topic_id, file.configs)
             config = self._config_in(file)
@@ -191,7 +194,7 @@ class LogDirectory:
                     config,
                     is_clean=is_checked,
                     log_start_offset=(starts or {}).get(place, 0),
-                    recovery_point=self.recovery_points.get(place),
+                    recovery_point=self.recovery_points.get(place, unnamed),
                 )
                 topic.logs.append(log)
             self._register(topic)
@@ -399,7 +402,12 @@ class LogDirectory:
     def _checkpoint_work(self) -> Callable[[], None]:
         logs = list(self.logs())
         # What a log that went offline says may not be so.
-        points = {(name, number): log.recovery_point for name, number, log in logs if not log.is_offline}
+        # And what is before a recovery point is not looked at again: not even an index may be missing.
+        points = {
+            (name, number): min(log.recovery_point, log.segments.stored_to)
+            for name, number, log in logs
+            if not log.is_offline
+        }
         kept = {(name, number) for name, number, log in logs if log.is_offline} & self.recovery_points.keys()
         points |= {place: self.recovery_points[place] for place in kept}
         starts = {(name, number): log.log_start_offset for name, number, log in logs if log.log_start_offset}

@@ -21,7 +21,7 @@ from kafkawire.reference_broker.log.epochs import load_epochs
 from kafkawire.reference_broker.log.high_watermark import HighWatermark
 from kafkawire.reference_broker.log.last_stable_offset import LastStableOffset
 from kafkawire.reference_broker.log.markers import build_marker
-from kafkawire.reference_broker.log.producer_state import Snapshots, load_producers
+from kafkawire.reference_broker.log.producer_state import load_producers
 from kafkawire.reference_broker.log.producers import BATCHES_KEPT, CompletedTransaction, Marker, Verification
 from kafkawire.reference_broker.log.reading import storage_error
 from kafkawire.reference_broker.log.recovery import Places, open_segments
@@ -86,7 +86,6 @@ class PartitionLog(DurableLog):
 
     Attributes:
         truncated_bytes: bytes that recovery cut off.
-        snapshots: see `Snapshots`.
     """
 
     def __init__(
@@ -102,7 +101,6 @@ class PartitionLog(DurableLog):
         first = Segment(services.disk, folder, log_start_offset, config)
         super().__init__(services, folder, config, Segments([first]), log_start_offset)
         self.truncated_bytes = 0
-        self.snapshots = Snapshots(services.disk, folder)
         #: Appends that wait for a new segment, in order. A connection has one request at a time, of bounded size.
         self._waiting: deque[_Append] = deque()
         self._is_rolling = False
@@ -147,7 +145,7 @@ class PartitionLog(DurableLog):
             self.snapshots,
             self.segments.base_offsets,
             self.next_offset,
-            self.segments.headers_from,
+            self.segments.producers_from,
             is_clean=is_clean,
             aborted=aborted,
             aborted_from=incomplete[0].base_offset if incomplete else None,

@@ -81,6 +81,16 @@ class Snapshots:
         self._disk.remove(self._path(offset))
         self.offsets.remove(offset)
 
+    def sync_from(self, offset: int) -> None:
+        """Make the first snapshot at an offset or after it durable, on any thread: the records before it may go.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        later = min((each for each in tuple(self.offsets) if each >= offset), default=None)
+        if later is not None:
+            self._disk.open(self._path(later)).sync()
+
     def retire(self, offsets: Collection[int]) -> list[str]:
         """Rename snapshots, so that they do not count any more, and return what is to be removed later, on any thread.
 
@@ -124,8 +134,9 @@ def load_producers(
             None if all was answered.
     """
     snapshots.find()
+    bases = set(base_offsets)
     for offset in snapshots.offsets[:]:
-        is_stray = offset not in base_offsets and offset != snapshots.offsets[-1]
+        is_stray = offset not in bases and offset != snapshots.offsets[-1]
         if is_stray or offset > end_offset:
             snapshots.remove(offset)
     had_snapshots = bool(snapshots.offsets)

@@ -13,7 +13,7 @@ import logging
 from bisect import bisect_right
 from typing import NamedTuple
 
-from kafkawire.reference_broker.disk.disk import Disk
+from kafkawire.reference_broker.disk.disk import TEMPORARY_SUFFIX, Disk
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.file_names import (
     DELETED_SUFFIX,
@@ -33,7 +33,7 @@ __all__ = ["Opened", "Places", "open_segments"]
 logger = logging.getLogger("kafkawire.broker")
 
 _COPY_SUFFIX = ".copy"
-_LEFTOVERS = (_COPY_SUFFIX, DELETED_SUFFIX)
+_LEFTOVERS = (_COPY_SUFFIX, DELETED_SUFFIX, TEMPORARY_SUFFIX)
 
 #: Beyond every offset.
 _ANYWHERE = 2**63

@@ -7,10 +7,11 @@ Source: `UnifiedLog.deleteOldSegments` in Apache Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise, repeat, takewhile
 
 from kafkawire.reference_broker.log.config import LogConfig
+from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import Segments
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 
@@ -37,28 +38,25 @@ def removable(segments: Segments, config: LogConfig, log_start_offset: int, end_
     ends = [following.base_offset for _, following in pairwise(known)] + [segments.last.next_offset]
     allowed = sum(end <= end_offset for end in ends) - (not segments.last.size_bytes)
 
-    def count_while(count: int, may_go: Callable[[int], bool]) -> int:
-        while count < allowed and may_go(count):
-            count += 1
-        return count
-
     count = min(len(known) - len(segments.since(log_start_offset)), allowed)
     if not config.has_retention:
         return count
-    excess = sum(segment.size_bytes for segment in known[count:]) - config.retention_bytes
-
-    def is_excess(number: int) -> bool:
-        nonlocal excess
-        excess -= known[number].size_bytes
-        return excess >= 0
-
-    def is_old(number: int) -> bool:
-        timestamps = (segment.highest_timestamp() for segment in known[number:])
-        known_times = (timestamp for timestamp in timestamps if timestamp != NO_TIMESTAMP)
-        return now_ms - next(known_times, now_ms) > config.retention_ms
-
     if config.retention_bytes >= 0:
-        count = count_while(count, is_excess)
+        excess = sum(segment.size_bytes for segment in known[count:]) - config.retention_bytes
+        while count < allowed and (excess := excess - known[count].size_bytes) >= 0:
+            count += 1
     if config.retention_ms >= 0:
-        count = count_while(count, is_old)
+        known_times = islice(_timestamps(known[count:], now_ms), allowed - count)
+        count += sum(1 for _ in takewhile(lambda timestamp: now_ms - timestamp > config.retention_ms, known_times))
     return count
+
+
+def _timestamps(segments: Sequence[Segment], now_ms: int) -> Iterator[int]:
+    """Yield the highest timestamp of each segment, or that of the next one that has any."""
+    without = 0
+    for segment in segments:
+        without += 1
+        if (timestamp := segment.highest_timestamp()) != NO_TIMESTAMP:
+            yield from repeat(timestamp, without)
+            without = 0
+    yield from repeat(now_ms, without)

@@ -22,7 +22,7 @@ from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
 from kafkawire.reference_broker.log.transaction_index import TransactionIndex
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, NO_TIMESTAMP
 from kafkawire.sdk.records import crc32c
 from kafkawire.sdk.records.java_integers import INT32_MAX
 
@@ -47,6 +47,7 @@ class Segment:
         next_offset: the offset after the last one in the file.
         is_sealed: whether it is complete.
         is_stored: whether the files of its indexes are complete and durable.
+        has_producers: whether a batch may be of an idempotent producer, or a marker; `recover` may find that none is.
         transactions: the transactions that were aborted here.
     """
 
@@ -62,6 +63,7 @@ class Segment:
         self.base_offset = base_offset
         self.next_offset = base_offset if sealed_at is None else sealed_at
         self.is_sealed = self.is_stored = sealed_at is not None
+        self.has_producers = True
         self._disk = disk
         self._paths = [f"{folder}/{file_name(base_offset, kind)}{suffix}" for kind in (LOG_SUFFIX, *INDEX_SUFFIXES)]
         self._path, index_path, time_index_path, transactions_path = self._paths
@@ -73,6 +75,8 @@ class Segment:
         self.transactions = TransactionIndex(disk, transactions_path, base_offset)
         self._is_indexed = sealed_at is None
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
+        #: Of a sealed segment, once somebody has asked.
+        self._highest: int | None = None
         self._bytes_since_entry = 0
         self._first_timestamp: int | None = None
         #: When something was appended first, in this run: the age of a segment whose first batch has no timestamp.
@@ -125,10 +129,13 @@ class Segment:
         """
         if self._is_indexed:
             return self._max_timestamp
-        index = TimeIndex(self._disk, self._paths[2], self.base_offset, self._config.segment_index_bytes)
-        if index.load() and (entry := index.last_entry) is not None:
-            return entry[0]
-        return max((batch.max_timestamp for batch in self.headers(0)), default=NO_TIMESTAMP)
+        if self._highest is None:
+            index = TimeIndex(self._disk, self._paths[2], self.base_offset, self._config.segment_index_bytes)
+            if index.load() and (entry := index.last_entry) is not None:
+                self._highest = entry[0]
+            else:
+                self._highest = max((batch.max_timestamp for batch in self.headers(0)), default=NO_TIMESTAMP)
+        return self._highest
 
     def index_sizes(self) -> tuple[int, int]:
         """Return the sizes of the indexes by offset and by time, on any thread; the segment is stored.
@@ -185,6 +192,7 @@ class Segment:
         file = self.file
         position = file.size_bytes
         self.is_stored = False
+        self.has_producers = True
         try:
             file.append(data)
         except OSError:
@@ -330,13 +338,15 @@ class Segment:
         self.next_offset = self.base_offset
         self.is_stored = False
         self._is_indexed = True
-        end = 0
+        end, has_producers = 0, False
         try:
             for batch in headers_in(self.file, self.next_offset):
                 self._note(batch, batch.last_offset, batch.position)
+                has_producers = has_producers or batch.producer_id != NO_PRODUCER_ID or batch.is_control
                 end = batch.position + batch.size_bytes
         except DecodeError as error:
             return end, error
+        self.has_producers = has_producers
         return end, None
 
     def _need_indexes(self) -> None:
@@ -405,7 +415,8 @@ class Segment:
         Raises:
             DecodeError: a batch on the way there is damaged.
         """
-        if self.max_timestamp >= timestamp:
+        if self.highest_timestamp() >= timestamp:
+            self._need_indexes()
             start = self._index.position_for(self._time_index.offset_before(timestamp))
             for batch in self.headers(start):
                 if batch.max_timestamp >= timestamp:

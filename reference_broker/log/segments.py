@@ -90,6 +90,16 @@ class Segments:
         """The size of all batches."""
         return sum(segment.size_bytes for segment in self._segments)
 
+    @property
+    def stored_to(self) -> int:
+        """The offset before which all are durable with their indexes."""
+        offset = self.last.next_offset
+        for segment in reversed(self._segments):
+            if segment.is_stored:
+                break
+            offset = segment.base_offset
+        return offset
+
     def rolled(self, segment: Segment) -> Segments:
         """Return these segments and one more at the end."""
         return Segments((*self._segments, segment))
@@ -176,9 +186,14 @@ class Segments:
             for header in segment.headers(0):
                 yield segment.file, header
 
-    def headers_from(self, offset: int) -> Iterator[tuple[File, BatchHeader]]:
-        """Yield the header of every batch from `offset` on; what follows a damaged one in its segment is left out."""
+    def producers_from(self, offset: int) -> Iterator[tuple[File, BatchHeader]]:
+        """Yield the header of every batch from `offset` on, but of no segment that is known to have no producers.
+
+        What follows a damaged one in its segment is left out.
+        """
         for segment in self.since(offset):
+            if not segment.has_producers:
+                continue
             try:
                 for header in segment.headers(0):
                     if header.base_offset >= offset:
@@ -203,8 +218,19 @@ class Segments:
         return None
 
     def max_timestamp(self) -> int:
-        """Return the highest timestamp, `NO_TIMESTAMP` if there is none."""
-        return max((segment.max_timestamp for segment in self._segments), default=NO_TIMESTAMP)
+        """Return the highest timestamp, `NO_TIMESTAMP` if there is none.
+
+        Raises:
+            DamagedSegment: a segment without a time index is damaged.
+            OSError: the disk failed.
+        """
+        highest = NO_TIMESTAMP
+        for segment in self._segments:
+            try:
+                highest = max(highest, segment.highest_timestamp())
+            except DecodeError as error:
+                raise DamagedSegment(segment.base_offset, str(error)) from error
+        return highest
 
 
 def _record_at(segment: Segment, batch: BatchHeader, timestamp: int, start_offset: int) -> TimestampAndOffset | None:

@@ -15,7 +15,14 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kafkawire.reference_broker.disk.disk import Disk, read_file, remove_tree, replace_file, write_file
+from kafkawire.reference_broker.disk.disk import (
+    TEMPORARY_SUFFIX,
+    Disk,
+    read_file,
+    remove_tree,
+    replace_file,
+    write_file,
+)
 from kafkawire.reference_broker.log.checkpoints import (
     PARTITION_METADATA,
     DamagedFile,
@@ -34,7 +41,6 @@ _FOLDER = "topics"
 _TOPIC = ".topic"
 _CREATING = ".creating"
 _DELETING = ".deleting"
-_TEMPORARY = ".tmp"
 #: Folders whose files are being removed, and folders that belong to no topic.
 _DELETED = "-delete"
 _STRAY = "-stray"
@@ -156,7 +162,7 @@ class TopicFiles:
                 self._disk.remove(self._file(topic.name))
                 self._disk.sync_folder(_FOLDER)
             self._remove_folders(topic)
-            for suffix in (_CREATING, _CREATING + _TEMPORARY):
+            for suffix in (_CREATING, _CREATING + TEMPORARY_SUFFIX):
                 with contextlib.suppress(FileNotFoundError):
                     self._disk.remove(self._journal(topic, suffix))
             self._disk.sync_folder(_FOLDER)
@@ -225,7 +231,7 @@ class TopicFiles:
         """Finish or undo what a crash has interrupted."""
         for name in self._disk.names(_FOLDER):
             path = f"{_FOLDER}/{name}"
-            if name.endswith(_TEMPORARY):
+            if name.endswith(TEMPORARY_SUFFIX):
                 self._disk.remove(path)
             elif name.endswith(_DELETING):
                 self.finish_delete(self._read(name))

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kafkawire.reference_broker.disk.disk import Disk, read_file
+from kafkawire.reference_broker.disk.disk import Disk, read_file, replace_file
 from kafkawire.reference_broker.log.producers import CompletedTransaction
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import (
@@ -109,11 +109,14 @@ class TransactionIndex:
         end, had_file = len(self._content), self._has_file
         self._has_file = end > 0
         if end > self._stored_bytes:
-            file = self._disk.open(self._path, create=True)
-            if file.size_bytes > self._stored_bytes:
-                file.truncate(self._stored_bytes)
-            file.append(bytes(self._content[self._stored_bytes : end]))
-            file.sync()
+            new = bytes(self._content[self._stored_bytes : end])
+            if had_file and not self._stored_bytes:
+                # Not in place: a crash would leave a file that lacks entries and does not show it.
+                replace_file(self._disk, self._path, new)
+            else:
+                file = self._disk.open(self._path, create=True)
+                file.append(new)
+                file.sync()
             self._stored_bytes = end
         elif had_file and not end:
             self._disk.remove(self._path)

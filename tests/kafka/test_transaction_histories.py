@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from kafkawire.reference_broker.disk.disk import read_file
-from kafkawire.reference_broker.log.producer_snapshots import SNAPSHOT_SUFFIX, decode_snapshot, encode_snapshot
-from kafkawire.reference_broker.log.transaction_index import TRANSACTION_INDEX_SUFFIX
+from kafkawire.reference_broker.log.file_names import SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX
+from kafkawire.reference_broker.log.producer_snapshots import decode_snapshot, encode_snapshot
 from kafkawire.reference_broker.transactions.transaction import Partition, ProducerIdAndEpoch
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

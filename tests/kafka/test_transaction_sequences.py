@@ -18,7 +18,7 @@ from random import Random
 
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.transacting import Pair, new_bench, open_line
-from tests.reference_broker.transactions.sequences import Asked, Produce, Script, Share, Wait
+from tests.reference_broker.transactions.sequences import Asked, Mark, Produce, Script, Share, Wait
 
 SEQUENCES = int(os.environ.get("KAFKAWIRE_SEQUENCES", "60"))
 STEPS = 25
@@ -43,8 +43,11 @@ def run(pair: Pair, seed: int) -> None:
 
 
 def is_left_out(script: Script, asked: Asked) -> bool:
-    """Return whether a batch of no transaction has an epoch that its transactional producer was not given yet."""
-    if not isinstance(asked, Produce) or asked.transactional_id is not None:
+    """Return whether something is written with an epoch that its transactional producer was not given yet.
+
+    That is a marker of a client, or a batch of no transaction; nobody else can.
+    """
+    if not (isinstance(asked, Mark) or (isinstance(asked, Produce) and asked.transactional_id is None)):
         return False
     epochs = [
         one.producer.epoch

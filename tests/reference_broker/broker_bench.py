@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -54,8 +54,12 @@ class BrokerBench:
         self.options = {"offsets_topic_num_partitions": 1, **options}
         self.now_ms = NOW_MS
         self.peer = Peer(LISTENER, "host")
-        self._uuids = (number.to_bytes(16, "big") for number in count(1))
+        self._uuids = (number.to_bytes(16, "big") for number in self.new_numbers())
         self.core = self._open()
+
+    def new_numbers(self) -> Iterator[int]:
+        """Return what the ids of topics are made of."""
+        return count(1)
 
     def _open(self) -> Core:
         options = read_options(self.options)
@@ -65,6 +69,8 @@ class BrokerBench:
         numbers = count(1)
         core = Core(directory, options, lambda: f"id{next(numbers)}", self.now_ms)
         while core.groups.is_loading or core.transactions.is_loading:
+            # What cannot be read is tried again after a pause.
+            self.now_ms = max(self.now_ms, core.timers.next_deadline_ms or 0)
             core.advance(self.now_ms)
         return core
 

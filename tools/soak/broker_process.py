@@ -27,7 +27,7 @@ from kafkawire.sdk.records import BatchBuilder
 from kafkawire.sdk.transport.blocking import FrameSocket
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["BrokerProcess", "RawClient", "fetch_request", "produce_request"]
+__all__ = ["FETCH_VERSION", "PRODUCE_VERSION", "BrokerProcess", "RawClient", "fetch_request", "produce_request"]
 
 #: Versions that name topics, so that nobody has to look up ids.
 CREATE_TOPICS_VERSION = 7
@@ -183,15 +183,21 @@ def produce_request(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
+    transactional_id: str | None = None,
 ) -> ProduceRequest:
     """Return a request with one batch."""
     builder = BatchBuilder(
-        2**31 - 1, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence
+        2**31 - 1,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        is_transactional=transactional_id is not None,
     )
     for value in values:
         builder.append(timestamp_ms, None, value)
     data = ProduceRequest.PartitionProduceData(partition, bytearray(builder.seal()))
-    return ProduceRequest(None, -1, 30_000, [ProduceRequest.TopicProduceData(topic, partition_data=[data])])
+    topics = [ProduceRequest.TopicProduceData(topic, partition_data=[data])]
+    return ProduceRequest(transactional_id, -1, 30_000, topics)
 
 
 def fetch_request(topic: str, partition: int, offset: int, max_bytes: int = 8 << 20) -> FetchRequest:

@@ -1,9 +1,10 @@
 """Kill a broker under load, again and again: `python -m tools.soak kills [--kills N] [--seconds S] [--seed S]`.
 
-Producers send numbers, some of them idempotently; groups commit them. After a moment the process gets SIGKILL, one time
-in four SIGTERM; it is started again on the same files, and what is there is compared with what was acknowledged:
-everything that was, in order, once; of an idempotent producer all that it sent, after it has sent the rest again; of a
-broker that was told to stop nothing that was not answered; and no commit that goes back.
+Producers send numbers, some of them idempotently, some in transactions (`killed_transactions.py`); groups commit them.
+After a moment the process gets SIGKILL, one time in four SIGTERM; it is started again on the same files, and what is
+there is compared with what was acknowledged: everything that was, in order, once; of an idempotent producer all that it
+sent, after it has sent the rest again; each transaction whole or not at all; of a broker that was told to stop nothing
+that was not answered; and no commit that goes back.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdReque
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
+from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import walk
 from tools.soak.broker_process import PRODUCE_VERSION, BrokerProcess, RawClient, produce_request
+from tools.soak.killed_transactions import TOPICS as TRANSACTION_TOPICS
+from tools.soak.killed_transactions import Failure, Transactor
 
 __all__ = ["main"]
 
@@ -47,6 +51,7 @@ IN_FLIGHT = 5
 TOPICS = {
     "plain": {"segment.bytes": str(1 << 20), "index.interval.bytes": "0"},
     "synced": {"flush.messages": "1"},
+    **{name: {"segment.index.bytes": "480", "index.interval.bytes": "0"} for name in TRANSACTION_TOPICS},
 }
 _COMMITTED_TOPIC = "plain"
 _COMMIT_VERSION = 8
@@ -56,10 +61,6 @@ _PRODUCER_ID_VERSION = 4
 
 #: Until the coordinator has loaded its part of the offsets topic.
 _RETRIABLE = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
-
-
-class Failure(Exception):
-    """A promise that was not kept."""
 
 
 class Writer:
@@ -226,6 +227,10 @@ class Committer:
             raise Failure(f"{self.group}: {offset} is committed, {self.acknowledged} was acknowledged of {self.sent}")
 
 
+#: What has a thread and a connection of its own.
+Worker = Writer | Transactor | list[Committer]
+
+
 class Lives:
     """The lives of one broker.
 
@@ -243,14 +248,17 @@ class Lives:
             Writer("synced", 0, is_idempotent=True),
         ]
         self.committers = [Committer(f"group-{number}") for number in range(3)]
+        self.transactors = [Transactor(f"transactor-{number}", number) for number in range(2)]
         self._broker = BrokerProcess(folder)
         with RawClient(self._broker.bootstrap) as client:
             for name, configs in TOPICS.items():
                 client.create({name: 2}, configs)
             request = FindCoordinatorRequest(coordinator_keys=["group-0"])
             client.ask(request, _COORDINATOR_VERSION, FindCoordinatorResponse)
-            for writer in self.writers:
-                writer.begin(client)
+            request = FindCoordinatorRequest(key_type=CoordinatorType.TRANSACTION, coordinator_keys=["transactor-0"])
+            client.ask(request, _COORDINATOR_VERSION, FindCoordinatorResponse)
+            for worker in (*self.writers, *self.transactors):
+                worker.begin(client)
 
     def live_and_die(self, *, by_kill: bool) -> None:
         """Work, end the broker, start it again, and check.
@@ -261,7 +269,7 @@ class Lives:
         failures: list[Failure] = []
         threads = [
             threading.Thread(target=self._worked, args=(worker, by_kill, failures))
-            for worker in (*self.writers, self.committers)
+            for worker in (*self.writers, *self.transactors, self.committers)
         ]
         for thread in threads:
             thread.start()
@@ -285,12 +293,21 @@ class Lives:
                 writer.check(client, is_stopped=is_stopped)
             for committer in self.committers:
                 committer.check(client)
+            for transactor in self.transactors:
+                transactor.begin(client)
+                transactor.check(client)
+
+    def counts(self) -> tuple[int, int, int]:
+        """Return how many records, commits and transactions were kept."""
+        records = sum(writer.last_number + 1 for writer in self.writers)
+        commits = sum(committer.acknowledged for committer in self.committers)
+        return records, commits, sum(transactor.kept for transactor in self.transactors)
 
     def end(self) -> None:
         """Kill it."""
         self._broker.kill()
 
-    def _worked(self, worker: Writer | list[Committer], by_kill: bool, failures: list[Failure]) -> None:
+    def _worked(self, worker: Worker, by_kill: bool, failures: list[Failure]) -> None:
         random = Random(self._random.random())
         client = None
         try:
@@ -298,6 +315,8 @@ class Lives:
             while True:
                 if isinstance(worker, Writer):
                     worker.work(client, random.choice((10, 1_000, 50_000)), random.randint(1, 4))
+                elif isinstance(worker, Transactor):
+                    worker.work(client, random)
                 else:
                     random.choice(worker).work(client)
         except (OSError, RemoteProtocolError):
@@ -309,7 +328,11 @@ class Lives:
                 client.close()
 
     def _last_answers(
-        self, worker: Writer | list[Committer], client: RawClient | None, by_kill: bool, failures: list[Failure]
+        self,
+        worker: Worker,
+        client: RawClient | None,
+        by_kill: bool,
+        failures: list[Failure],
     ) -> None:
         """Read what the broker has sent before it ended."""
         if isinstance(worker, Writer) and client is not None:
@@ -330,7 +353,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--bootstrap", help="not for this one, which starts its own")
     given = parser.parse_args(arguments)
     begun = time.monotonic()
-    killed = stopped = records = commits = 0
+    killed = stopped = 0
+    kept = [0, 0, 0]
     folder = Path(tempfile.mkdtemp(prefix="kafkawire-kills-"))
     lives: Lives | None = None
     try:
@@ -345,17 +369,13 @@ def main(arguments: list[str]) -> int:
                 lives = Lives(folder, random)
             assert lives is not None
             by_kill = number % TERM_EVERY != TERM_EVERY - 1
-            before = (
-                sum(writer.last_number + 1 for writer in lives.writers),
-                sum(c.acknowledged for c in lives.committers),
-            )
+            before = lives.counts()
             try:
                 lives.live_and_die(by_kill=by_kill)
             except Failure as failure:
                 print(f"kills: seed {given.seed}, end {number}: {failure}; the files are in {folder}")
                 return 1
-            records += sum(writer.last_number + 1 for writer in lives.writers) - before[0]
-            commits += sum(committer.acknowledged for committer in lives.committers) - before[1]
+            kept = [sum(entry) - before[number] for number, entry in enumerate(zip(kept, lives.counts(), strict=True))]
             killed += by_kill
             stopped += not by_kill
         shutil.rmtree(folder)
@@ -363,7 +383,9 @@ def main(arguments: list[str]) -> int:
         if lives is not None:
             lives.end()
     seconds = time.monotonic() - begun
+    records, commits, transactions = kept
     print(
-        f"kills: {killed} SIGKILL, {stopped} SIGTERM in {seconds:.0f} s; {records:,} records, {commits:,} commits kept"
+        f"kills: {killed} SIGKILL, {stopped} SIGTERM in {seconds:.0f} s; "
+        f"{records:,} records, {commits:,} commits, {transactions:,} transactions kept"
     )
     return 0

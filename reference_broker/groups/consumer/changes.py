@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from kafkawire.reference_broker.coordinators.shard import ShardTimers
-from kafkawire.reference_broker.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, Subscriber
+from kafkawire.reference_broker.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR
 from kafkawire.reference_broker.groups.consumer.deadlines import Deadline, Deadlines
 from kafkawire.reference_broker.groups.consumer.group import (
     NOTHING,
@@ -32,14 +32,13 @@ from kafkawire.reference_broker.groups.consumer.records import (
     member_tombstones,
     target_record,
 )
+from kafkawire.reference_broker.groups.consumer.subscribers import Subscriber
 from kafkawire.reference_broker.groups.migration import Migration
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.requests import GroupLimits
-from kafkawire.reference_broker.groups.topics import Topics
+from kafkawire.reference_broker.groups.topics import Topics, metadata_hash
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.java_order import java_order, string_hash
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.records import crc32c
 
 __all__ = ["Change", "Changes", "preferred_assignor"]
 
@@ -58,9 +57,12 @@ class Change:
         self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, replaced: str | None
     ) -> None:
         self.group = group
+        self.member = member
         self.updated = updated
         self.replaced = replaced
         self.is_known = updated == member
+        #: A member that takes another's place gives up its own: what it had is free.
+        self.leaves_place = replaced not in (None, updated.member_id) and updated.member_id in group.members
         self.has_subscription_changed = (updated.topics, updated.regex) != (member.topics, member.regex)
         self.members = {name: known for name, known in group.members.items() if name != replaced}
         self.members[updated.member_id] = updated
@@ -128,13 +130,15 @@ class Changes:
         self._outbox.add(current_record(group.group_id, new))
         return new
 
-    def write_member(self, change: Change) -> int:
+    def write_member(self, change: Change, *, raises_epoch: bool = False) -> int:
         """Write what a member says of itself; return the group's epoch, which subscriptions and their topics raise."""
         group = change.group
         if not change.is_known:
             self._outbox.add(member_record(group.group_id, change.updated))
         metadata_hash = self._metadata_hash(change.members)
-        if not change.has_subscription_changed and metadata_hash == group.metadata_hash:
+        raises_epoch = raises_epoch or change.leaves_place
+        raises_epoch = raises_epoch or change.has_subscription_changed or metadata_hash != group.metadata_hash
+        if not raises_epoch:
             return group.epoch
         self._outbox.add(group_value_record(group.group_id, group.epoch + 1, metadata_hash))
         return group.epoch + 1
@@ -221,8 +225,11 @@ class Changes:
         """Return a number that changes with the topics that members are subscribed to; 0 if there are none."""
         subscriptions = {(member.topics, member.regex): member for member in members.values()}
         names = {name for member in subscriptions.values() for name in member.subscribed_topics(self._topics)}
-        facts = [(name, self._topics[name]) for name in sorted(names) if name in self._topics]
-        return crc32c(repr([(name, *found) for name, found in facts]).encode()) if facts else 0
+        return metadata_hash(names, self._topics)
+
+    def is_outdated(self, group: ConsumerGroup) -> bool:
+        """Return whether topics of a group have changed, which the next request of a member to join takes over."""
+        return self._metadata_hash(group.members) != group.metadata_hash
 
     def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
         """Return whether changes have been gathered long enough since the last assignment."""
@@ -240,15 +247,44 @@ class Changes:
             counts.update((found.topic_id, found.partitions) for found in facts)
             topic_ids = frozenset(found.topic_id for found in facts)
             subscribers[member_id] = Subscriber(member.instance_id, topic_ids, change.target_of(member_id))
-        assignment = ASSIGNORS[preferred_assignor(change.members)](subscribers, counts)
+        assignment = ASSIGNORS[_preferred_after(change)](subscribers, counts, is_homogeneous=_are_same(change.members))
         for member_id, target in assignment.items():
-            if group.target.get(member_id) != target:
+            is_new = member_id not in group.target
+            if is_new or change.target_of(member_id) != target:
                 self._outbox.add(target_record(group.group_id, member_id, target))
         self._outbox.add(epoch_record(group.group_id, epoch, now_ms))
         return assignment
 
 
+def _are_same(members: Mapping[str, ConsumerMember]) -> bool:
+    """Return whether all members are subscribed to the same names, or by the same expression alone."""
+    subscriptions = {(member.topics, member.regex) for member in members.values()}
+    return len(subscriptions) == 1 and not all(next(iter(subscriptions)))
+
+
 def preferred_assignor(members: Mapping[str, ConsumerMember]) -> str:
     """Return the assignor that most members ask for."""
-    votes = Counter(member.assignor for member in members.values() if member.assignor is not None)
-    return max(java_order(votes, string_hash), key=votes.__getitem__) if votes else DEFAULT_ASSIGNOR
+    return _first(_votes(members))
+
+
+def _preferred_after(change: Change) -> str:
+    """Return the assignor that most members ask for after a change; if there are two, the one that has just come."""
+    votes = _votes(change.group.members)
+    before, now = change.member.assignor, change.updated.assignor
+    if before is not None:
+        votes[before] -= 1
+        if not votes[before]:
+            del votes[before]
+    if now is not None:
+        votes = {now: 1, **votes} if now not in votes else {**votes, now: votes[now] + 1}
+    return _first(votes)
+
+
+def _votes(members: Mapping[str, ConsumerMember]) -> dict[str, int]:
+    """Return how many members ask for an assignor, in the order that decides between equals."""
+    counts = Counter(member.assignor for member in members.values())
+    return {name: counts[name] for name in ASSIGNORS if counts[name]}
+
+
+def _first(votes: Mapping[str, int]) -> str:
+    return max(votes, key=votes.__getitem__) if votes else DEFAULT_ASSIGNOR

@@ -109,6 +109,14 @@ class ConsumerMember:
     regex: str = ""
     classic: ClassicProtocol | None = None
 
+    @property
+    def owned(self) -> Partitions:
+        """What it owns, whether it may keep it or not."""
+        return {
+            topic_id: self.assigned.get(topic_id, frozenset()) | self.revoking.get(topic_id, frozenset())
+            for topic_id in {**self.assigned, **self.revoking}
+        }
+
     def is_subscribed_to(self, topic: str) -> bool:
         """Return whether it is subscribed to a topic."""
         return topic in self.topics or (bool(self.regex) and topic_pattern(self.regex).matches(topic))
@@ -160,14 +168,22 @@ class ConsumerGroup:
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 
+    @property
+    def is_classic(self) -> bool:
+        """Whether all members speak the classic protocol, as when the group may not become a classic one."""
+        return all(member.classic is not None for member in self.members.values())
+
+    @property
+    def awaited_epoch(self) -> int:
+        """The epoch for which members that speak the classic protocol have to join again.
+
+        A member of KIP-848 makes a new target assignment in passing; without any, one of the others has to.
+        """
+        return self.epoch if self.is_classic else self.assignment_epoch
+
     def is_subscribed_to(self, topic: str) -> bool:
         """Return whether a member is subscribed to a topic, by name or by a regular expression."""
         return any(member.is_subscribed_to(topic) for member in self.members.values())
-
-    def is_classic_without(self, leaving: Collection[str]) -> bool:
-        """Return whether all members but these speak the classic protocol, and there are some."""
-        staying = [member for member_id, member in self.members.items() if member_id not in leaving]
-        return bool(staying) and all(member.classic is not None for member in staying)
 
     def supports_classic(self, names: Collection[str]) -> bool:
         """Return whether the members that speak the classic protocol have one of these assignors in common."""

@@ -47,13 +47,17 @@ class Heartbeats:
         self._new_id = new_id
         self._limits = limits
 
-    def beat(self, group: ConsumerGroup, request: Beat, now_ms: int) -> ConsumerGroupHeartbeatResponse:
+    def beat(
+        self, group: ConsumerGroup, request: Beat, now_ms: int, *, is_upgraded: bool = False
+    ) -> ConsumerGroupHeartbeatResponse:
         """Handle a heartbeat of a member that joins, stays or leaves.
 
         Args:
             group: the group, which a member that joins may have made.
             request: the heartbeat, checked by itself.
             now_ms: the current time.
+            is_upgraded: whether this makes a consumer group of a classic one, which may have been amid a rebalance: it
+                gets a new assignment even if who joins reads nothing.
 
         Raises:
             BrokerError: the member must correct its request, join again, or give up.
@@ -63,7 +67,7 @@ class Heartbeats:
         self._changes.check_room(group, request.member_id)
         member, replaced = self._member(group, request)
         change = Change(group, member, _updated(member, request), replaced)
-        epoch = self._changes.write_member(change)
+        epoch = self._changes.write_member(change, raises_epoch=is_upgraded)
         moved = self._changes.write_step(change, epoch, request.owned, now_ms)
         self._changes.expect_heard(group.group_id, moved, now_ms)
         return self._response(request, moved, has_moved=moved.assigned != member.assigned)
@@ -107,7 +111,8 @@ class Heartbeats:
         member = group.known(request.member_id, request.instance_id)
         if request.epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH:
             # It keeps its partitions for whoever comes back with its instance id, until its session ends.
-            away = replace(member, epoch=LEAVE_GROUP_STATIC_MEMBER_EPOCH, revoking=NOTHING)
+            epoch, since = LEAVE_GROUP_STATIC_MEMBER_EPOCH, dict.fromkeys(member.since, JOIN_EPOCH)
+            away = replace(member, epoch=epoch, revoking=NOTHING, since=since)
             self._outbox.add(current_record(group.group_id, away))
         else:
             self._changes.fence(group, [member.member_id], now_ms)

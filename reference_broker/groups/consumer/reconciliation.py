@@ -85,8 +85,11 @@ def _moved(
     member: ConsumerMember, epoch: int, state: MemberState, assigned: Partitions, revoking: Partitions
 ) -> ConsumerMember:
     since = {
-        (topic_id, number): member.since.get((topic_id, number), epoch)
-        for part in (assigned, revoking)
+        # What it has revoked and is given again it has had since now.
+        (topic_id, number): epoch
+        if number not in had.get(topic_id, ())
+        else member.since.get((topic_id, number), epoch)
+        for part, had in ((assigned, member.assigned), (revoking, member.owned))
         for topic_id, numbers in part.items()
         for number in numbers
     }

@@ -8,8 +8,11 @@ from __future__ import annotations
 from kafkawire.reference_broker.coordinators import loading
 from kafkawire.reference_broker.coordinators.loading import Loading
 from kafkawire.reference_broker.coordinators.records import encode
+from kafkawire.reference_broker.coordinators.shard import InTransaction, LastMarker
+from kafkawire.reference_broker.log.producers import Marker
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit import OffsetCommitKey
+from kafkawire.sdk.records import BatchBuilder, Compression, walk
 from tests.reference_broker.coordinators.counting_shard import CountingShard, MemoryLog, record
 
 
@@ -68,3 +71,57 @@ def test_records_of_unknown_types_are_left_alone():
     while not task.is_done:
         task.step()
     assert (shard.numbers, shard.replayed) == ({"a": 1}, 1)
+
+
+def test_transactions_count_from_where_they_are_written_once_a_marker_commits_them():
+    log = MemoryLog()
+
+    def append(entry, producer_id=None):
+        transaction = None if producer_id is None else InTransaction(producer_id, 0, None)
+        log.append([encode(entry)], 0, lambda outcome: None, transaction)
+
+    def end(producer_id, is_commit):
+        log.append_marker(LastMarker(Marker(producer_id, 0, is_commit, 0), 2), 0, lambda outcome: None)
+
+    append(record("before", 1))
+    append(record("committed", 1), 7)
+    append(record("overtaken", 1), 7)
+    append(record("deleted", 1), 7)
+    append(record("aborted", 1), 8)
+    append(record("open", 1), 9)
+    append(record("overtaken", 2))
+    append(record("deleted", None))
+    append(record("open", 2))
+    end(7, True)
+    end(8, False)
+    end(6, True)
+    append(record("before", 2))
+    shard = CountingShard(Timers())
+    task = Loading(log, shard)
+    while not task.is_done:
+        task.step()
+    assert shard.numbers == {"before": 2, "committed": 1, "overtaken": 2, "open": 2}
+    assert ("open", 5, 9) in shard.places
+    assert shard.places.index(("open", 8, -1)) < shard.places.index(("open", 5, 9)) < len(shard.places) - 1
+    assert shard.places[-1] == ("open", 8, -1), "what was committed later counts"
+
+
+def test_compressed_batches_and_cut_ones(monkeypatch):
+    batches = b""
+    for offset in range(6):
+        builder = BatchBuilder(10_000, Compression.GZIP if offset % 2 else Compression.NONE, base_offset=offset)
+        builder.append(0, *encode(record(str(offset % 4), offset if offset != 3 else None)))
+        batches += builder.build()
+
+    class Cut(MemoryLog):
+        def read(self, offset, max_bytes):
+            start = sum(batch.size_in_bytes for batch in walk(batches) if batch.base_offset < offset)
+            return batches[start : start + 250]
+
+    log = Cut()
+    log.next_offset = 6
+    shard = CountingShard(Timers())
+    task = Loading(log, shard)
+    while not task.is_done:
+        task.step()
+    assert shard.numbers == {"0": 4, "1": 5, "2": 2}

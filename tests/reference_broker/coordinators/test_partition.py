@@ -224,6 +224,30 @@ def test_log_that_cannot_be_read_is_not_served(caplog):
     assert bench.shard.calls == []
 
 
+def test_load_goes_on_when_the_disk_has_failed_for_a_moment(caplog):
+    log = written([record("a", 1)], [record("b", 2)])
+    bench = Bench(log)
+    assert bench.partition.load_slice(0) == 0
+    log.error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "EIO")
+    assert bench.partition.load_slice(0) == 100
+    bench.get()
+    assert bench.replies == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    log.error = None
+    load(bench)
+    assert bench.shard.numbers == {"a": 1, "b": 2}
+    assert not caplog.records
+
+
+def test_load_ends_when_the_disk_goes_on_failing(caplog):
+    log = written([record("a", 1)])
+    log.error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "EIO")
+    bench = Bench(log)
+    assert load(bench) == 6
+    bench.get()
+    assert bench.replies == [ErrorCode.NOT_COORDINATOR]
+    assert "topic-0 cannot be loaded" in caplog.text
+
+
 def test_defect_ends_a_load(caplog, monkeypatch):
     def replay(shard, record, offset, producer_id):
         raise ZeroDivisionError

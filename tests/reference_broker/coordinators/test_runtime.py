@@ -5,6 +5,8 @@ Method: as in `test_partition.py`.
 
 from __future__ import annotations
 
+import pytest
+
 from kafkawire.reference_broker.coordinators.loading import Loading
 from kafkawire.reference_broker.coordinators.runtime import CoordinatorRuntime
 from kafkawire.reference_broker.timers import Timers
@@ -79,3 +81,42 @@ def test_partitions_are_loaded_one_after_the_other(monkeypatch):
     assert steps == sorted(steps)
     assert set(steps) == {0, 1, 3}
     assert timers.next_deadline_ms is None
+
+
+def test_partition_that_cannot_be_read_holds_up_no_other():
+    timers = Timers()
+    runtime = CoordinatorRuntime("topic", timers, CountingShard)
+    logs = [MemoryLog() for _ in range(2)]
+    for number, log in enumerate(logs):
+        runtime.load(number, log, 0)
+        ask(runtime, number, lambda shard: shard.add("a", 1))
+    logs[0].error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "EIO")
+    for number, log in enumerate(logs):
+        runtime.load(number, log, 0)
+    while timers.next_deadline_ms == 0:
+        timers.fire(0)
+    assert len(list(runtime.shards())) == 1
+    logs[0].error = None
+    while runtime.is_loading:
+        timers.fire(timers.next_deadline_ms)
+    assert len(list(runtime.shards())) == 2
+
+
+@pytest.mark.parametrize("is_unloaded_again", [False, True])
+def test_what_comes_late_into_the_log_is_loaded(is_unloaded_again):
+    timers, log = Timers(), MemoryLog()
+    runtime = CoordinatorRuntime("topic", timers, CountingShard)
+    runtime.load(0, log, 0)
+    replies = []
+    log.held = []
+    runtime.submit(0, lambda shard: shard.add("a", 1), replies.append, 0)
+    runtime.unload(0)
+    assert [reply.code for reply in replies] == [ErrorCode.NOT_COORDINATOR]
+    for _ in range(2 if is_unloaded_again else 1):
+        runtime.load(0, log, 0)
+        timers.fire(0)
+        assert ask(runtime, 0, lambda shard: shard.get("a")) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    log.release()
+    while runtime.is_loading:
+        timers.fire(0)
+    assert ask(runtime, 0, lambda shard: shard.get("a")) == 1

@@ -99,6 +99,23 @@ def test_names_are_kept_in_order():
     assert left == {(), ("a",), ("a", "b"), ("a", "b", "c"), ("b", "c", "d"), ("c", "d")}
 
 
+def test_names_in_folders_that_are_gone_are_forgotten():
+    disk = MemoryDisk()
+    disk.make_folder("kept")
+    disk.open("kept/early", create=True)
+    for number in range(1_000):
+        folder = f"folder{number}"
+        disk.make_folder(folder)
+        disk.open(f"{folder}/file", create=True)
+        disk.remove(f"{folder}/file")
+        disk.remove_folder(folder)
+        disk.sync_folder("")
+    assert len(disk._changes) < 250
+    assert {tuple(disk.crash(seed).names("kept")) for seed in range(500)} == {(), ("early",)}
+    disk.sync_folder("kept")
+    assert disk.crash(1).names("kept") == ["early"]
+
+
 def test_folder_that_is_synced_but_not_in_its_parent():
     disk = MemoryDisk()
     disk.make_folder("f")

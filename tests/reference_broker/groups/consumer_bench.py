@@ -41,18 +41,24 @@ class ConsumerBench(GroupBench):
         return only(list(self.groups.consumer_groups()))  # type: ignore[no-any-return]  # of the only group
 
     def beat(
-        self, member_id: str = "", epoch: int = 0, said: tuple[int, ...] | None = None, now: int = 0, **changes: Any
+        self,
+        member_id: str = "",
+        epoch: int = 0,
+        said: tuple[int, ...] | None = None,
+        now: int = 0,
+        answers: list[Any] | None = None,
+        **changes: Any,
     ) -> Any:
-        """Send a heartbeat; return the response, or the code of an error."""
+        """Send a heartbeat; return the response, or the code of an error; or its answers, if they are given."""
         joining = {"rebalance_timeout_ms": REBALANCE_MS, "topics": ["t"], "owned": {}}
         fields: dict[str, Any] = {"instance_id": None, "rack_id": None, "rebalance_timeout_ms": -1, "topics": None}
         fields |= {"assignor": None, "owned": None if said is None else {T: frozenset(said)}}
         fields |= {"client_id": "c", "client_host": "/h", "regex": None, "may_lack_id": True}
         fields |= joining if epoch == 0 else {}
-        answers: list[Any] = []
-        request = Beat("g", member_id, epoch, **(fields | changes))
-        self.groups.beat(request, lambda outcome: answers.append(code_of(outcome)), now)
-        return only(answers)
+        waiting: list[Any] = [] if answers is None else answers
+        request = Beat(**{"group_id": "g", "member_id": member_id, "epoch": epoch, **fields, **changes})
+        self.groups.beat(request, lambda outcome: waiting.append(code_of(outcome)), now)
+        return only(waiting) if answers is None else waiting
 
     def join_classic(self, member_id: str = "", owned: tuple[int, ...] = (), now: int = 0, **changes: Any) -> list[Any]:
         """Join by the classic protocol, as a cooperative consumer of the topic does; return the answers."""

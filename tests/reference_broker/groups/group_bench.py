@@ -35,18 +35,20 @@ class GroupBench:
 
     Attributes:
         refused: what the coordinator of transactions says, None if it agrees.
+        next_ids: random parts of member ids to be given out, the last first; others follow.
     """
 
     def __init__(self, log: MemoryLog | None = None, logs: list[MemoryLog] | None = None, **limits: int) -> None:
         self.log = log or MemoryLog()
         self.timers = Timers()
         numbers = count(1)
+        self.next_ids: list[str] = []
         self.topics: dict[str, TopicFacts] = {}
         self.refused: BrokerError | None = None
         self.logs = [self.log] if logs is None else logs
         self.groups = GroupCoordinator(
             self.timers,
-            lambda: f"id{next(numbers)}",
+            lambda: self.next_ids.pop() if self.next_ids else f"id{next(numbers)}",
             GroupLimits(**limits),
             lambda: self.logs,
             self.topics,
@@ -124,9 +126,9 @@ class GroupBench:
     ) -> list[Any]:
         """Send SyncGroup; return the answers."""
         answers = [] if answers is None else answers
-        fields: dict[str, Any] = {"instance_id": None, "protocol_type": None, "protocol_name": None}
+        fields: dict[str, Any] = {"group_id": "g", "instance_id": None, "protocol_type": None, "protocol_name": None}
         fields |= changes
-        request = Sync("g", generation, member_id, assignments=assignments or {}, **fields)
+        request = Sync(generation_id=generation, member_id=member_id, assignments=assignments or {}, **fields)
         self.groups.sync(request, answers.append, now)
         return answers
 
@@ -156,9 +158,10 @@ class GroupBench:
         group_id: str = "g",
         topic: str = "t",
         expires: int = -1,
+        answers: list[Any] | None = None,
     ) -> list[Any]:
         """Commit an offset of the topic's first partition; return the answers, codes."""
-        answers: list[Any] = []
+        answers = [] if answers is None else answers
         entry = Committed(offset, 3, "meta", now, TOPIC_ID, expires)
         commit = Commit(group_id, generation, member_id, instance)
         self.groups.commit(commit, {(topic, 0): entry}, lambda outcome: answers.append(code_of(outcome)), now)

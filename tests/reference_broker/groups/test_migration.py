@@ -246,3 +246,12 @@ def test_metadata_of_another_protocol_that_cannot_be_read_does_not_keep_a_group(
     bench.join("late", protocols=(("a", data), ("range", b"\xff")))
     bench.beat("new", -1)
     assert set(bench.group.members) == {joined.member_id, "late"}
+
+
+def test_a_member_that_reads_nothing_does_not_end_a_rebalance_without_an_assignment():
+    bench = ConsumerBench()
+    joined = only(bench.join_classic())
+    assert bench.beat("new", topics=[]).member_epoch == 2
+    assert bench.heartbeat(joined.member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert only(bench.join_classic(joined.member_id)).generation_id == 2
+    assert bench.sync_classic(joined.member_id, 2) == [0, 1, 2, 3]

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.groups.topics import TopicFacts, Topics
+from kafkawire.reference_broker.groups.topics import TopicFacts, Topics, metadata_hash
 
 
 def test_facts_are_an_id_and_a_count():
     topics: Topics = {"t": TopicFacts(b"t" * 16, 3)}
     assert topics["t"].partitions == 3
+
+
+def test_the_hash_changes_with_the_topics():
+    topics = {"t": TopicFacts(b"t" * 16, 3), "u": TopicFacts(b"u" * 16, 1)}
+    first = metadata_hash(["t", "u", "gone"], topics)
+    assert first == metadata_hash({"u", "t"}, topics)
+    assert metadata_hash(["gone"], topics) == metadata_hash([], topics) == 0
+    assert first != metadata_hash(["t"], topics)
+    topics["t"] = TopicFacts(b"t" * 16, 4)
+    assert first != metadata_hash(["t", "u"], topics)

@@ -3,6 +3,8 @@
 Method: batches made by the record engine; files with batches, cut and damaged.
 """
 
+from typing import Any
+
 import pytest
 
 from kafkawire.reference_broker.disk.machine import MachineDisk
@@ -116,7 +118,7 @@ class Counting:
 )
 def test_small_batches_are_read_many_at_a_time(value_bytes, count, reads_max, share_max):
     batch = bytes(produced(bytes(value_bytes)))
-    file = Counting(batch * count)
+    file: Any = Counting(batch * count)
     window, position = Window(file), 0
     while position < file.size_bytes:
         header = window.header(position)
@@ -128,7 +130,7 @@ def test_small_batches_are_read_many_at_a_time(value_bytes, count, reads_max, sh
 
 def test_whole_batches_come_out_of_the_window():
     batches = [bytes(produced(bytes(size))) for size in (10, 5_000, 20, 300_000, 30, 40)]
-    file = Counting(b"".join(batches))
+    file: Any = Counting(b"".join(batches))
     window, position = Window(file), 0
     for batch in batches:
         assert bytes(window.batch(window.header(position))) == batch

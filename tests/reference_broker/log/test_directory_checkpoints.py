@@ -3,10 +3,14 @@
 Method: a directory on a disk in memory, closed or left as by a crash.
 """
 
-from kafkawire.reference_broker.disk.disk import read_file
+import pytest
+
+from kafkawire.reference_broker.disk.disk import read_file, write_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.log.held_work import HeldWork
+from tests.reference_broker.log.produced_batches import NOW_MS, produced
 from tests.reference_broker.log.test_log_directory import append, create, on
 
 
@@ -17,12 +21,35 @@ def test_offline_log_keeps_its_place_in_the_checkpoints():
     for _ in range(3):
         append(topic.logs[0], b"x")
     topic.logs[0].begin_at(2)
+    topic.logs[0].roll(lambda: None)
     directory.checkpoint()
     topic.logs[0].fail(OSError("gone"))
     create(directory, "other", 1)
     directory.checkpoint()
     assert read_file(disk, "recovery-point-offset-checkpoint") == b"0\n2\nother 0 0\nt 0 3\n"
     assert read_file(disk, "log-start-offset-checkpoint") == b"0\n1\nt 0 2\n"
+
+
+def test_no_checkpoint_passes_indexes_that_are_not_durable():
+    """Or the next start trusts files from before, and retention takes the segment for as old as they say."""
+    disk, configs = MemoryDisk(), {"flush.messages": "1", "retention.ms": "1000"}
+    directory = on(disk)
+    append(create(directory, "t", 1, configs).logs[0], b"old")
+    directory.close()
+    work = HeldWork()
+    directory = on(disk.crash(), work)
+    (log,) = directory.topics["t"].logs
+    data = produced(b"young", timestamps=(NOW_MS + 10_000,))
+    log.append(data, parse_header(data), NOW_MS, lambda appended: None)
+    work.run()
+    directory.checkpoint()
+    work.run()
+    log.roll(lambda: None)
+    work.run(1)  # the file is there, the sync has not begun
+    disk = directory.services.disk
+    (again,) = on(disk.crash()).topics["t"].logs
+    assert [segment.base_offset for segment in again.segments] == [0, 2]
+    assert again.segments.first.highest_timestamp() == NOW_MS + 10_000
 
 
 def test_topic_does_not_begin_where_one_of_its_name_did():
@@ -57,3 +84,27 @@ def test_those_who_wait_for_a_checkpoint_are_told():
     disk.plan = fail_at(disk.calls + 1)
     work.run()
     assert told[1:] == [("b", ErrorCode.KAFKA_STORAGE_ERROR), ("c", ErrorCode.KAFKA_STORAGE_ERROR)]
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_log_that_no_checkpoint_names_was_not_compacted(is_lost):
+    """A gap there is damage, as in any other log; unless the file is gone."""
+    disk = MemoryDisk()
+    directory = on(disk)
+    log = create(directory, "t", 1, {"cleanup.policy": "compact"}).logs[0]
+    append(log, b"a")
+    log.roll(lambda: None)
+    append(log, b"b")
+    write_file(disk, "t-0/00000000000000000000.log", b"")
+    disk = disk.crash()
+    write_file(disk, "recovery-point-offset-checkpoint", b"0\n0\n")
+    if is_lost:
+        disk.remove("recovery-point-offset-checkpoint")
+    assert on(disk).topics["t"].logs[0].next_offset == (2 if is_lost else 0)
+
+
+def test_new_directory_has_a_checkpoint_at_once():
+    disk = MemoryDisk()
+    on(disk)
+    for seed in range(8):
+        assert read_file(disk.crash(seed), "recovery-point-offset-checkpoint") == b"0\n0\n"

@@ -16,6 +16,7 @@ from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.durable_log import when_all_quiet
 from kafkawire.reference_broker.log.log_directory import LogDirectory
 from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.log.producer_snapshots import decode_snapshot
 from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -179,3 +180,21 @@ def test_name_that_is_used_a_hundred_times(seed):
     log = directory.topics["t"].logs[1]
     append(log, b"last")
     assert [bytes(value or b"") for _, value in records_in(log)] == [b"last"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_snapshot_is_durable_with_the_segment_before_it(seed):
+    """Once retention takes the segment, nothing else knows its producers."""
+    disk = MemoryDisk()
+    log = opened(HeldWork(), disk)
+    disk.sync_folder("")
+    for number in range(2):
+        data = produced(b"v", producer_id=7, producer_epoch=0, base_sequence=number)
+        log.append(data, parse_header(data), NOW_MS, lambda result: None)
+    append(log)
+    log._services.background.run()
+    assert log.recovery_point == 2
+    after = disk.crash(seed)
+    (name,) = [name for name in after.names("t-0") if name.endswith(".snapshot")]
+    (known,) = decode_snapshot(read_file(after, f"t-0/{name}") or b"")
+    assert (int(name[:20]), known.producer_id, known.last_sequence) == (2, 7, 1)

@@ -100,3 +100,12 @@ def test_time_index(disk, tmp_path):
     assert again.load()
     assert again.last_entry == (70, 1009)
     assert [again.offset_before(timestamp) for timestamp in (49, 50, 51, 70, 71)] == [1000, 1000, 1003, 1003, 1009]
+
+
+def test_time_index_has_no_entry_without_a_timestamp(disk):
+    index = TimeIndex(disk, "t", BASE, 1024)
+    index.append(-1, BASE)
+    assert len(index) == 0
+    index.append(0, BASE + 1)
+    index.append(-1, BASE + 2)
+    assert index.last_entry == (0, BASE + 1)

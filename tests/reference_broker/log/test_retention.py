@@ -98,3 +98,13 @@ def test_sealed_segments_tell_their_age_from_the_file_on_the_disk():
     disk = log._disk
     disk.remove("t-0/00000000000000000000.timeindex")
     assert count(log, now_ms=NOW_MS + 4, retention_ms=0) == 1
+
+
+def test_segments_without_timestamps_are_looked_at_once():
+    """A client that sends none made each check read all segments after each segment."""
+    log = log_of(400, lambda number: -1 if number < 390 else NOW_MS)
+    again = PartitionLog(LogServices(log._disk), "t-0", CONFIG)
+    calls = []
+    log._disk.plan = lambda call: calls.append(call.path)
+    assert count(again, now_ms=NOW_MS + 1, retention_ms=0) == 100
+    assert len(calls) < 1500

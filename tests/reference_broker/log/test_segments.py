@@ -10,6 +10,8 @@ from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.file_names import LOG_SUFFIX, file_name
+from kafkawire.reference_broker.log.markers import build_marker
+from kafkawire.reference_broker.log.producers import Marker
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import DamagedSegment, Segments
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
@@ -96,6 +98,30 @@ def test_empty(disk):
     assert (segments.size_bytes, list(segments.headers())) == (0, [])
 
 
+def test_recovered_segments_without_producers_are_not_read_for_them(segments, disk):
+    offsets = [0, 2, 4, 6, 10, 12]
+    assert [header.base_offset for _, header in segments.producers_from(0)] == offsets, "nobody knows"
+    assert [header.base_offset for _, header in segments.producers_from(6)] == offsets[3:]
+    data = produced(b"8", producer_id=5, producer_epoch=0, base_sequence=0)
+    stamp(data, 8, 7)
+    segments.since(4)[0].append(data, parse_header(data), 8)
+    for segment in segments:
+        assert segment.recover() == 0
+    assert [header.base_offset for _, header in segments.producers_from(0)] == [4, 6, 8]
+    data = produced(b"14", producer_id=5, producer_epoch=0, base_sequence=1)
+    stamp(data, 14, 7)
+    segments.last.append(data, parse_header(data), 14)
+    assert [header.base_offset for _, header in segments.producers_from(8)] == [8, 10, 12, 14]
+
+
+def test_segment_with_a_marker_has_producers(disk):
+    segment = Segment.create(disk, "t-0", 0, log_config({}))
+    data, header = build_marker(Marker(5, 0, True, 0), NOW_MS)
+    segment.append(data, header, 0)
+    segment.recover()
+    assert len(list(Segments([segment]).producers_from(0))) == 1
+
+
 def test_damage_is_told_with_its_segment(segments, disk):
     path = f"t-0/{file_name(4, LOG_SUFFIX)}"
     content = read_file(disk, path)
@@ -109,9 +135,47 @@ def test_damage_is_told_with_its_segment(segments, disk):
     assert read(segments, 11) == [10, 11, 12, 13]
 
 
+def test_what_is_durable_ends_where_an_index_is_missing(segments):
+    assert segments.stored_to == 0
+    first, second, last = segments
+    for segment in (first, second):
+        segment.seal()
+        segment.stored()
+    assert segments.stored_to == 10
+    last.seal()
+    last.stored()
+    assert segments.stored_to == 14
+
+
 @pytest.mark.parametrize(
     ("count", "size_in_segments", "base_offset"), [(1, 9, 10), (2, 9, 4), (9, 0, 4), (9, 2, 4), (9, 3, 0), (9, 9, 0)]
 )
 def test_recent_segments(segments, count, size_in_segments, base_offset):
     size_bytes = size_in_segments * segments.last.size_bytes
     assert segments.recent(count, size_bytes).base_offset == base_offset
+
+
+def test_highest_timestamp_of_all_is_looked_up_in_time_indexes_once(disk, segments):
+    highest = segments.max_timestamp()
+    for segment in segments:
+        segment.seal()
+        segment.sync(with_indexes=True)
+    names = [name for name in disk.names("t-0") if name.endswith(".log")]
+    stored = Segments([Segment(disk, "t-0", int(name[:20]), log_config({}), int(name[:20]) + 4) for name in names])
+    calls = []
+    disk.plan = lambda call: calls.append(call.path)
+    assert stored.max_timestamp() == stored.max_timestamp() == highest
+    assert len(calls) == 2 * len(names), "each time index is opened and read"
+    assert not any(segment._is_indexed for segment in stored), "nothing else is kept in memory"
+    assert stored.offset_for_timestamp(highest, 0) is not None
+    assert [segment._is_indexed for segment in stored] == [False, False, True]
+
+
+def test_damaged_segment_without_a_time_index_is_told(disk, segments):
+    for name in disk.names("t-0"):
+        content = read_file(disk, f"t-0/{name}")
+        assert content is not None
+        write_file(disk, f"t-0/{name}", b"\xff" * 12 + content[12:])
+    damaged = Segments([Segment(disk, "t-0", 0, log_config({}), 4)])
+    with pytest.raises(DamagedSegment, match="segment 0"):
+        damaged.max_timestamp()

@@ -6,13 +6,14 @@ damaged files, and files that are longer or shorter than what is known.
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Iterable
 
 import pytest
 
 from kafkawire.reference_broker.disk.disk import read_file, write_file
-from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.disk.memory import MemoryDisk, PowerCut, cut_power_at
 from kafkawire.reference_broker.log.producers import CompletedTransaction
 from kafkawire.reference_broker.log.transaction_index import AbortedTransaction, TransactionIndex
 
@@ -135,8 +136,25 @@ def test_what_is_found_again_replaces_the_file() -> None:
     index.forget()
     assert (len(index), index.is_complete) == (0, False)
     index.append(ended(ENTRIES[1]))
-    assert not index.store()
+    index.store()
     assert list(loaded(disk)) == [ENTRIES[1]]
+
+
+@pytest.mark.parametrize("is_lossy", [False, True], ids=["kill", "power"])
+def test_a_crash_leaves_the_old_file_or_what_was_found_again(is_lossy: bool) -> None:
+    left = set()
+    for number in range(1, 10):
+        filled(disk=(disk := MemoryDisk())).store()
+        disk.sync_folder("")
+        index = loaded(disk)
+        index.forget()
+        for entry in ENTRIES[:2]:
+            index.append(ended(entry))
+        disk.plan = cut_power_at(disk.calls + number)
+        with contextlib.suppress(PowerCut):
+            index.store()
+        left.add(tuple(loaded(disk.crash(number if is_lossy else None))))
+    assert left == {tuple(ENTRIES), tuple(ENTRIES[:2])}
 
 
 def test_the_file_goes_if_nothing_is_found_again() -> None:

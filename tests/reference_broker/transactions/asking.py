@@ -19,6 +19,7 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceRespo
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
 from tests.reference_broker.transactions.sequences import (
@@ -36,6 +37,9 @@ from tests.reference_broker.transactions.sequences import (
 __all__ = ["Names", "Requested", "codes_of", "message", "shape", "version_of"]
 
 TIMEOUT_MS = 30_000
+
+#: Who asks for an id.
+NOBODY = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 #: What is sent.
 Requested = Initialize | AddPartitions | AddOffsets | Commit | Produce | End | Mark | Delete
@@ -81,8 +85,8 @@ def message(asked: Requested, names: Names) -> Message:
         return _mark(asked, names)
     transactional_id = None if asked.transactional_id is None else names.name(asked.transactional_id)
     if isinstance(asked, Initialize):
-        fields = {} if asked.producer is None else _fields(names.producer(asked.producer))
-        return InitProducerIdRequest(transactional_id, asked.timeout_ms, **fields)
+        producer = NOBODY if asked.producer is None else names.producer(asked.producer)
+        return InitProducerIdRequest(transactional_id, asked.timeout_ms, *producer)
     if isinstance(asked, Produce):
         return _produce(asked, transactional_id, names)
     assert transactional_id is not None
@@ -103,10 +107,6 @@ def message(asked: Requested, names: Names) -> Message:
         group, member_id = names.name(GROUP), asked.member_id
         return TxnOffsetCommitRequest(transactional_id, group, *producer, member_id=member_id, topics=[topic])
     return EndTxnRequest(transactional_id, *producer, asked.is_commit)
-
-
-def _fields(producer: ProducerIdAndEpoch) -> dict[str, int]:
-    return {"producer_id": producer.producer_id, "producer_epoch": producer.epoch}
 
 
 def _produce(asked: Produce, transactional_id: str | None, names: Names) -> ProduceRequest:

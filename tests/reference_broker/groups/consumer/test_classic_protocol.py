@@ -214,3 +214,15 @@ def test_what_cannot_be_written_changes_nothing():
 def test_subscriptions_are_written_as_members_wrote_them():
     assert subscription(("t",))[:2] == b"\0\3"
     assert assignment({"t": (1,)})[:2] == b"\0\3"
+
+
+def test_members_of_the_classic_protocol_alone_notice_that_topics_change():
+    bench, classic = mixed(group_consumer_migration_policy="upgrade")
+    bench.beat("new", -1)
+    generation = only(bench.join_classic(classic, (0, 1, 2, 3))).generation_id
+    assert bench.sync_classic(classic, generation) == [0, 1, 2, 3]
+    assert bench.heartbeat(classic, generation) is ErrorCode.NONE
+    bench.topics["t"] = bench.topics["t"]._replace(partitions=5)
+    assert bench.heartbeat(classic, generation) is ErrorCode.REBALANCE_IN_PROGRESS
+    generation = only(bench.join_classic(classic, (0, 1, 2, 3))).generation_id
+    assert bench.sync_classic(classic, generation) == [0, 1, 2, 3, 4]

@@ -1,0 +1,22 @@
+"""Members of a consumer group as assignors see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kafkawire.reference_broker.groups.consumer.group import Partitions
+
+__all__ = ["Subscriber", "Subscribers"]
+
+
+class Subscriber(NamedTuple):
+    """A member: its instance id, the ids of its topics, and what it has by the last assignment."""
+
+    instance_id: str | None
+    topic_ids: frozenset[bytes]
+    current: Partitions
+
+
+#: By member id.
+Subscribers = Mapping[str, Subscriber]

@@ -1,0 +1,96 @@
+"""Consumers of a group change from the classic protocol to KIP-848 and back, one after the other, under load.
+
+Method: a producer writes all the time; each record handed out is counted, and none may be missing. Some may come twice:
+a group that becomes a classic one takes the group's epoch for its generation, and a member that has not reached it
+rejoins without having committed. Both brokers ask for heartbeats often, by which members of KIP-848 learn what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafkawire import NewTopic, Producer
+from kafkawire.testing import Broker
+from tests.kafka import topics
+from tests.kafka.apache import ApacheKafka
+from tests.kafka.servers import BROKER_OPTIONS, Server
+from tests.kafka.test_consumer_groups import KINDS, PARTITIONS, Member, Seen
+
+TIMEOUT_SECONDS = 100
+
+HEARTBEAT_MS = 200
+
+
+@pytest.fixture(scope="module")
+def quick_kafka() -> Iterator[ApacheKafka]:
+    """A node whose groups learn quickly."""
+    settings = dict.fromkeys(
+        ("group.consumer.heartbeat.interval.ms", "group.consumer.min.heartbeat.interval.ms"), str(HEARTBEAT_MS)
+    )
+    with ApacheKafka(settings={**settings, "group.consumer.assignment.interval.ms": "0"}) as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def quick_broker() -> Iterator[Broker]:
+    """A reference broker whose groups learn quickly."""
+    with Broker(group_consumer_heartbeat_interval_ms=HEARTBEAT_MS, **BROKER_OPTIONS) as node:
+        yield node
+
+
+@pytest.mark.parametrize("name", ["quick_kafka", "quick_broker"])
+@pytest.mark.parametrize("kind", ["range", "cooperative"])
+def test_a_rolling_change_loses_nothing(request: pytest.FixtureRequest, name: str, kind: str) -> None:
+    server: Server = request.getfixturevalue(name)
+
+    async def run() -> None:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            await roll(server.bootstrap, kind)
+
+    asyncio.run(run())
+
+
+async def roll(bootstrap: str, kind: str) -> None:
+    topic = f"changing-protocols-{kind}"
+    await topics.create(bootstrap, NewTopic(topic, PARTITIONS))
+    seen, ended = Seen(), asyncio.Event()
+    classic: dict[str, Any] = {**KINDS[kind], "heartbeat_interval_ms": HEARTBEAT_MS}
+    members = [Member(bootstrap, topic, seen, classic) for _ in range(3)]
+    async with Producer(bootstrap) as producer:
+        producing = asyncio.create_task(produce(producer, topic, ended))
+        for member in members:
+            await member.start()
+        await shared(seen, members)
+        for options in (KINDS["consumer"], classic):
+            for _ in range(3):
+                await members.pop(0).stop()
+                members.append(Member(bootstrap, topic, seen, options))
+                await members[-1].start()
+                await shared(seen, members)
+        ended.set()
+        count = await producing
+    while len(seen.times) < count:
+        seen.more.clear()
+        await seen.more.wait()
+    for member in members:
+        await member.stop()
+    assert len(seen.times) == count
+
+
+async def produce(producer: Producer, topic: str, ended: asyncio.Event) -> int:
+    count = 0
+    while not ended.is_set():
+        await asyncio.gather(*(producer.send(topic, b"x", partition=number) for number in range(PARTITIONS)))
+        count += PARTITIONS
+    return count
+
+
+async def shared(seen: Seen, members: list[Member]) -> None:
+    """Wait until these members have all partitions, and each of them its share."""
+    while sorted(len(each.consumer.assignment) for each in members) != [PARTITIONS // len(members)] * len(members):
+        seen.more.clear()
+        await seen.more.wait()

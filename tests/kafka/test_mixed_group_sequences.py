@@ -1,0 +1,77 @@
+"""The reference broker's groups answer random sequences of requests of both protocols as Apache Kafka's do: codes,
+epochs, who owns what by which choice of the assignor, groups that change from one protocol to the other and back.
+
+Method: each request goes to a node of Apache Kafka and to a coordinator in memory that knows the same topics under the
+same ids, and takes over the member ids that Kafka hands out. At the end of a sequence both describe the group. Timeouts
+are long, so that only the order counts. Left out is what Kafka decides by the history of a hash table: who leads
+several members that are left of a consumer group, and members and topics that fall into the same bucket.
+KAFKAWIRE_MIXED_SEQUENCES sets how many sequences run; a failure prints its seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+import pytest
+
+from kafkawire import Admin, NewTopic
+from kafkawire.reference_broker.groups.topics import TopicFacts
+from kafkawire.sdk.errors import BrokerError
+from tests.kafka.apache import ApacheKafka
+from tests.kafka.java_buckets import uuid_bucket
+from tests.kafka.mixed_group import SIZES, Address, Mixed, await_topics
+from tests.kafka.test_group_sequences import Line
+from tests.kafka.topics import create
+
+SEQUENCES = int(os.environ.get("KAFKAWIRE_MIXED_SEQUENCES", "300"))
+
+
+@pytest.fixture(scope="module")
+def prompt_kafka() -> Iterator[ApacheKafka]:
+    """A node that computes assignments at once: by default it gathers changes for a while."""
+    with ApacheKafka(settings={"group.consumer.assignment.interval.ms": "0"}) as node:
+        yield node
+
+
+async def topics_of(bootstrap: str) -> dict[str, TopicFacts]:
+    """Create topics whose ids fall into buckets of their own; return what is known of them."""
+    async with Admin(bootstrap) as admin:
+        # Asking for a group creates the offsets topic, without which none is coordinated.
+        with suppress(BrokerError):
+            await admin.describe_groups(["mixed"])
+        while True:
+            ids = await create(bootstrap, *(NewTopic(name, size) for name, size in SIZES.items()))
+            if len({uuid_bucket(topic_id) for topic_id in ids.values()}) == len(ids):
+                return {name: TopicFacts(bytes(topic_id), SIZES[name]) for name, topic_id in ids.items()}
+            await admin.delete_topics(list(ids))
+            while set(await admin.list_topics()) & set(ids):
+                pass
+
+
+def test_answers_are_those_of_apache_kafka(prompt_kafka: ApacheKafka) -> None:
+    topics = asyncio.run(topics_of(prompt_kafka.bootstrap))
+    host, _, port = prompt_kafka.bootstrap.rpartition(":")
+    compare_sequences((host, int(port)), topics, range(SEQUENCES))
+
+
+def compare_sequences(address: Address, topics: Mapping[str, TopicFacts], seeds: range) -> None:
+    run = uuid.uuid4().hex[:8]
+    lines: list[Line] = []
+    await_topics(Mixed(lines, address, topics, 0, f"{run}-first"))
+    asked = turns = 0
+    for seed in seeds:
+        mixed = Mixed(lines, address, topics, seed, f"{run}-{seed}")
+        try:
+            mixed.run()
+        except (AssertionError, TimeoutError) as error:
+            raise AssertionError(f"seed {seed}, request {mixed.asked}: {error}") from error
+        asked += mixed.asked
+        turns += mixed.turns
+    assert turns > len(seeds) / 10, "groups change their protocol"
+    print(f"{len(seeds)} sequences, {asked} requests, {turns} changes of the protocol")
+    for line in lines:
+        line.frames.close()

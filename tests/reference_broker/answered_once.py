@@ -1,0 +1,28 @@
+"""A look at every delayed operation of a broker: none may be completed twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsResponse
+from kafkawire.sdk.protocol.schema import Message
+
+__all__ = ["answered_once"]
+
+
+@contextmanager
+def answered_once(failures: list[AssertionError]) -> Iterator[None]:
+    """Take note of operations that are completed more than once."""
+    complete = DelayedOperation.complete
+
+    def completed(self: DelayedOperation, response: Message) -> None:
+        # A deletion goes on when its client has been told that it takes too long.
+        if self.response is not None and not isinstance(response, DeleteTopicsResponse):
+            failures.append(AssertionError(f"{self.response} was answered before, now {response}"))
+        complete(self, response)
+
+    with mock.patch.object(DelayedOperation, "complete", completed):
+        yield

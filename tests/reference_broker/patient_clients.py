@@ -1,0 +1,339 @@
+"""Clients that meet faults: what they ask is tried again, as real clients do.
+
+A client's work is a generator: it yields a request and gets the response, or yields a number of milliseconds to wait.
+`Driver` runs several at once, and finds requests that nobody ever answers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
+
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.broker_bench import BrokerBench
+from tests.reference_broker.log.produced_batches import produced
+
+__all__ = [
+    "Client",
+    "Clients",
+    "Committer",
+    "Driver",
+    "Given",
+    "Program",
+    "Writer",
+    "produce_code",
+    "produce_request",
+]
+
+#: What a client asks for: a request with its version, or milliseconds to wait. It gets the response, or the time.
+Program = Generator[tuple[Message, int | None] | int, Any, None]
+
+#: How often something is tried, and the pause in between.
+_TRIES = 4
+_PAUSE_MS = 200
+
+#: Tries while the transaction before is being completed: markers are tried again after pauses of up to 5 s.
+_CONCURRENT_TRIES = 40
+
+#: No request may be without an answer for longer, when all work in the background is done.
+_ANSWER_MS = 20_000
+
+#: Answers that a disk that fails may cause; after them the same request is sent again.
+_RETRIABLE = frozenset(
+    {
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+    }
+)
+
+_IDEMPOTENT = 12
+
+
+class Driver:
+    """Runs clients on a broker.
+
+    Args:
+        bench: the broker.
+        settle: lets some background work happen, or all of it.
+    """
+
+    def __init__(self, bench: BrokerBench, settle: Callable[[bool], None] = lambda is_all: None) -> None:
+        self.bench = bench
+        self._settle = settle
+
+    def run(self, *programs: Program) -> None:
+        """Run programs side by side until all are done."""
+        ready: deque[tuple[Program, Any]] = deque((program, None) for program in programs)
+        asleep: list[tuple[int, Program]] = []
+        pending: set[Program] = set()
+        while ready or pending or asleep:
+            while ready:
+                self._step(*ready.popleft(), ready, asleep, pending)
+            self._settle(False)
+            if ready or not (pending or asleep):
+                continue
+            self._wait(ready, asleep, pending)
+
+    def _wait(
+        self, ready: deque[tuple[Program, Any]], asleep: list[tuple[int, Program]], pending: set[Program]
+    ) -> None:
+        """Let time pass until somebody goes on."""
+        bench = self.bench
+        began_ms = bench.now_ms
+        self._settle(True)
+        while not ready:
+            for entry in [entry for entry in asleep if entry[0] <= bench.now_ms]:
+                asleep.remove(entry)
+                ready.append((entry[1], bench.now_ms))
+            if ready:
+                return
+            assert bench.now_ms - began_ms <= _ANSWER_MS, f"no answer: {pending}"
+            bench.advance(_PAUSE_MS)
+            self._settle(True)
+
+    def _step(
+        self,
+        program: Program,
+        value: Any,
+        ready: deque[tuple[Program, Any]],
+        asleep: list[tuple[int, Program]],
+        pending: set[Program],
+    ) -> None:
+        try:
+            asked = program.send(value)
+        except StopIteration:
+            return
+        if isinstance(asked, int):
+            asleep.append((self.bench.now_ms + asked, program))
+            return
+        response = self.bench.ask(*asked)
+        if not isinstance(response, DelayedOperation):
+            ready.append((program, response))
+            return
+        pending.add(program)
+        version = asked[1]
+
+        def answered(late: Message) -> None:
+            pending.discard(program)
+            ready.append((program, late if version is None else self.bench.through(late, version)))
+
+        response.then(answered)
+
+    def wait(self, milliseconds: int) -> None:
+        """Let time pass in steps, with the work that it gives rise to."""
+        end_ms = self.bench.now_ms + milliseconds
+        while self.bench.now_ms < end_ms:
+            self.bench.advance(min(1_000, end_ms - self.bench.now_ms))
+            for _ in range(4):
+                self._settle(False)
+
+
+class Given(NamedTuple):
+    """What producers are called; no two are ever the same."""
+
+    producer_id: int
+    epoch: int
+
+
+class Clients:
+    """What all clients share.
+
+    Attributes:
+        given: every producer that the broker has named.
+        ids: the producer ids among them, by who has them.
+        is_strict: whether nothing may fail now.
+    """
+
+    def __init__(self) -> None:
+        self.given: set[Given] = set()
+        self.ids: dict[int, object] = {}
+        self.is_strict = False
+
+    def take(self, owner: object, producer: Given) -> None:
+        """Note a producer's name."""
+        assert producer not in self.given, f"{producer} was given twice"
+        assert self.ids.setdefault(producer.producer_id, owner) == owner, f"{producer} has two owners"
+        self.given.add(producer)
+
+
+class Client:
+    """A client.
+
+    Attributes:
+        shared: see `Clients`.
+        is_stuck: whether it has given up until the broker starts again.
+        error: why.
+    """
+
+    def __init__(self, shared: Clients) -> None:
+        self.shared = shared
+        self.is_stuck = False
+        self.error = ErrorCode.NONE
+
+    def ask(
+        self, request: Message, version: int | None, code_of: Callable[[Any], int]
+    ) -> Generator[tuple[Message, int | None] | int, Any, Any]:
+        """Ask until the answer is no error that passes; return the response, None if the tries are used up."""
+        tries = 0
+        while True:
+            response = yield request, version
+            self.error = ErrorCode(code_of(response))
+            if self.error not in _RETRIABLE:
+                return response
+            tries += 1
+            if tries >= (_CONCURRENT_TRIES if self.error is ErrorCode.CONCURRENT_TRANSACTIONS else _TRIES):
+                self.give_up()
+                return None
+            yield _PAUSE_MS
+
+    def give_up(self) -> None:
+        """Do nothing more until the broker starts again."""
+        assert not self.shared.is_strict, f"{self}: {self.error.name}"
+        self.is_stuck = True
+
+
+def produce_request(
+    topic: str, batch: bytes | bytearray, transactional_id: str | None = None, partition: int = 0
+) -> ProduceRequest:
+    """Return a request with one batch."""
+    data = ProduceRequest.TopicProduceData(topic)
+    data.partition_data = [ProduceRequest.PartitionProduceData(partition, batch)]
+    return ProduceRequest(transactional_id, -1, 1000, [data])
+
+
+def produce_code(response: Any) -> int:
+    """Return the error code of a response to `produce_request`."""
+    return int(response.responses[0].partition_responses[0].error_code)
+
+
+class Writer(Client):
+    """An idempotent producer of numbers: the one at offset n is n, or something is lost, doubled or out of order.
+
+    Args:
+        shared: see `Clients`.
+        topic: where it writes.
+
+    Attributes:
+        sent: how many were sent.
+        acknowledged: those that were acknowledged.
+        times: when each was sent.
+    """
+
+    def __init__(self, shared: Clients, topic: str) -> None:
+        super().__init__(shared)
+        self.topic = topic
+        self.sent = 0
+        self.acknowledged: set[int] = set()
+        self.times: list[int] = []
+        self.producer: Given | None = None
+
+    def __str__(self) -> str:
+        return f"the writer of {self.topic}"
+
+    def begin(self) -> Program:
+        """Get an id."""
+        response = yield from self.ask(InitProducerIdRequest(None, 60_000), None, lambda found: found.error_code)
+        if response is not None:
+            assert not response.error_code, response
+            self.producer = Given(response.producer_id, response.producer_epoch)
+            self.shared.take(self, self.producer)
+
+    def write(self, now_ms: int) -> Program:
+        """Send the next number, until it is acknowledged."""
+        if self.is_stuck:
+            return
+        number = self.sent
+        self.sent += 1
+        self.times.append(now_ms)
+        yield from self._deliver(number)
+
+    def recover(self) -> Program:
+        """Send again what was not acknowledged."""
+        self.is_stuck = False
+        if self.producer is None:
+            yield from self.begin()
+        for number in range(self.sent):
+            if number not in self.acknowledged and not self.is_stuck:
+                yield from self._deliver(number)
+
+    def batch(self, value: bytes, sequence: int, now_ms: int) -> bytearray:
+        """Return a batch of its own."""
+        assert self.producer is not None
+        return produced(
+            value,
+            timestamps=(now_ms,),
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
+            base_sequence=sequence,
+        )
+
+    def _deliver(self, number: int) -> Program:
+        if self.producer is None:
+            self.give_up()
+            return
+        request = produce_request(self.topic, self.batch(b"%d" % number, number, self.times[number]))
+        response = yield from self.ask(request, _IDEMPOTENT, produce_code)
+        if response is None:
+            return
+        assert self.error is ErrorCode.NONE, f"{self}: {number} was refused: {self.error.name}"
+        offset = response.responses[0].partition_responses[0].base_offset
+        assert offset == number, f"{self}: {number} is at {offset}"
+        self.acknowledged.add(number)
+
+    def skip(self, now_ms: int) -> Program:
+        """Send a batch with a gap before it, which has to be refused."""
+        if self.producer is None or not self.acknowledged:
+            return
+        batch = self.batch(b"refused", self.sent + 10, now_ms)
+        response = yield produce_request(self.topic, batch), _IDEMPOTENT
+        assert produce_code(response), "a batch after a gap was stored"
+
+
+class Committer(Client):
+    """A group whose offset only goes up.
+
+    Args:
+        shared: see `Clients`.
+        topic: whose offset it is.
+    """
+
+    group_id = "committer"
+
+    def __init__(self, shared: Clients, topic: str) -> None:
+        super().__init__(shared)
+        self.topic = topic
+        self.sent = 0
+        self.acknowledged = 0
+
+    def __str__(self) -> str:
+        return "the committer"
+
+    def commit(self) -> Program:
+        """Commit the next offset."""
+        if self.is_stuck:
+            return
+        self.sent += 1
+        Topic, Place = OffsetCommitRequest.OffsetCommitRequestTopic, OffsetCommitRequest.OffsetCommitRequestPartition
+        topic = Topic(self.topic, partitions=[Place(0, self.sent)])
+        request = OffsetCommitRequest(self.group_id, -1, "", topics=[topic])
+        response = yield from self.ask(request, 8, lambda found: found.topics[0].partitions[0].error_code)
+        if response is not None:
+            assert self.error is ErrorCode.NONE, f"a commit was refused: {self.error.name}"
+            self.acknowledged = self.sent
+
+    def recover(self) -> Program:
+        """Go on."""
+        self.is_stuck = False
+        yield from self.commit()

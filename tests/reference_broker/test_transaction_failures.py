@@ -1,0 +1,60 @@
+"""Whatever call of the disk fails, wherever the power goes: each record once, each transaction whole or not at all.
+
+Method: a scripted workload of everything that the broker stores (`transaction_workload.py`) on a disk in memory; at a
+call of the disk something happens (`transaction_failures.py`), then a broker starts on what is left, and is compared
+with what clients were told. Here a sample, a different one for each kind; all calls, with each kind, by
+`python -m tests.reference_broker.transaction_failures`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.reference_broker.disk.memory import DiskCall
+from tests.reference_broker.transaction_failures import CALLS, KINDS, prepared, run_case
+
+#: Every so many calls are taken; each kind begins with another one.
+EVERY = 101
+
+#: Of the paths that the workload has to do with.
+_PARTS = (
+    ".cleaned",
+    ".creating",
+    ".deleted",
+    ".deleting",
+    ".snapshot",
+    ".swap",
+    ".txnindex",
+    "__consumer_offsets-0",
+    "__transaction_state-0",
+    "cleaner-offset-checkpoint",
+    "log-start-offset-checkpoint",
+)
+
+
+def test_workload_has_all_of_it() -> None:
+    disk, workload = prepared()
+    calls: list[DiskCall] = []
+    disk.plan = calls.append
+    bench = workload.bench(disk)
+    workload.shared.is_strict = True
+    workload.run(bench)
+    paths = {call.path for call in calls}
+    for part in _PARTS:
+        assert any(part in path for path in paths), part
+    assert len(CALLS) > 2_000
+    ends = [made.is_committed for transactor in workload.transactors for made in transactor.transactions]
+    assert (ends.count(True), ends.count(False)) == (8, 6)
+    workload.check_works_on(bench)
+    again = workload.bench(disk.crash())
+    numbers, aged, *transacted = workload.check(again)
+    assert numbers > 5
+    assert aged < numbers
+    assert min(transacted) > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sample_of_calls(kind: str) -> None:
+    first = 1 + list(KINDS).index(kind) * EVERY // len(KINDS)
+    left = {run_case(kind, number) for number in range(first, len(CALLS) + 1, EVERY)}
+    assert len(left) > 3, "faults at different places leave different things"
