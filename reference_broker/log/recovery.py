@@ -38,8 +38,8 @@ _LEFTOVERS = (_COPY_SUFFIX, DELETED_SUFFIX, TEMPORARY_SUFFIX)
 #: Beyond every offset.
 _ANYWHERE = 2**63
 
-#: How much is copied at once.
-_CHUNK_BYTES = 4 * 1024 * 1024
+#: Most that is copied at once.
+_CHUNK_BYTES_MAX = 4 * 1024 * 1024
 
 
 class Places(NamedTuple):
@@ -198,7 +198,7 @@ def _write_again(disk: Disk, folder: str, bases: list[int]) -> None:
         path = f"{folder}/{file_name(base, LOG_SUFFIX)}"
         original, copy = disk.open(path), disk.open(path + _COPY_SUFFIX, create=True)
         while copy.size_bytes < original.size_bytes:
-            chunk = original.read(copy.size_bytes, _CHUNK_BYTES)
+            chunk = original.read(copy.size_bytes, _CHUNK_BYTES_MAX)
             if not chunk:
                 break
             copy.append(chunk)

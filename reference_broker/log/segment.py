@@ -288,7 +288,7 @@ class Segment:
         if not (self._index.load() and self._time_index.load()):
             logger.warning("%s: an index is missing or damaged and is rebuilt", self._disk.describe(self._path))
             return self.recover()
-        if self._index.last_position >= max(self.size_bytes, 1):
+        if self._index.last_position >= self.size_bytes:
             logger.warning("%s: the index goes beyond the end and is rebuilt", self._disk.describe(self._path))
             return self.recover()
         self._is_indexed = True

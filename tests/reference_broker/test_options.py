@@ -53,5 +53,18 @@ def test_refused(given, match):
         read_options(given)
 
 
+@pytest.mark.parametrize(
+    ("name", "accepts"),
+    [
+        ("log_message_timestamp_type", 'Literal["CreateTime", "LogAppendTime"]'),
+        ("log_cleanup_policy", "str"),
+        ("log_retention_ms", "int"),
+        ("log_cleaner_min_cleanable_ratio", "float"),
+    ],
+)
+def test_what_defaults_of_topics_accept(name, accepts):
+    assert BrokerOptions.OPTIONS[name].accepts == accepts
+
+
 def test_tables_name_what_exists():
     assert set(TOPIC_DEFAULTS.values()) <= set(TOPIC_CONFIGS)

@@ -114,6 +114,7 @@ def test_client_that_does_not_read_is_not_read_from(client):
     client.session.writing_blocked(True)
     client.send(MetadataRequest(None), 12)
     assert client.paused == [True]
+    client.run_deferred()
     assert not client.answers()
     client.session.writing_blocked(False)
     client.run_deferred()

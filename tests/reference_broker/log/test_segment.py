@@ -4,6 +4,7 @@ Method: small batches with an index interval of 100 bytes, so that a few of them
 """
 
 import dataclasses
+import struct
 from bisect import bisect_left
 
 import pytest
@@ -93,6 +94,24 @@ def test_damaged_index_is_made_again(segment, tmp_path, suffix, damage):
     assert again.next_offset == segment.next_offset
 
 
+@pytest.mark.parametrize("is_rebuilt", [False, True])
+def test_index_entries_are_more_than_the_interval_apart(tmp_path, is_rebuilt):
+    """At exactly the interval there is none yet, as in Kafka."""
+    batch_bytes = len(produced(*[b"v" * 10] * 3))
+    segment = fill(new(tmp_path, dataclasses.replace(CONFIG, index_interval_bytes=batch_bytes)), batches=6)
+    if is_rebuilt:
+        assert segment.recover() == 0
+    segment.seal()
+    segment.sync(with_indexes=True)
+    index = (tmp_path / "00000000000000000500.index").read_bytes()
+    entries = list(struct.iter_unpack(">ii", index))
+    assert entries == [(8, 2 * batch_bytes), (14, 4 * batch_bytes)]
+    time_index = (tmp_path / "00000000000000000500.timeindex").read_bytes()
+    assert list(struct.iter_unpack(">qi", time_index)) == [
+        (NOW_MS + 1000 * number + 2, 3 * number + 2) for number in (2, 4, 5)
+    ]
+
+
 @pytest.mark.parametrize("batch", [0, 7, 19])
 @pytest.mark.parametrize("byte", [8, 16, 17, 30, -1])
 def test_recovery_cuts_at_a_damaged_batch(segment, tmp_path, caplog, batch, byte):
@@ -175,6 +194,15 @@ def test_segment_without_timestamps_is_as_old_as_its_first_append(tmp_path, age_
     assert again.is_full_for(header, NOW_MS + age_ms) is full
 
 
+def test_age_counts_from_the_first_append(tmp_path):
+    segment = new(tmp_path, CONFIG)
+    data = produced(b"x", timestamps=(-1,))
+    header = parse_header(data)
+    segment.append(data, header, BASE, NOW_MS)
+    segment.append(data, header, BASE + 1, NOW_MS + 60_000)
+    assert segment.is_full_for(header, NOW_MS + 60_001)
+
+
 def test_offsets_beyond_the_index_roll(tmp_path):
     segment = fill(new(tmp_path, CONFIG), 1)
     header = parse_header(produced(b"x"))
@@ -184,7 +212,7 @@ def test_offsets_beyond_the_index_roll(tmp_path):
     assert segment.is_full_for(header, NOW_MS)
 
 
-def test_highest_timestamp_is_known_without_loading_anything(segment, tmp_path):
+def test_highest_timestamp_is_known_without_loading_anything(segment, tmp_path, monkeypatch):
     highest = NOW_MS + 19_002
     assert segment.highest_timestamp() == highest
     segment.seal()
@@ -192,6 +220,9 @@ def test_highest_timestamp_is_known_without_loading_anything(segment, tmp_path):
     segment.stored()
     assert segment.highest_timestamp() == highest
     assert not segment._is_indexed
+    with monkeypatch.context() as patch:
+        patch.delattr(Segment, "headers")
+        assert segment.highest_timestamp() == highest, "no batch is read"
     (tmp_path / "00000000000000000500.timeindex").write_bytes(b"damaged")
     assert segment.highest_timestamp() == highest
     assert not segment._is_indexed
@@ -232,3 +263,86 @@ def test_jitter_differs_between_segments_and_lets_them_roll_early():
     assert len(early) > 30
     assert min(early) > 59_000
     assert max(early) <= 60_001
+
+
+@pytest.mark.parametrize(("timestamp", "entries"), [(NOW_MS, [(NOW_MS, 0)]), (-1, [])])
+def test_the_first_batch_with_the_highest_timestamp_ends_the_time_index(tmp_path, timestamp, entries):
+    segment = new(tmp_path, CONFIG)
+    data = produced(b"x", timestamps=(timestamp,))
+    for offset in (BASE, BASE + 1):
+        segment.append(data, parse_header(data), offset)
+    segment.seal()
+    segment.seal()
+    segment.sync(with_indexes=True)
+    time_index = (tmp_path / "00000000000000000500.timeindex").read_bytes()
+    assert list(struct.iter_unpack(">qi", time_index)) == entries
+
+
+def test_stored_segment_holds_neither_indexes_nor_file(segment):
+    segment.release()
+    assert segment._file is not None
+    segment.seal()
+    segment.release()
+    assert segment._file is not None, "it has to be synced"
+    segment.sync(with_indexes=True)
+    segment.stored()
+    assert (len(segment._index), len(segment._time_index)) == (0, 0)
+    segment.release()
+    assert segment._file is None
+    assert segment.find(BASE + 30).base_offset == BASE + 30
+
+
+@pytest.mark.parametrize("is_cut_back", [True, False])
+def test_failed_append_is_cut_back_if_the_disk_lets_it(is_cut_back):
+    disk = MemoryDisk()
+    disk.make_folder("f")
+    segment = fill(Segment.create(disk, "f", BASE, CONFIG), 2)
+    size_bytes, failing = segment.size_bytes, disk.calls + 1
+
+    def plan(call):
+        if call.number == failing or (call.number > failing and not is_cut_back):
+            raise OSError(5, f"planned, {call.name}")
+
+    disk.plan = plan
+    data = produced(b"x")
+    with pytest.raises(OSError, match="planned, append"):
+        segment.append(data, parse_header(data), segment.next_offset)
+    disk.plan = None
+    assert (segment.size_bytes == size_bytes) is is_cut_back
+    assert segment.next_offset == BASE + 6
+
+
+def test_damaged_batch_of_a_sealed_segment_without_index_is_left_in_its_place(segment, tmp_path):
+    seventh = list(segment.headers(0))[7]
+    segment.seal()
+    segment.sync(with_indexes=True)
+    path = tmp_path / "00000000000000000500.log"
+    data = bytearray(path.read_bytes())
+    data[seventh.position + 70] ^= 1
+    path.write_bytes(data)
+    (tmp_path / "00000000000000000500.index").unlink()
+    again = new(tmp_path, dataclasses.replace(CONFIG, index_interval_bytes=10_000), sealed_at=BASE + 60)
+    assert again.find(BASE + 3).base_offset == BASE + 3
+    assert (again.next_offset, again.size_bytes, again.is_sealed) == (BASE + 60, len(data), True)
+    assert not again.is_stored, "the new index has to be written"
+    assert again._time_index.last_entry == (NOW_MS + 6_002, BASE + 20)
+
+
+def test_highest_timestamp_of_a_sealed_segment_is_that_of_its_index(segment, tmp_path):
+    segment.seal()
+    segment.sync(with_indexes=True)
+    assert new(tmp_path, CONFIG, sealed_at=BASE + 60).max_timestamp == NOW_MS + 19_002
+
+
+def test_index_that_ends_with_the_file_goes_beyond_it(segment, tmp_path, caplog):
+    segment.seal()
+    segment.sync(with_indexes=True)
+    last = segment._index.last_position
+    with (tmp_path / "00000000000000000500.log").open("r+b") as file:
+        file.truncate(last)
+    for sealed_at in (None, BASE + 60):
+        caplog.clear()
+        again = new(tmp_path, CONFIG, sealed_at=sealed_at)
+        again.load() if sealed_at is None else again.find(BASE)
+        assert "is rebuilt" in caplog.text
+        assert again._index.last_position < last

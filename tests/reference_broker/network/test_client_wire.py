@@ -366,7 +366,9 @@ def test_paused_connection_is_not_read():
 
 
 @pytest.mark.parametrize("end", ["client", "budget"])
-def test_gone_connection_holds_nothing(end):
+def test_gone_connection_holds_nothing(end, monkeypatch):
+    monkeypatch.setattr("kafkawire.reference_broker.network.client_wire.CLOSE_LINGER_SECONDS", 3_600)
+
     async def test() -> None:
         bench = Bench()
         wire = await bench.connect()

@@ -179,3 +179,16 @@ def test_responses_that_are_read_make_room():
     assert two.waits
     budget.unsent(reader, 0)
     assert not two.waits
+
+
+def test_one_that_is_gone_while_it_waits_is_not_called_again():
+    budget = MemoryBudget(LIMIT_BYTES, Timers(), int)
+    one, gone, other = Connection(budget, 2_000), Connection(budget, 3_000), Connection(budget, 4_000)
+    one.send(LIMIT_BYTES)
+    gone.send(1)
+    other.send(1)
+    assert (gone.waits, other.waits) == (True, True)
+    gone.give_up("gone")
+    one.send(LIMIT_BYTES)
+    assert one.finished
+    assert (gone.waits, other.waits) == (True, False)
