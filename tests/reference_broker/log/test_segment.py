@@ -289,7 +289,9 @@ def test_stored_segment_holds_neither_indexes_nor_file(segment):
     assert (len(segment._index), len(segment._time_index)) == (0, 0)
     segment.release()
     assert segment._file is None
-    assert segment.find(BASE + 30).base_offset == BASE + 30
+    found = segment.find(BASE + 30)
+    assert found is not None
+    assert found.base_offset == BASE + 30
 
 
 @pytest.mark.parametrize("is_cut_back", [True, False])
