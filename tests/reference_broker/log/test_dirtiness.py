@@ -5,6 +5,7 @@ Method: logs of four batches in each segment, of a known size and time.
 
 import dataclasses
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -126,7 +127,7 @@ def test_groups_span_no_more_offsets_than_an_index_can_say(log):
 )
 def test_groups_may_fill_a_segment_and_its_indexes(sizes, limits, count):
     size, index, time_index = sizes
-    segments = [
+    segments: list[Any] = [
         SimpleNamespace(base_offset=offset, size_bytes=size, index_sizes=lambda: (index, time_index))
         for offset in (0, 4)
     ]
