@@ -324,7 +324,8 @@ def test_damaged_batch_of_a_sealed_segment_without_index_is_left_in_its_place(se
     path.write_bytes(data)
     (tmp_path / "00000000000000000500.index").unlink()
     again = new(tmp_path, dataclasses.replace(CONFIG, index_interval_bytes=10_000), sealed_at=BASE + 60)
-    assert (found := again.find(BASE + 3)) is not None
+    found = again.find(BASE + 3)
+    assert found is not None
     assert found.base_offset == BASE + 3
     assert (again.next_offset, again.size_bytes, again.is_sealed) == (BASE + 60, len(data), True)
     assert not again.is_stored, "the new index has to be written"
