@@ -18,8 +18,9 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
-#: Before KIP-848, committing to a missing group counted as an old generation. The KIP added no field.
-_UNKNOWN_GROUP_SINCE = 9
+#: Before KIP-848, a member had no epoch, and committing to a missing group counted as an old generation. The KIP added
+#: no field.
+_EPOCHS_SINCE = 9
 
 _BY_ID_SINCE = since(OffsetCommitRequest.OffsetCommitRequestTopic, "topic_id")
 
@@ -48,12 +49,16 @@ def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse | D
 
     def answer(outcome: BrokerError | None) -> None:
         code = ErrorCode.NONE if outcome is None else outcome.code
-        if code is ErrorCode.GROUP_ID_NOT_FOUND and call.version < _UNKNOWN_GROUP_SINCE:
+        if code is ErrorCode.GROUP_ID_NOT_FOUND and call.version < _EPOCHS_SINCE:
             code = ErrorCode.ILLEGAL_GENERATION
         delayed.complete(_respond(request, checked.codes(code)))
 
     committer = Commit(
-        request.group_id, request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
+        request.group_id,
+        request.generation_id_or_member_epoch,
+        request.member_id,
+        request.group_instance_id,
+        knows_epochs=call.version >= _EPOCHS_SINCE,
     )
     call.core.groups.commit(committer, checked.offsets, answer, call.now_ms)
     return delayed

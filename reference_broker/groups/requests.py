@@ -125,12 +125,14 @@ class Commit(NamedTuple):
 
     Attributes:
         group_id, generation_id, member_id, instance_id: as in OffsetCommit.
+        knows_epochs: whether the request's version can be that of a member by KIP-848.
     """
 
     group_id: str
     generation_id: int
     member_id: str
     instance_id: str | None
+    knows_epochs: bool = True
 
 
 class TransactionalCommit(NamedTuple):

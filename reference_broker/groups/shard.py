@@ -268,7 +268,7 @@ class GroupShard:
             self._members.check_commit(commit, now_ms)
         else:
             partitions = [(entry.topic_id, number) for (_, number), entry in offsets.items()]
-            group.check_commit(commit.member_id, commit.generation_id, partitions)
+            group.check_commit(commit.member_id, commit.generation_id, partitions, knows_epochs=commit.knows_epochs)
         return Result(None, [offset_record(commit.group_id, *partition, entry) for partition, entry in offsets.items()])
 
     def commit_in_transaction(

@@ -69,12 +69,12 @@ class Member:
             assert time.monotonic() < deadline, (self.owned, self.epoch)
             self.beat()
 
-    def commit(self, epoch: int, *partitions: int) -> ErrorCode:
+    def commit(self, epoch: int, *partitions: int, version: int = 9) -> ErrorCode:
         """Commit, and return the code, which is the same for all partitions."""
         kind = OffsetCommitRequest
         parts = [kind.OffsetCommitRequestPartition(number, 5) for number in partitions]
         topics = [kind.OffsetCommitRequestTopic(name=self._topic, partitions=parts)]
-        response = call(self._socket, kind(self._group, epoch, self._id, topics=topics), 9)
+        response = call(self._socket, kind(self._group, epoch, self._id, topics=topics), version)
         assert isinstance(response, OffsetCommitResponse)
         (code,) = {part.error_code for part in response.topics[0].partitions}
         return ErrorCode(code)
@@ -110,6 +110,8 @@ def test_what_a_member_kept(either: Server) -> None:
         assert first.commit(passed, 0, 1) == ErrorCode.STALE_MEMBER_EPOCH
         assert first.commit(passed - 1, 0) == ErrorCode.STALE_MEMBER_EPOCH
         assert first.commit(first.epoch + 1, 0) == ErrorCode.STALE_MEMBER_EPOCH
+        assert first.commit(first.epoch, 0, version=8) == ErrorCode.UNSUPPORTED_VERSION
+        assert first.commit(first.epoch + 1, 0, version=8) == ErrorCode.UNSUPPORTED_VERSION
         second.beat_until([1], epoch=first.epoch)
         assert second.commit(second.epoch, 1) == ErrorCode.NONE
         assert second.commit(passed, 1) == ErrorCode.STALE_MEMBER_EPOCH

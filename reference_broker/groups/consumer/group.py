@@ -257,7 +257,14 @@ class ConsumerGroup:
             )
         return member
 
-    def check_commit(self, member_id: str, epoch: int, partitions: Collection[tuple[bytes, int]] = ()) -> None:
+    def check_commit(
+        self,
+        member_id: str,
+        epoch: int,
+        partitions: Collection[tuple[bytes, int]] = (),
+        *,
+        knows_epochs: bool = True,
+    ) -> None:
         """Check that offsets may be committed, or read by a member.
 
         Args:
@@ -265,16 +272,19 @@ class ConsumerGroup:
             epoch: the one that it knows.
             partitions: what it commits, by topic id and number; an epoch that has passed will do for what it has had
                 since then (KIP-1251).
+            knows_epochs: see `Commit`.
 
         Raises:
-            BrokerError: UNKNOWN_MEMBER_ID, or STALE_MEMBER_EPOCH, which the member mends by a heartbeat; a member that
-                speaks the classic protocol knows ILLEGAL_GENERATION instead.
+            BrokerError: UNKNOWN_MEMBER_ID; UNSUPPORTED_VERSION; STALE_MEMBER_EPOCH, which the member mends by a
+                heartbeat, or ILLEGAL_GENERATION if it speaks the classic protocol.
         """
         if epoch < 0 and not self.members:
             return
         member = self.members.get(member_id)
         if member is None:
             raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id!r} is unknown")
+        if member.classic is None and not knows_epochs:
+            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"member {member_id!r} needs OffsetCommit 9 or above")
         if partitions and all(member.since.get(each, member.epoch) <= epoch < member.epoch for each in partitions):
             return
         if epoch != member.epoch:

@@ -10,6 +10,7 @@ import pytest
 
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.groups.records import Committed
+from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.offset_delete import OffsetDeleteRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -62,6 +63,17 @@ def test_members(bench, generation, member, code):
     message = request(Partition(0, 3), generation=generation, member=known if member is None else member)
     (topic,) = bench.ask(message, 9).topics
     assert topic.partitions[0].error_code == code
+    assert bool(bench.core.groups.offsets("g")) is (code == ErrorCode.NONE)
+
+
+@pytest.mark.parametrize(("version", "code"), [(8, ErrorCode.UNSUPPORTED_VERSION), (9, ErrorCode.NONE)])
+def test_members_with_epochs_need_a_version_that_has_them(bench, version, code):
+    bench.create()
+    bench.offsets_topic()
+    joining = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    joined = bench.ask(ConsumerGroupHeartbeatRequest("g", **joining), 0)
+    message = request(Partition(0, 3), generation=joined.member_epoch, member=joined.member_id)
+    assert bench.ask(message, version).topics[0].partitions[0].error_code == code
     assert bool(bench.core.groups.offsets("g")) is (code == ErrorCode.NONE)
 
 
