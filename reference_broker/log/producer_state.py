@@ -72,6 +72,17 @@ class Snapshots:
 
         return write
 
+    def store(self, producers: Producers) -> None:
+        """Write the producers as they are now, durably; nothing if there are none.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if len(producers):
+            self.prepared(producers)()
+            self.sync_from(producers.end_offset)
+            self._disk.sync_folder(self._folder)
+
     def read(self, offset: int) -> bytes:
         """Return the content of a snapshot."""
         return read_file(self._disk, self._path(offset)) or b""
@@ -146,6 +157,12 @@ def load_producers(
     if aborted_from is not None and aborted_from < producers.end_offset:
         _note_all(_latest(snapshots, aborted_from), batches, producers.end_offset, aborted)
     if producers.end_offset < end_offset and (had_snapshots or not is_clean or aborted_from is not None):
+        last_base = max(bases)
+        if not is_clean and producers.end_offset < last_base:
+            # A power cut took the snapshot of the last roll, and retention may take the records before the next roll.
+            _note_all(producers, batches, last_base, aborted)
+            producers.end_offset = last_base
+            snapshots.store(producers)
         _note_all(producers, batches, end_offset, aborted)
     producers.end_offset = end_offset
     return producers

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from kafkawire.reference_broker.disk.disk import read_file
+from kafkawire.reference_broker.disk.disk import read_file, write_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.batches import parse_header, records_in
 from kafkawire.reference_broker.log.checkpoints import partition_metadata_text
@@ -29,10 +29,10 @@ CONFIG = dataclasses.replace(log_config({}), segment_bytes=2 * len(produced(b"v"
 GONE = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "gone")
 
 
-def opened(work, disk=None):
+def opened(work, disk=None, **arguments):
     disk = disk or MemoryDisk()
     disk.make_folder("t-0")
-    return PartitionLog(LogServices(disk, work), "t-0", CONFIG)
+    return PartitionLog(LogServices(disk, work), "t-0", CONFIG, **arguments)
 
 
 def append(log, value=b"v"):
@@ -199,3 +199,24 @@ def test_snapshot_is_durable_with_the_segment_before_it(seed):
     (name,) = [name for name in after.names("t-0") if name.endswith(".snapshot")]
     (known,) = decode_snapshot(read_file(after, f"t-0/{name}") or b"")
     assert (int(name[:20]), known.producer_id, known.last_sequence) == (2, 7, 1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_snapshot_that_a_power_cut_took_is_written_again_at_once(seed):
+    """Retention may take the segment before the next roll."""
+    disk, work = MemoryDisk(), HeldWork()
+    log = opened(work, disk)
+    for number in range(2):
+        data = produced(b"v", producer_id=7, producer_epoch=0, base_sequence=number)
+        log.append(data, parse_header(data), NOW_MS, lambda result: None)
+    append(log)
+    work.run()
+    write_file(disk, "t-0/00000000000000000002.snapshot", b"what the power cut left of it")
+    disk = disk.crash()
+    disk.sync_folder("")
+    opened(work, disk, is_clean=False)
+    disk = disk.crash(seed)
+    disk.remove("t-0/00000000000000000000.log")
+    known = opened(work, disk, is_clean=False, log_start_offset=2).producers.get(7)
+    assert known is not None
+    assert known.last_sequence == 1
