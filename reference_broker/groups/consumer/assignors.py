@@ -13,7 +13,7 @@ from kafkawire.reference_broker.groups.consumer.group import Partitions
 from kafkawire.reference_broker.groups.consumer.subscribers import Subscribers
 from kafkawire.reference_broker.groups.consumer.uniform_assignor import uniform_assignment
 
-__all__ = ["ASSIGNORS", "DEFAULT_ASSIGNOR", "range_assignment"]
+__all__ = ["ASSIGNORS", "DEFAULT_ASSIGNOR", "Assignor", "range_assignment"]
 
 
 class Assignor(Protocol):
