@@ -237,6 +237,15 @@ class CoordinatorPartition(Generic[S]):
             return
         self._appending, self.is_appending = pending, True
         appended = partial(self._appended, pending, now_ms)
+        try:
+            self._append(result, now_ms, appended)
+        except Exception as error:
+            # Nor must a record that cannot be written.
+            _log.exception("a record of %s cannot be written", self._name)
+            if self._appending is pending:
+                appended(BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+
+    def _append(self, result: Result[Any], now_ms: int, appended: Callable[[int | BrokerError], None]) -> None:
         if result.marker is not None:
             self._log.append_marker(result.marker, now_ms, appended)
         elif result.transaction is not None:

@@ -80,7 +80,15 @@ class Steps:
                 self._is_stepping = False
                 self._next()
 
-        step.when(lambda: self._background(step.prepare(), done))
+        def begin() -> None:
+            try:
+                work = step.prepare()
+            except Exception as error:
+                done(error)  # those behind it must not wait for ever
+            else:
+                self._background(work, done)
+
+        step.when(begin)
 
     def close(self) -> None:
         """Begin no further step."""

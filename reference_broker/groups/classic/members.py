@@ -25,6 +25,7 @@ from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, Join
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupResponse
+from kafkawire.sdk.protocol.primitives import MAX_STRING_BYTES
 from kafkawire.sdk.protocol.tables.enums import UNKNOWN_MEMBER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -113,10 +114,14 @@ class ClassicMembers:
         if (size := sum(len(metadata) for _, metadata in request.protocols)) > _PROTOCOLS_BYTES_MAX:
             text = f"subscriptions of {size} bytes, the limit is {_PROTOCOLS_BYTES_MAX}"
             raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE, text)
+        if request.member_id != UNKNOWN_MEMBER_ID:
+            return self._join_known(group, request, reply, now_ms)
+        member_id = f"{request.instance_id or request.client_id}-{self._new_id()}"
+        if (size := len(member_id.encode())) > MAX_STRING_BYTES:
+            text = f"a member id made of the client id would have {size} bytes, {MAX_STRING_BYTES} are allowed"
+            raise BrokerError(ErrorCode.INVALID_REQUEST, text)
         self._groups[request.group_id] = group
-        if request.member_id == UNKNOWN_MEMBER_ID:
-            return self._join_unknown(group, request, reply, now_ms)
-        return self._join_known(group, request, reply, now_ms)
+        return self._join_unknown(group, request, member_id, reply, now_ms)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         """Return whether a member may join: a group that had to shrink takes the first who come."""
@@ -135,9 +140,8 @@ class ClassicMembers:
         self._rebalances.continue_joining(group, now_ms)
 
     def _join_unknown(
-        self, group: ClassicGroup, request: Join, reply: JoinReply, now_ms: int
+        self, group: ClassicGroup, request: Join, member_id: str, reply: JoinReply, now_ms: int
     ) -> JoinGroupResponse | None:
-        member_id = f"{request.instance_id or request.client_id}-{self._new_id()}"
         if request.instance_id in group.static_members:
             return self._replace_static(group, request, member_id, reply, now_ms)
         if request.instance_id is None and request.needs_member_id:

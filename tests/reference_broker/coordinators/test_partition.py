@@ -186,6 +186,15 @@ def fail(error):
     raise ZeroDivisionError
 
 
+def test_record_that_cannot_be_written_answers_its_own_request_only(caplog):
+    bench, told = Bench(), []
+    bench.ask(lambda shard: Result(1, [record("a" * 40_000, 1)], told.append))
+    bench.add(1)
+    assert bench.replies == [ErrorCode.UNKNOWN_SERVER_ERROR, 1]
+    assert [error.code for error in told] == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert "string of 40000 bytes" in caplog.text
+
+
 def test_records_that_the_shard_holds_are_not_replayed():
     bench = Bench()
     told = []

@@ -39,6 +39,19 @@ def test_step_that_fails_is_told_and_followed():
     assert [str(error) for error in told] == ["gone", "None"]
 
 
+def test_step_that_cannot_be_prepared_is_told_and_followed():
+    work, told = HeldWork(), []
+    steps = Steps(work)
+
+    def fail():
+        raise ValueError("odd")
+
+    steps.do(fail, told.append)
+    steps.do(lambda: lambda: None, told.append)
+    work.run()
+    assert [str(error) for error in told] == ["odd", "None"]
+
+
 def test_no_step_begins_after_the_end():
     work, told = HeldWork(), []
     steps = Steps(work)

@@ -40,12 +40,17 @@ def test_new_member_has_to_come_back_with_its_id():
         ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
         ({"protocol_type": ""}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"protocols": ()}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"client_id": "c" * 32_764}, ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_refused_joins_leave_no_group(changes, code):
     bench = GroupBench()
     assert only(bench.join(**changes)).error_code == code
     assert not list(bench.groups.groups())
+
+
+def test_longest_client_id_makes_a_member_id():
+    assert len(only(GroupBench().join(client_id="c" * 32_763)).member_id) == 32_767
 
 
 @pytest.mark.parametrize("changes", [{"protocol_type": "connect"}, {"protocols": ("other",)}])
