@@ -17,7 +17,7 @@ from bisect import bisect_left, bisect_right
 from itertools import islice
 from operator import le, lt
 
-from kafkawire.reference_broker.disk.disk import Disk, read_file
+from kafkawire.reference_broker.disk.disk import TEMPORARY_SUFFIX, Disk, read_file
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 
 __all__ = ["OffsetIndex", "TimeIndex"]
@@ -99,15 +99,17 @@ class _Index:
         del self._keys[:], self._values[:]
 
     def store(self) -> None:
-        """Write the file and sync it, on any thread.
+        """Replace the file, on any thread; whoever calls syncs the folder.
 
-        It need not be replaced in one step: until it is durable, no checkpoint says that it can be trusted.
+        The old one may be trusted already, and a power cut may leave a part that looks whole of one written in place.
         """
-        file = self._disk.open(self._path, create=True)
+        temporary = self._path + TEMPORARY_SUFFIX
+        file = self._disk.open(temporary, create=True)
         if file.size_bytes:
             file.truncate(0)
         file.append(b"".join(map(self._ENTRY.pack, self._keys, self._values)))
         file.sync()
+        self._disk.rename(temporary, self._path)
 
     def _add(self, key: int, value: int) -> None:
         self._keys.append(key)

@@ -7,7 +7,9 @@ import struct
 
 import pytest
 
+from kafkawire.reference_broker.disk.disk import read_file
 from kafkawire.reference_broker.disk.machine import MachineDisk
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
 
 BASE = 1000
@@ -109,3 +111,20 @@ def test_time_index_has_no_entry_without_a_timestamp(disk):
     index.append(0, BASE + 1)
     index.append(-1, BASE + 2)
     assert index.last_entry == (0, BASE + 1)
+
+
+@pytest.mark.parametrize("call", range(1, 5))
+def test_file_is_replaced_whole(call):
+    """A power cut in the middle left entries in order, and too few of them."""
+    disk = MemoryDisk()
+    for last_offsets in ((1004,), (1004, 1009, 1020)):
+        index = OffsetIndex(disk, "i", BASE, 1024)
+        for position, last_offset in enumerate(last_offsets, 1):
+            index.append(last_offset, position)
+        if len(last_offsets) == 3:
+            disk.plan = fail_at(disk.calls + call)
+            with pytest.raises(OSError, match="planned"):
+                index.store()
+        else:
+            index.store()
+    assert read_file(disk, "i") == struct.pack(">ii", 4, 1)

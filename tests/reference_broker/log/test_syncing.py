@@ -33,8 +33,8 @@ def test_calls(disk, with_names):
     make_durable(disk, "t-0", [first], [second], with_names=with_names)
     assert calls == [
         ("sync", f"t-0/{0:020}.log"),
-        ("sync", f"t-0/{0:020}.index"),
-        ("sync", f"t-0/{0:020}.timeindex"),
+        ("sync", f"t-0/{0:020}.index.tmp"),
+        ("sync", f"t-0/{0:020}.timeindex.tmp"),
         ("sync", f"t-0/{5:020}.log"),
         *([("sync_folder", "t-0")] if with_names else []),
     ]

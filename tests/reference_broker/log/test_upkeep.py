@@ -73,7 +73,12 @@ def test_failure_concerns_its_log_and_is_told_once(caplog):
         bench.produce(produced(b"v", timestamps=(NOW_MS,)), name)
         bench.produce(produced(b"v", timestamps=(NOW_MS,)), name)
     assert isinstance(bench.disk, MemoryDisk)
-    bench.disk.plan = lambda call: fail_at(call.number)(call) if call.name == "rename" and "t-0/" in call.path else None
+
+    def plan(call):
+        if call.name == "rename" and call.path.startswith("t-0/") and not call.path.endswith(".tmp"):
+            fail_at(call.number)(call)
+
+    bench.disk.plan = plan
     bench.advance(FIRST_MS)
     fill(bench, 2)
     bench.advance(CHECK_MS)
