@@ -182,21 +182,22 @@ class DurableLog(ReadableLog):
             done: called when they are, or the log has ended.
         """
         self._when_stored.append((segments, done))
-        if self.error is None and not _are_stored(segments):
-            known = {*self._unstored, *self._storing}
-            self._unstored += [each for each in segments if not each.is_stored and each not in known]
-            self._sync()
-        else:
-            self._call_when_stored()
+        self._call_when_stored()
 
     def _call_when_stored(self) -> None:
-        """Tell those who wait for what is durable now, or everybody if the log has ended."""
+        """Tell those who wait for what is durable now, or everybody if the log has ended; the others need a sync.
+
+        Also of segments that were durable before: a reader rebuilds an index that it finds damaged.
+        """
         waiting, self._when_stored = self._when_stored, []
         for segments, done in waiting:
             if self.error is not None or _are_stored(segments):
                 done()
-            else:
-                self._when_stored.append((segments, done))
+                continue
+            self._when_stored.append((segments, done))
+            known = {*self._unstored, *self._storing}
+            self._unstored += [each for each in segments if not each.is_stored and each not in known]
+            self._sync()
 
     # Ending.
 

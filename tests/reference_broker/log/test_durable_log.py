@@ -220,3 +220,22 @@ def test_snapshot_that_a_power_cut_took_is_written_again_at_once(seed):
     known = opened(work, disk, is_clean=False, log_start_offset=2).producers.get(7)
     assert known is not None
     assert known.last_sequence == 1
+
+
+def test_store_waits_for_an_index_that_is_rebuilt_meanwhile():
+    work = HeldWork()
+    log = opened(work)
+    for _ in range(5):
+        append(log)
+        work.run()
+    log._disk.remove("t-0/00000000000000000000.index")
+    held, told = HeldWork(), []
+    log = opened(held, log._disk.crash(), recovery_point=5)
+    log.roll(lambda: None)
+    held.run(1)
+    assert len(held.pending) == 1, "a sync"
+    log.store(log.segments.first_of(3), lambda: told.append("stored"))
+    log.read(0, 1, at_least_one=True)
+    assert not log.segments.first.is_stored, "the index was rebuilt"
+    held.run()
+    assert told == ["stored"]
