@@ -357,14 +357,25 @@ class Segment:
         entry = self._time_index.last_entry
         if not is_loaded or self._index.last_position >= max(self.size_bytes, 1):
             logger.warning("%s: an index is missing or damaged and is rebuilt", self._disk.describe(self._path))
-            next_offset = self.next_offset
-            self._rebuild()
-            # What is damaged stays: fetches fail there, and everything after it can be read.
-            self.next_offset = next_offset
-            self._seal_again()
+            self._rebuild_sealed()
         elif entry is not None:
             self._max_timestamp, self._max_timestamp_offset = entry
         self._is_indexed = True
+
+    def _rebuild_sealed(self) -> None:
+        next_offset, is_stored = self.next_offset, self.is_stored
+        try:
+            self._rebuild()
+        except OSError:
+            # The next reader tries again; half an index must not be stored.
+            self._index.clear()
+            self._time_index.clear()
+            self.is_stored, self._is_indexed = is_stored, False
+            raise
+        finally:
+            # What is damaged stays: fetches fail there, and everything after it can be read.
+            self.next_offset = next_offset
+        self._seal_again()
 
     def _seal_again(self) -> None:
         self.is_sealed = False

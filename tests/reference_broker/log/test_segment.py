@@ -10,7 +10,7 @@ from bisect import bisect_left
 import pytest
 
 from kafkawire.reference_broker.disk.machine import MachineDisk
-from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.segment import Segment
@@ -350,3 +350,22 @@ def test_index_that_ends_with_the_file_goes_beyond_it(segment, tmp_path, caplog)
         again.load() if sealed_at is None else again.find(BASE)
         assert "is rebuilt" in caplog.text
         assert again._index.last_position < last
+
+
+def test_index_that_cannot_be_rebuilt_now_is_rebuilt_later():
+    disk = MemoryDisk()
+    disk.make_folder("t-0")
+    segment = Segment.create(disk, "t-0", BASE, CONFIG)
+    fill(segment)
+    segment.seal()
+    segment.sync(with_indexes=True)
+    disk.remove(f"t-0/{BASE:020}.index")
+    again = Segment(disk, "t-0", BASE, CONFIG, BASE + 60)
+    disk.plan = fail_at(disk.calls + 3)
+    with pytest.raises(OSError, match="planned"):
+        again.find(BASE + 30)
+    disk.plan = None
+    assert (again.next_offset, again.is_stored) == (BASE + 60, True)
+    found = again.find(BASE + 30)
+    assert found is not None
+    assert (found.base_offset, again.is_stored, again.max_timestamp) == (BASE + 30, False, NOW_MS + 19_002)
