@@ -89,8 +89,12 @@ class LeaderEpochs:
             OSError: the disk failed.
         """
         if not self.is_stored:
-            self.is_stored = True
-            write_epochs(disk, f"{folder}/{LEADER_EPOCHS}", self.entries())
+            self.is_stored = True  # until another thread changes it again
+            try:
+                write_epochs(disk, f"{folder}/{LEADER_EPOCHS}", self.entries())
+            except OSError:
+                self.is_stored = False
+                raise
 
     def entries(self) -> list[tuple[int, int]]:
         """Return (epoch, first offset) of each epoch."""

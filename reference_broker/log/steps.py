@@ -81,6 +81,8 @@ class Steps:
                 self._next()
 
         def begin() -> None:
+            if self._is_closed:
+                return
             try:
                 work = step.prepare()
             except Exception as error:

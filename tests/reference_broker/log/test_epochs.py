@@ -6,7 +6,7 @@ Method: files by hand, and headers in place of batches.
 import pytest
 
 from kafkawire.reference_broker.disk.disk import read_file, write_file
-from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.epochs import LeaderEpochs, load_epochs
 from kafkawire.sdk.errors import DecodeError
@@ -106,3 +106,14 @@ def test_epoch_that_begins_after_a_crash_was_never_there(disk, content, end_offs
         write_file(disk, PATH, content)
     assert load_epochs(disk, "t-0", end_offset, [], begins_epoch=True).entries() == entries
     assert load_epochs(disk, "t-0", end_offset, []).entries() == entries, "the file says the same"
+
+
+def test_file_that_could_not_be_written_is_written_again(disk):
+    epochs = LeaderEpochs([(0, 0)])
+    epochs.begin(1, 5)
+    disk.plan = fail_at(disk.calls + 1)
+    with pytest.raises(OSError, match="planned"):
+        epochs.store(disk, "t-0")
+    disk.plan = None
+    epochs.store(disk, "t-0")
+    assert load_epochs(disk, "t-0", 5, []).entries() == [(0, 0), (1, 5)]

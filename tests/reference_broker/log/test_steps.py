@@ -72,3 +72,13 @@ def test_step_that_has_to_wait_holds_up_the_others():
     begin[0]()
     work.run()
     assert told == ["a", "b"]
+
+
+def test_step_that_waits_does_not_begin_after_the_end():
+    work, told, begin = HeldWork(), [], []
+    steps = Steps(work)
+    steps.do(lambda: lambda: told.append("a"), lambda error: None, when=begin.append)
+    steps.close()
+    begin[0]()
+    work.run()
+    assert told == []
