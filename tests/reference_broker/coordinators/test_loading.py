@@ -125,3 +125,29 @@ def test_compressed_batches_and_cut_ones(monkeypatch):
     while not task.is_done:
         task.step()
     assert shard.numbers == {"0": 4, "1": 5, "2": 2}
+
+
+def test_reading_what_is_not_plain_is_sliced_too(monkeypatch):
+    monkeypatch.setattr(loading, "_SLICE_RECORDS", 4)
+    log = MemoryLog()
+    for number in range(10):
+        log.append([encode(record(str(number), number))], 0, lambda outcome: None, InTransaction(7, 0, None))
+        log.append_marker(LastMarker(Marker(7, 0, True, 0), 2), 0, lambda outcome: None)
+    data = b"".join(batch.data() for batch in log.batches)
+
+    class Whole(MemoryLog):
+        def read(self, offset, max_bytes):
+            return data[sum(batch.size_in_bytes for batch in walk(data) if batch.base_offset < offset) :]
+
+    whole = Whole()
+    whole.next_offset = log.next_offset
+    shard = CountingShard(Timers())
+    task = Loading(whole, shard)
+    steps = 0
+    while not shard.replayed:
+        task.step()
+        steps += 1
+    assert steps == 5 + 2, "four at a time, then they are replayed"
+    while not task.is_done:
+        task.step()
+    assert shard.numbers == {str(number): number for number in range(10)}
