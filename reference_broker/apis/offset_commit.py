@@ -11,6 +11,7 @@ from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.groups.checked_offsets import CheckedOffsets
 from kafkawire.reference_broker.groups.records import NO_EXPIRY
 from kafkawire.reference_broker.groups.requests import Commit
+from kafkawire.reference_broker.log.config import NEVER_MS
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -38,7 +39,9 @@ def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse | D
         call.now_ms,
         unknown=ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         with_topic_ids=True,
-        expire_timestamp=NO_EXPIRY if retention_ms == _BROKERS_RETENTION_MS else call.now_ms + retention_ms,
+        expire_timestamp=NO_EXPIRY
+        if retention_ms == _BROKERS_RETENTION_MS
+        else min(call.now_ms + retention_ms, NEVER_MS),
     )
     for wanted in request.topics:
         topic = directory.topics_by_id.get(wanted.topic_id) if by_id else directory.topics.get(wanted.name)

@@ -11,9 +11,14 @@ from typing import NamedTuple
 
 from kafkawire.reference_broker.groups.classic.group import Protocols
 from kafkawire.reference_broker.groups.records import Committed
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records.java_integers import INT32_MAX
 
-__all__ = ["Beat", "Commit", "Fetched", "GroupLimits", "Join", "Sync", "TransactionalCommit"]
+__all__ = ["PROTOCOLS_BYTES_MAX", "Beat", "Commit", "Fetched", "GroupLimits", "Join", "Sync", "TransactionalCommit"]
+
+#: Most bytes of a member's subscriptions: a group record with more does not fit into the offsets topic.
+PROTOCOLS_BYTES_MAX = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,16 @@ class Join(NamedTuple):
     client_host: str
     needs_member_id: bool
     may_skip_assignment: bool
+
+    def check_size(self) -> None:
+        """Check that the member's record fits into the offsets topic.
+
+        Raises:
+            BrokerError: MESSAGE_TOO_LARGE.
+        """
+        if (size := sum(len(metadata) for _, metadata in self.protocols)) > PROTOCOLS_BYTES_MAX:
+            text = f"subscriptions of {size} bytes, the limit is {PROTOCOLS_BYTES_MAX}"
+            raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
 
 class Sync(NamedTuple):

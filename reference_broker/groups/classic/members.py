@@ -31,9 +31,6 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["ClassicMembers"]
 
-#: Most bytes of a member's subscriptions: a group record with more does not fit into the offsets topic.
-_PROTOCOLS_BYTES_MAX = 1024 * 1024
-
 #: Most groups of a shard that exist only because an id was handed out: they cost nothing else, and nothing stores them.
 _UNUSED_GROUPS_MAX = 10_000
 
@@ -111,9 +108,7 @@ class ClassicMembers:
             return JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED)
         if not group.supports(request.protocol_type, request.protocols):
             raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        if (size := sum(len(metadata) for _, metadata in request.protocols)) > _PROTOCOLS_BYTES_MAX:
-            text = f"subscriptions of {size} bytes, the limit is {_PROTOCOLS_BYTES_MAX}"
-            raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE, text)
+        request.check_size()
         if request.member_id != UNKNOWN_MEMBER_ID:
             return self._join_known(group, request, reply, now_ms)
         member_id = f"{request.instance_id or request.client_id}-{self._new_id()}"

@@ -73,6 +73,7 @@ class ClassicProtocolMembers:
         member_id = request.member_id or self._new_id()
         self._changes.check_room(group, member_id)
         names = [name for name, _ in request.protocols]
+        request.check_size()
         if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not group.supports_classic(names):
             raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{request.protocol_type} {names}")
         if request.needs_member_id and request.member_id == UNKNOWN_MEMBER_ID and request.instance_id is None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from kafkawire.reference_broker.groups.consumer.assignors import ASSIGNORS
 from kafkawire.reference_broker.groups.consumer.changes import Change, Changes
+from kafkawire.reference_broker.groups.consumer.deadlines import Deadline
 from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerGroup, ConsumerMember, Partitions
 from kafkawire.reference_broker.groups.consumer.records import current_record
 from kafkawire.reference_broker.groups.consumer.topic_pattern import topic_pattern
@@ -69,6 +70,9 @@ class Heartbeats:
         change = Change(group, member, _updated(member, request), replaced)
         epoch = self._changes.write_member(change, raises_epoch=is_upgraded)
         moved = self._changes.write_step(change, epoch, request.owned, now_ms)
+        for deadline in (Deadline.JOIN, Deadline.SYNC):
+            # It may have spoken the classic protocol before, of which nothing more will come.
+            self._changes.deadlines.done(deadline, group.group_id, moved.member_id)
         self._changes.expect_heard(group.group_id, moved, now_ms)
         return self._response(request, moved, has_moved=moved.assigned != member.assigned)
 

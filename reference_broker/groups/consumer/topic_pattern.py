@@ -198,7 +198,9 @@ class TopicPattern:
             for _ in range(most - least):
                 following = self._state(None, self._sequence(inner, following), end)
         for _ in range(least):
-            following = self._sequence(inner, following)
+            before, following = following, self._sequence(inner, following)
+            if following == before:
+                break  # nothing, as often as one likes, is nothing: repetitions of it would multiply
         return following
 
     def _invalid(self, reason: str) -> BrokerError:

@@ -85,6 +85,11 @@ def test_members_with_epochs_need_a_version_that_has_them(bench, version, code):
         (request(Partition(0, 3, committed_metadata="x" * 11)), 9, ErrorCode.OFFSET_METADATA_TOO_LARGE),
         (request(Partition(0, 3, committed_metadata=None)), 9, ErrorCode.NONE),
         (request(Partition(0, 3), group=""), 9, ErrorCode.NONE),
+        (
+            OffsetCommitRequest("g", retention_time_ms=2**63 - 1, topics=[Topic("t", partitions=[Partition(0, 3)])]),
+            2,
+            ErrorCode.NONE,
+        ),
         (request(Partition(0, 3), generation=4, member="m"), 8, ErrorCode.ILLEGAL_GENERATION),
         (request(Partition(0, 3), generation=4, member="m"), 9, ErrorCode.GROUP_ID_NOT_FOUND),
     ],

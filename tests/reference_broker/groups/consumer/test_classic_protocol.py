@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroupState
+from kafkawire.reference_broker.groups.requests import PROTOCOLS_BYTES_MAX
 from kafkawire.reference_broker.groups.topics import TopicFacts
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -104,6 +105,7 @@ def test_a_member_gets_its_id_first():
         ({"protocols": (("cooperative-sticky", b"\0"),)}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"protocols": (("cooperative-sticky", b"\0\0\0\0\0\1"),)}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"instance": "i", "member_id": "odd"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"protocols": (("range", b"x" * (PROTOCOLS_BYTES_MAX + 1)),)}, ErrorCode.MESSAGE_TOO_LARGE),
     ],
 )
 def test_a_join_that_does_not_fit_is_refused(changes, code):
@@ -226,3 +228,13 @@ def test_members_of_the_classic_protocol_alone_notice_that_topics_change():
     assert bench.heartbeat(classic, generation) is ErrorCode.REBALANCE_IN_PROGRESS
     generation = only(bench.join_classic(classic, (0, 1, 2, 3))).generation_id
     assert bench.sync_classic(classic, generation) == [0, 1, 2, 3, 4]
+
+
+def test_a_member_that_changes_its_protocol_need_not_rejoin():
+    bench, classic = mixed()
+    assert bench.heartbeat(classic, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    joined = bench.beat(classic)
+    assert sorted(numbers(joined)) == [0, 1]
+    for now in range(0, REBALANCE_MS + 10_000, 5_000):
+        bench.timers.fire(now)
+        assert bench.beat(classic, bench.consumers.members[classic].epoch, (0, 1), now).error_code == ErrorCode.NONE

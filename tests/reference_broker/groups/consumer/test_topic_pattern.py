@@ -71,6 +71,11 @@ def test_no_expression_takes_long(pattern: str) -> None:
     assert TopicPattern(pattern).matches("a" * 249) is (pattern in ("(a|aa)+", "(a?){200}a{200}"))
 
 
+@pytest.mark.parametrize("pattern", ["(?:(?:(?:(?:){1000}){1000}){1000}){1000}", "(?:(?:a{0}){1000}){1000}"])
+def test_repeating_nothing_takes_no_time(pattern: str) -> None:
+    assert TopicPattern(pattern).matching(["", "a"]) == {""}
+
+
 def test_names_that_match() -> None:
     assert TopicPattern("t[12]").matching(["t1", "t2", "t3"]) == {"t1", "t2"}
 
