@@ -8,6 +8,7 @@ Source: `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -25,6 +26,7 @@ __all__ = [
     "RECOVERY_POINTS",
     "DamagedFile",
     "clean_shutdown_text",
+    "offsets_if_sound",
     "partition_metadata_text",
     "read_epochs",
     "read_offsets",
@@ -32,6 +34,8 @@ __all__ = [
     "write_epochs",
     "write_offsets",
 ]
+
+logger = logging.getLogger("kafkawire.broker")
 
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -71,6 +75,15 @@ def read_offsets(disk: Disk, path: str) -> dict[Partition, int]:
         DamagedFile: it is not a checkpoint.
     """
     return {(topic, _number(disk, path, n)): _number(disk, path, at) for topic, n, at in _read(disk, path, 3) or []}
+
+
+def offsets_if_sound(disk: Disk, path: str, otherwise: str) -> dict[Partition, int] | None:
+    """Return what `read_offsets` does; None, with a log line that says what happens then, if that is damaged."""
+    try:
+        return read_offsets(disk, path)
+    except DamagedFile as error:
+        logger.warning("%s; %s", error, otherwise)
+        return None
 
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[Partition, int]) -> None:

@@ -2,7 +2,8 @@
 
 A start after a crash begins an epoch: the log may have been cut, and whoever has read what is gone finds that out by
 asking where an older epoch ends. (Kafka begins one at every start.) The file can be rebuilt from the batches, each of
-which names its epoch, so it is not synced.
+which names its epoch, so it is not synced. What a power cut leaves of both may name a lower epoch than clients have
+seen; so the highest one of all partitions is kept durably, in a file of the data directory.
 
 Source: `LeaderEpochFileCache` in Apache Kafka.
 """
@@ -14,18 +15,21 @@ import logging
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from kafkawire.reference_broker.disk.disk import Disk
+from kafkawire.reference_broker.disk.disk import Disk, read_file, replace_file
 from kafkawire.reference_broker.log.batches import BatchHeader
 from kafkawire.reference_broker.log.checkpoints import LEADER_EPOCHS, DamagedFile, read_epochs, write_epochs
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH, UNKNOWN_OFFSET
 
-__all__ = ["LeaderEpochs", "load_epochs"]
+__all__ = ["LeaderEpochs", "load_epochs", "read_last_epoch", "write_last_epoch"]
 
 logger = logging.getLogger("kafkawire.broker")
 
 #: The first epoch of a partition.
 _FIRST_EPOCH = 0
+
+#: The highest epoch of all partitions when the broker started last.
+_LAST_EPOCH = "last-leader-epoch"
 
 
 class LeaderEpochs:
@@ -107,7 +111,7 @@ def load_epochs(
     end_offset: int,
     batches: Iterable[tuple[object, BatchHeader]],
     *,
-    begins_epoch: bool = False,
+    begins_after: int | None = None,
 ) -> LeaderEpochs:
     """Load the epochs of a partition, or rebuild them if the file is missing or damaged.
 
@@ -116,7 +120,8 @@ def load_epochs(
         folder: the partition's folder.
         end_offset: the end of the log; an epoch may begin there, but not after it, where recovery may have cut.
         batches: each batch with its file; read only to rebuild the epochs.
-        begins_epoch: whether a new epoch begins, since what clients have read may be gone.
+        begins_after: a new epoch begins, higher than this one, since what clients have read may be gone; None if none
+            does.
 
     Raises:
         OSError: the disk failed.
@@ -135,9 +140,39 @@ def load_epochs(
                 if not known or header.leader_epoch > known[-1][0]:
                     known.append((header.leader_epoch, header.base_offset))
     epochs = LeaderEpochs([entry for entry in known if entry[1] <= end_offset] or [(_FIRST_EPOCH, end_offset)])
-    if begins_epoch:
+    if begins_after is not None:
         # Also after one of which everything is gone.
-        epochs.begin(max([epochs.current, *(epoch for epoch, _ in known)]) + 1, end_offset)
+        epochs.begin(max([begins_after, epochs.current, *(epoch for epoch, _ in known)]) + 1, end_offset)
     epochs.is_stored = epochs.entries() == stored
     epochs.store(disk, folder)
     return epochs
+
+
+def read_last_epoch(disk: Disk) -> int:
+    """Return the highest epoch of all partitions when the broker started last.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    content = read_file(disk, _LAST_EPOCH) or b"0"
+    try:
+        return int(content)
+    except ValueError:
+        logger.warning("%s: %.20r is no leader epoch and is left out", disk.describe(_LAST_EPOCH), content)
+        return 0
+
+
+def write_last_epoch(disk: Disk, before: int, epochs: Iterable[int]) -> None:
+    """Keep the highest epoch of all partitions, durably, before anything is written in it.
+
+    Args:
+        disk: of the data directory.
+        before: what the file says.
+        epochs: the current one of each partition.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    last = max(epochs, default=before)
+    if last > before:
+        replace_file(disk, _LAST_EPOCH, b"%d\n" % last)

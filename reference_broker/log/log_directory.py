@@ -27,12 +27,13 @@ from kafkawire.reference_broker.log.checkpoints import (
     RECOVERY_POINTS,
     DamagedFile,
     clean_shutdown_text,
-    read_offsets,
+    offsets_if_sound,
     read_properties,
     write_offsets,
 )
 from kafkawire.reference_broker.log.config import LogConfig, log_config
 from kafkawire.reference_broker.log.durable_log import when_all_quiet
+from kafkawire.reference_broker.log.epochs import read_last_epoch, write_last_epoch
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.properties import properties_text
 from kafkawire.reference_broker.log.services import Each, LogServices, one_by_one
@@ -170,10 +171,11 @@ class LogDirectory:
         return True
 
     def _open_topics(self) -> None:
-        starts = self._offsets_in(LOG_START_OFFSETS, "logs start at their first segment")
-        recovery_points = self._offsets_in(RECOVERY_POINTS, "all segments are checked")
+        starts = offsets_if_sound(self._disk, LOG_START_OFFSETS, "logs start at their first segment")
+        recovery_points = offsets_if_sound(self._disk, RECOVERY_POINTS, "all segments are checked")
         self.recovery_points = recovery_points or {}
         is_checked = self.was_clean and recovery_points is not None
+        last_epoch = read_last_epoch(self._disk)
         has_new_folders = False
         present = set(self._disk.names(""))
         # What the file does not name yet was not compacted; where it is gone, nobody knows.
@@ -195,20 +197,14 @@ class LogDirectory:
                     is_clean=is_checked,
                     log_start_offset=(starts or {}).get(place, 0),
                     recovery_point=self.recovery_points.get(place, unnamed),
+                    last_epoch=last_epoch,
                 )
                 topic.logs.append(log)
             self._register(topic)
+        write_last_epoch(self._disk, last_epoch, (log.leader_epoch for _, _, log in self.logs()))
         self._forget_cleaned(self.topics)
         if has_new_folders:
             self._disk.sync_folder("")
-
-    def _offsets_in(self, path: str, otherwise: str) -> dict[tuple[str, int], int] | None:
-        """Return what a checkpoint says; None, with a log line, if it is damaged."""
-        try:
-            return read_offsets(self._disk, path)
-        except DamagedFile as error:
-            logger.warning("%s; %s", error, otherwise)
-            return None
 
     def _config_in(self, file: TopicFile) -> LogConfig:
         try:
@@ -340,7 +336,7 @@ class LogDirectory:
 
     def _forget_cleaned(self, present: Collection[str]) -> None:
         """Write down that nothing was compacted in topics that are gone: others of their names may come."""
-        offsets = self._offsets_in(CLEANER_OFFSETS, "logs are compacted again") or {}
+        offsets = offsets_if_sound(self._disk, CLEANER_OFFSETS, "logs are compacted again") or {}
         kept = {place: offset for place, offset in offsets.items() if place[0] in present}
         if kept != offsets:
             write_offsets(self._disk, CLEANER_OFFSETS, kept)

@@ -83,6 +83,7 @@ class PartitionLog(DurableLog):
         is_clean: whether the last shutdown was clean; otherwise every segment from `recovery_point` on is checked.
         log_start_offset: from the checkpoint; 0 for a new log.
         recovery_point: everything before this offset is on disk, None if nobody knows.
+        last_epoch: an epoch that begins is higher than this one.
 
     Attributes:
         truncated_bytes: bytes that recovery cut off.
@@ -97,6 +98,7 @@ class PartitionLog(DurableLog):
         is_clean: bool = True,
         log_start_offset: int = 0,
         recovery_point: int | None = 0,
+        last_epoch: int = 0,
     ) -> None:
         first = Segment(services.disk, folder, log_start_offset, config)
         super().__init__(services, folder, config, Segments([first]), log_start_offset)
@@ -106,11 +108,11 @@ class PartitionLog(DurableLog):
         self._is_rolling = False
         self._when_rolled: list[Callable[[], None]] = []
         try:
-            self._open(is_clean, log_start_offset, recovery_point)
+            self._open(is_clean, log_start_offset, recovery_point, last_epoch)
         except OSError as error:
             self.fail(error)
 
-    def _open(self, is_clean: bool, log_start_offset: int, known_point: int | None) -> None:
+    def _open(self, is_clean: bool, log_start_offset: int, known_point: int | None, last_epoch: int) -> None:
         disk = self._services.disk
         recovery_point = known_point or 0
         places = Places(log_start_offset, recovery_point, known_point is None and self.config.is_compacted)
@@ -123,7 +125,9 @@ class PartitionLog(DurableLog):
         self.log_start_offset = min(max(log_start_offset, segments[0].base_offset), self.next_offset)
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
         may_be_cut = not is_clean or self.truncated_bytes > 0 or self.next_offset < recovery_point
-        self.epochs = load_epochs(disk, self.folder, self.next_offset, self.segments.headers(), begins_epoch=may_be_cut)
+        begins_after = last_epoch if may_be_cut else None
+        headers = self.segments.headers()
+        self.epochs = load_epochs(disk, self.folder, self.next_offset, headers, begins_after=begins_after)
         self._load_producers(is_clean=is_clean)
         if self._unsynced_records >= self.config.flush_messages:
             # What a crash has left becomes readable once it is durable.

@@ -10,6 +10,7 @@ from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.checkpoints import (
     DamagedFile,
     clean_shutdown_text,
+    offsets_if_sound,
     partition_metadata_text,
     read_epochs,
     read_offsets,
@@ -105,3 +106,10 @@ def test_damaged_properties(disk, content):
 def test_texts():
     assert partition_metadata_text(ZERO_UUID) == "version: 0\ntopic_id: " + "A" * 22
     assert clean_shutdown_text() == '{"version":0,"brokerEpoch":-1}'
+
+
+def test_damaged_checkpoint_is_told(disk, caplog):
+    write_file(disk, "c", b"odd")
+    assert offsets_if_sound(disk, "c", "all is looked at") is None
+    assert "; all is looked at" in caplog.text
+    assert offsets_if_sound(disk, "none", "all is looked at") == {}

@@ -8,7 +8,7 @@ import pytest
 from kafkawire.reference_broker.disk.disk import read_file, write_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.batches import parse_header
-from kafkawire.reference_broker.log.epochs import LeaderEpochs, load_epochs
+from kafkawire.reference_broker.log.epochs import LeaderEpochs, load_epochs, read_last_epoch, write_last_epoch
 from kafkawire.sdk.errors import DecodeError
 from tests.reference_broker.log.produced_batches import produced
 
@@ -104,7 +104,7 @@ def test_new_epoch_takes_the_place_of_one_in_which_nothing_was_written(offset, e
 def test_epoch_that_begins_after_a_crash_was_never_there(disk, content, end_offset, entries):
     if content is not None:
         write_file(disk, PATH, content)
-    assert load_epochs(disk, "t-0", end_offset, [], begins_epoch=True).entries() == entries
+    assert load_epochs(disk, "t-0", end_offset, [], begins_after=0).entries() == entries
     assert load_epochs(disk, "t-0", end_offset, []).entries() == entries, "the file says the same"
 
 
@@ -117,3 +117,23 @@ def test_file_that_could_not_be_written_is_written_again(disk):
     disk.plan = None
     epochs.store(disk, "t-0")
     assert load_epochs(disk, "t-0", 5, []).entries() == [(0, 0), (1, 5)]
+
+
+def test_epoch_that_begins_is_higher_than_any_that_clients_may_have_seen(disk):
+    write_last_epoch(disk, 0, [4, 7, 2])
+    epochs = load_epochs(disk, "t-0", 5, headers((0, 0)), begins_after=read_last_epoch(disk))
+    assert epochs.entries() == [(0, 0), (8, 5)]
+
+
+@pytest.mark.parametrize(("epochs", "last"), [([], 0), ([0, 0], 0), ([3, 1], 3)])
+def test_last_epoch(disk, epochs, last):
+    write_last_epoch(disk, 0, epochs)
+    assert read_last_epoch(disk) == last
+    write_last_epoch(disk, last, [last])
+    assert read_last_epoch(disk.crash(1)) == last, "it is durable"
+
+
+def test_damaged_last_epoch_is_left_out(disk, caplog):
+    write_file(disk, "last-leader-epoch", b"high")
+    assert read_last_epoch(disk) == 0
+    assert "b'high' is no leader epoch" in caplog.text
