@@ -22,6 +22,9 @@ from tests.kafka.test_consumer_groups import KINDS, PARTITIONS, Member, Seen
 
 TIMEOUT_SECONDS = 100
 
+#: More than that and the start of a node.
+pytestmark = pytest.mark.timeout(300)
+
 HEARTBEAT_MS = 200
 
 
