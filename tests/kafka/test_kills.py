@@ -9,7 +9,7 @@ import pytest
 
 from tools.soak import kills
 
-#: With one SIGTERM in four, 200 of them are SIGKILL: 100 s on two busy cores, half of it on idle ones.
+#: With one SIGTERM in four, 200 of them are SIGKILL: about 70 s on two quiet cores, 150 s on busy ones.
 ENDS = 266
 
 
